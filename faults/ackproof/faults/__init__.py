@@ -1,0 +1,26 @@
+"""Everything that goes wrong on purpose: one fault, one file, one name, one schema."""
+
+from ackproof.faults.base import (
+    Cluster,
+    CommandResult,
+    Fault,
+    FaultError,
+    FaultWindow,
+    Guard,
+    inject,
+)
+from ackproof.faults.registry import registered
+from ackproof.faults.schedule import Progress, Schedule
+
+__all__ = [
+    "Cluster",
+    "CommandResult",
+    "Fault",
+    "FaultError",
+    "FaultWindow",
+    "Guard",
+    "Progress",
+    "Schedule",
+    "inject",
+    "registered",
+]

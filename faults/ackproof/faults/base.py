@@ -1,0 +1,240 @@
+"""What a fault is: something that goes wrong on purpose, is proved, and is made good again.
+
+A `Fault` is a frozen pydantic model. Its fields are the YAML keys, the JSON Schema and the
+report's parameters. `inject` puts it into force, `verify` proves from outside that it holds,
+`heal` ends it, `verify_healed` says whether everything it touched works again. `Guard` holds
+one fault in force and keeps its window: when it was injected, verified, healed, recovered.
+
+A fault acts on a cluster only through the `Cluster` protocol, so that this package knows
+neither containers nor Kafka clients.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import ClassVar, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ackproof.faults.targets import Target
+from ackproof.faults.triggers import Conditions, Duration, Trigger
+
+
+class FaultError(Exception):
+    """A fault could not be injected, was not seen to hold, or could not be healed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command printed (both streams) and its exit status."""
+
+    exit_status: int
+    output: str
+
+
+class Cluster(Protocol):
+    """What a fault may ask of, and do to, the cluster under test."""
+
+    def broker_ids(self) -> Sequence[int]:
+        """Return the node ids of all brokers, ascending."""
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the partition's leader, None while it has none."""
+
+    def replicas(self, topic: str, partition: int) -> Sequence[int]:
+        """Return the partition's replicas in assignment order."""
+
+    def isr(self, topic: str, partition: int) -> Sequence[int]:
+        """Return the partition's in-sync replicas."""
+
+    def kill(self, broker: int) -> None:
+        """Send SIGKILL to the broker's process and wait until it is gone."""
+
+    def terminate(self, broker: int) -> None:
+        """Send SIGTERM (a controlled shutdown) and wait until the process is gone."""
+
+    def start(self, broker: int) -> None:
+        """Start a stopped broker with its identity, data and address; a no-op if it runs."""
+
+    def exit_status(self, broker: int) -> int | None:
+        """Return the exit status of the broker's process, None while it runs."""
+
+    def in_sync(self, broker: int) -> bool:
+        """Whether the broker is unfenced and in the ISR of every partition it replicates."""
+
+    def address(self, broker: int) -> str:
+        """Return the broker's IP address on the cluster's network."""
+
+    def port(self, listener: str) -> int:
+        """Return the port of the listener CONTROLLER, INTERNAL or EXTERNAL inside the network."""
+
+    def run_beside(self, broker: int, script: str) -> CommandResult:
+        """Run a bash script in the broker's network namespace, with NET_ADMIN and nft."""
+
+
+class Fault(BaseModel, ABC):
+    """One thing that goes wrong, on which nodes, when it begins and when it ends.
+
+    Faults begin in the order in which the scenario lists them, each when all of its `when`
+    hold, or `or_after` at the latest. A fault with neither `heal_when` nor `heal_after` is
+    healed when the schedule ends.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: ClassVar[str]
+
+    target: Target = Field(
+        description="leader of TOPIC-N, followers of TOPIC-N, a broker id or a list of them",
+        examples=["leader of orders-0", "followers of orders-0", 2, [1, 3]],
+    )
+    when: Trigger = Field(
+        default=Conditions(),
+        description="conditions under which the fault begins; all must hold",
+        examples=["2000 acked", ["500 more acked", "isr of orders-0 == 3"]],
+    )
+    or_after: Duration | None = Field(
+        default=None,
+        description="begin at the latest this long after the previous fault was verified",
+        examples=["5s"],
+    )
+    heal_when: Trigger = Field(
+        default=Conditions(),
+        description="conditions under which the fault is healed; all must hold",
+        examples=["leader of orders-0 changed"],
+    )
+    heal_after: Duration | None = Field(
+        default=None,
+        description="heal at the latest this long after this fault was verified",
+        examples=["20s"],
+    )
+
+    @abstractmethod
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Put the fault into force on `nodes`; raise FaultError if that fails."""
+
+    @abstractmethod
+    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+        """Return the proof, from outside, that it holds; raise FaultError if it does not."""
+
+    @abstractmethod
+    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """End the fault; twice is a no-op."""
+
+    @abstractmethod
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+        """Whether everything the fault touched works again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultWindow:
+    """When a fault really held; times are UTC, None for what did not happen (yet)."""
+
+    fault: str
+    target: str
+    nodes: tuple[int, ...]
+    parameters: str
+    trigger: str
+    injected_at: datetime
+    verified_at: datetime | None = None
+    healed_at: datetime | None = None
+    recovered_at: datetime | None = None
+    evidence: str = ""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the fault was proved to hold."""
+        return self.verified_at is not None
+
+
+class Guard:
+    """One fault in force; leaving it heals, healing twice is a no-op.
+
+    `clock` returns the current UTC time. Use `inject` to make one.
+    """
+
+    def __init__(
+        self,
+        fault: Fault,
+        cluster: Cluster,
+        nodes: Sequence[int],
+        *,
+        trigger: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.fault = fault
+        self._cluster = cluster
+        self._clock = clock
+        self.window = FaultWindow(
+            fault=fault.name,
+            target=str(fault.target),
+            nodes=tuple(nodes),
+            parameters=fault.model_dump_json(exclude_defaults=True),
+            trigger=trigger,
+            injected_at=clock(),
+        )
+
+    def inject(self) -> None:
+        """Inject and verify; a failure is kept as evidence, not raised: it is a result."""
+        nodes = self.window.nodes
+        try:
+            self.fault.inject(self._cluster, nodes)
+            evidence = self.fault.verify(self._cluster, nodes)
+        except FaultError as error:
+            self.window = replace(self.window, evidence=f"not verified: {error}")
+            return
+        self.window = replace(self.window, verified_at=self._clock(), evidence=evidence)
+
+    def heal(self) -> None:
+        """End the fault; raise FaultError if it cannot be ended."""
+        if self.window.healed_at is not None:
+            return
+        self.fault.heal(self._cluster, self.window.nodes)
+        self.window = replace(self.window, healed_at=self._clock())
+
+    def recovered(self) -> bool:
+        """Whether the fault is healed and everything it touched works again."""
+        if self.window.recovered_at is not None:
+            return True
+        if self.window.healed_at is None:
+            return False
+        if not self.fault.verify_healed(self._cluster, self.window.nodes):
+            return False
+        self.window = replace(self.window, recovered_at=self._clock())
+        return True
+
+    def __enter__(self) -> Self:
+        """Return the guard: the fault is in force."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Heal, whatever happened inside."""
+        self.heal()
+
+
+def inject(
+    fault: Fault,
+    cluster: Cluster,
+    *,
+    trigger: str = "at once",
+    clock: Callable[[], datetime],
+) -> Guard:
+    """Resolve the fault's target, inject and verify it, and return its guard.
+
+    Raises FaultError if the target names nobody (a partition without leader, say).
+    """
+    nodes = fault.target.resolve(cluster)
+    if not nodes:
+        raise FaultError(f"{fault.name}: {fault.target} names no broker right now")
+    guard = Guard(fault, cluster, nodes, trigger=trigger, clock=clock)
+    guard.inject()
+    return guard

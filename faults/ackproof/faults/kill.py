@@ -1,0 +1,49 @@
+"""SIGKILL: the process is gone at once, the page cache and so the log files survive.
+
+This is a crash of the process, not of the machine: data the broker appended but never fsynced
+is still there when it comes back. What is lost is what no other replica had fetched when
+another broker became leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from ackproof.faults.base import Cluster, Fault, FaultError
+
+#: 128 + SIGKILL, what the container engine reports for a process killed by signal 9.
+SIGKILLED = 137
+
+
+class Kill(Fault):
+    """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
+
+    name: ClassVar[str] = "kill"
+    fault: Literal["kill"] = "kill"
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Kill each broker."""
+        for node in nodes:
+            cluster.kill(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+        """Require that each process ended by SIGKILL."""
+        for node in nodes:
+            status = cluster.exit_status(node)
+            if status is None:
+                raise FaultError(f"broker {node} still runs after SIGKILL")
+            if status != SIGKILLED:
+                raise FaultError(
+                    f"broker {node} ended with exit status {status}, not by SIGKILL ({SIGKILLED})"
+                )
+        return "; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Start each broker again."""
+        for node in nodes:
+            cluster.start(node)
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+        """Whether each broker is unfenced and back in every ISR."""
+        return all(cluster.in_sync(node) for node in nodes)

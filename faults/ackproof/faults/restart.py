@@ -1,0 +1,49 @@
+"""SIGTERM and start: a controlled shutdown, as in every rolling restart.
+
+The controller moves leadership away and takes the broker out of each ISR before its process
+ends; the broker writes `.kafka_cleanshutdown`, so nothing is recovered or truncated at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from ackproof.faults.base import Cluster, Fault, FaultError
+
+#: 128 + SIGTERM: a JVM that ran its shutdown hooks after SIGTERM exits so.
+SIGTERMED = 143
+
+
+class Restart(Fault):
+    """Stop brokers with SIGTERM; heal starts them again."""
+
+    name: ClassVar[str] = "restart"
+    fault: Literal["restart"] = "restart"
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Stop each broker and wait until its process has ended."""
+        for node in nodes:
+            cluster.terminate(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+        """Require that each process ended by itself after SIGTERM, not by a later SIGKILL."""
+        for node in nodes:
+            status = cluster.exit_status(node)
+            if status is None:
+                raise FaultError(f"broker {node} still runs after SIGTERM")
+            if status not in (0, SIGTERMED):
+                raise FaultError(
+                    f"broker {node} ended with exit status {status}, not by a controlled "
+                    f"shutdown (0 or {SIGTERMED})"
+                )
+        return "; ".join(f"broker {node} shut down under SIGTERM" for node in nodes)
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Start each broker again."""
+        for node in nodes:
+            cluster.start(node)
+
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+        """Whether each broker is unfenced and back in every ISR."""
+        return all(cluster.in_sync(node) for node in nodes)

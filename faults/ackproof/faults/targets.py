@@ -1,0 +1,107 @@
+"""Whom a fault hits: a role that is resolved when the fault begins, or brokers by id.
+
+``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+#: A Kafka topic name (`org.apache.kafka.common.internals.Topic`), then a partition number.
+TOPIC_PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]+)"
+_ROLE = re.compile(rf"(?P<role>leader|followers) of {TOPIC_PARTITION}")
+_LEGAL = "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', a broker id, or a list of broker ids"
+
+
+class _Placement(Protocol):
+    def broker_ids(self) -> Sequence[int]: ...
+    def leader(self, topic: str, partition: int) -> int | None: ...
+    def replicas(self, topic: str, partition: int) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSpec:
+    """A target as written: a role of one partition, all brokers, or broker ids."""
+
+    role: Literal["leader", "followers", "all", "brokers"]
+    topic: str = ""
+    partition: int = 0
+    brokers: tuple[int, ...] = ()
+
+    def resolve(self, cluster: _Placement) -> tuple[int, ...]:
+        """Return the node ids the target means now; empty if the role has no holder."""
+        if self.role == "brokers":
+            return self.brokers
+        if self.role == "all":
+            return tuple(cluster.broker_ids())
+        leader = cluster.leader(self.topic, self.partition)
+        if self.role == "leader":
+            return () if leader is None else (leader,)
+        return tuple(b for b in cluster.replicas(self.topic, self.partition) if b != leader)
+
+    def __str__(self) -> str:
+        """Return the target as a scenario writes it."""
+        if self.role == "all":
+            return "all"
+        if self.role == "brokers":
+            return "broker " + ", ".join(map(str, self.brokers))
+        return f"{self.role} of {self.topic}-{self.partition}"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Validate instances only (text is parsed before), and write them as text."""
+        return core_schema.is_instance_schema(
+            cls, serialization=core_schema.plain_serializer_function_ser_schema(_as_written)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Publish what a scenario may write."""
+        return {
+            "anyOf": [
+                {"type": "string", "pattern": rf"^(all|(leader|followers) of {_PLAIN})$"},
+                {"type": "integer", "minimum": 0},
+                {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+            ]
+        }
+
+
+_PLAIN = r"[A-Za-z0-9._-]+-[0-9]+"
+
+
+def _as_written(target: TargetSpec) -> str | list[int]:
+    return list(target.brokers) if target.role == "brokers" else str(target)
+
+
+def parse_target(value: object) -> TargetSpec:
+    """Return the target that `value` (text, an id or a list of ids) names.
+
+    Raises ValueError with the value and the legal set.
+    """
+    if isinstance(value, TargetSpec):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return TargetSpec(role="brokers", brokers=(value,))
+    if isinstance(value, list) and value and all(type(item) is int for item in value):
+        return TargetSpec(role="brokers", brokers=tuple(value))
+    if value == "all":
+        return TargetSpec(role="all")
+    match = _ROLE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a target ({_LEGAL})")
+    role: Literal["leader", "followers"] = "leader" if match["role"] == "leader" else "followers"
+    return TargetSpec(role=role, topic=match["topic"], partition=int(match["partition"]))
+
+
+Target = Annotated[TargetSpec, BeforeValidator(parse_target)]

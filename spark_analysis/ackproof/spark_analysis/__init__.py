@@ -1,0 +1,1 @@
+"""Compares what was acknowledged with what can be read, in PySpark."""

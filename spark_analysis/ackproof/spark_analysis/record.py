@@ -1,0 +1,64 @@
+"""The bytes of one record: who sent it, which one it is, and whether it is whole.
+
+A value starts with a header of 32 bytes, all numbers big-endian, padded to the size the
+workload asks for::
+
+    0   magic     4 bytes   b"AKP1"
+    4   checksum  4 bytes   CRC-32 (zlib's, Spark SQL's `crc32`) of everything after it
+    8   run       8 bytes   the first 8 bytes of SHA-256 of the run id
+    16  producer  8 bytes   the producer's number within the run
+    24  sequence  8 bytes   the send's number within the producer, from 0
+    32  padding             zero bytes
+
+`(run, producer, sequence)` names a send: the diff counts names, not offsets, because
+transaction markers and control records leave gaps in offsets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Callable
+
+MAGIC = b"AKP1"
+HEADER_SIZE = 32
+_CHECKSUM = struct.Struct(">4sI")
+_NAME = struct.Struct(">8sqq")
+
+
+def run_token(run_id: str) -> bytes:
+    """Return the 8 bytes that stand for `run_id` in every record of the run."""
+    return hashlib.sha256(run_id.encode()).digest()[:8]
+
+
+def encoder(*, run_id: str, producer: int, size: int) -> Callable[[int], bytes]:
+    """Return a function from sequence to value, for one producer.
+
+    `size` is the value's length in bytes, at least `HEADER_SIZE`. The prefix and the padding
+    are made once: a producer's loop calls the result hundreds of thousands of times a second.
+    """
+    if size < HEADER_SIZE:
+        raise ValueError(f"a record needs at least {HEADER_SIZE} bytes, not {size}")
+    prefix = run_token(run_id) + struct.pack(">q", producer)
+    prefix_crc = zlib.crc32(prefix)
+    padding = bytes(size - HEADER_SIZE)
+    pack_sequence = struct.Struct(">q").pack
+    pack_head = _CHECKSUM.pack
+    crc32 = zlib.crc32
+
+    def encode(sequence: int) -> bytes:
+        tail = pack_sequence(sequence) + padding
+        return pack_head(MAGIC, crc32(tail, prefix_crc)) + prefix + tail
+
+    return encode
+
+
+def decode(value: bytes) -> tuple[bytes, int, int] | None:
+    """Return `(run token, producer, sequence)`, or None if `value` is not a whole record."""
+    if len(value) < HEADER_SIZE or not value.startswith(MAGIC):
+        return None
+    _, checksum = _CHECKSUM.unpack_from(value)
+    if zlib.crc32(value[8:]) != checksum:
+        return None
+    return _NAME.unpack_from(value, 8)
