@@ -1,0 +1,1 @@
+"""Kafka clusters in containers: the engine, images, topology, volumes and lifecycle."""

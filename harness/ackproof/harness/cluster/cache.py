@@ -1,0 +1,40 @@
+"""Where built things are kept between runs, and the lock around building them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+Say = Callable[[str], None]
+"""Receives one line of progress, without a newline."""
+
+
+def silent(_line: str) -> None:
+    """Drop a line of progress: the default `Say`."""
+
+
+def cache_dir() -> Path:
+    """Return `$XDG_CACHE_HOME/ackproof` (by default `~/.cache/ackproof`), created if absent."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(home) / "ackproof"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def exclusive(name: str, say: Say = silent) -> Iterator[None]:
+    """Hold the machine-wide lock `name`, waiting for whoever has it.
+
+    The lock belongs to the open file, so a killed holder releases it.
+    """
+    path = cache_dir() / f"{name}.lock"
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process to finish with {path}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,79 @@
+"""The cluster's network: a bridge of its own, on which every node keeps its address.
+
+An engine hands a restarted container the next free address, not its old one. Firewall rules and
+name caches would then point at nobody, so each node asks for a fixed address; and that needs a
+network whose subnet was chosen by us. We let the engine choose one that collides with nothing,
+and ask for the same again.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from ackproof.harness.cluster.engine import labels
+from ackproof.harness.errors import ClusterError
+
+if TYPE_CHECKING:
+    from testcontainers.core.network import Network
+
+#: Addresses before this one are left to the gateway and to sidecars.
+_FIRST_HOST = 10
+
+
+class ClusterNetwork:
+    """A labelled bridge network; `address(index)` is the fixed address of the index-th node."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self.network: Network | None = None
+        self._subnet: ipaddress.IPv4Network | None = None
+
+    def create(self) -> Network:
+        """Create the network; raise ClusterError if the engine cannot."""
+        from docker.errors import APIError
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(APIError),
+            stop=tenacity.stop_after_attempt(5),  # another run may take the subnet in between
+            reraise=True,
+        )
+        try:
+            self.network = retrying(self._create)
+        except APIError as error:
+            raise ClusterError(
+                f"the engine cannot create a network: {error.explanation}",
+                hint="`ackproof clean` removes networks that dead runs left.",
+            ) from error
+        return self.network
+
+    def address(self, index: int) -> str:
+        """Return the address of the index-th node."""
+        assert self._subnet is not None  # create() comes first
+        return str(self._subnet[_FIRST_HOST + index])
+
+    def remove(self) -> None:
+        """Remove the network, if it is there."""
+        if self.network is not None:
+            self.network.remove()
+            self.network = None
+
+    def _create(self) -> Network:
+        from docker.types import IPAMConfig, IPAMPool
+
+        probe = self._new({})
+        chosen = probe._unwrap_network.attrs["IPAM"]["Config"][0]  # noqa: SLF001
+        probe.remove()
+        pool = IPAMPool(subnet=chosen["Subnet"], gateway=chosen.get("Gateway"))
+        network = self._new({"ipam": IPAMConfig(pool_configs=[pool])})
+        self._subnet = ipaddress.IPv4Network(chosen["Subnet"])
+        return network
+
+    def _new(self, options: dict[str, Any]) -> Network:
+        from testcontainers.core.network import Network
+
+        network = Network(docker_network_kw={"labels": labels(self._run_id), **options}).create()
+        network._unwrap_network.reload()  # noqa: SLF001 - the engine fills in the subnet
+        return network

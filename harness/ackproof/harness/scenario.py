@@ -1,0 +1,364 @@
+"""What a run is: cluster, topics, workload, faults, expectations, seed.
+
+The models here are the scenario file: their fields are its keys, and `json_schema` publishes
+them. `scenario_file` reads YAML and says in which line something is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    WithJsonSchema,
+    model_validator,
+)
+
+from pydantic_core import PydanticCustomError
+
+from ackproof.faults import Fault, registered
+from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.cluster.images import DEFAULT_KAFKA
+from ackproof.spark_analysis.record import HEADER_SIZE
+
+Setting = str | int | float | bool
+
+#: Where something stands in a scenario: keys and list indices.
+Place = tuple[str | int, ...]
+
+#: Broker settings that make the cluster what it is; a scenario cannot change them.
+OWNED_SETTINGS = frozenset(
+    {
+        "node.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "log.dirs",
+        "log.dir",
+        "metadata.log.dir",
+    }
+)
+
+#: Client settings that ackproof sets itself.
+OWNED_CLIENT_SETTINGS = frozenset({"bootstrap.servers", "metadata.broker.list", "client.id"})
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _parse_rate(value: object) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?/ ?s", value) if isinstance(value, str) else None
+    if match:
+        return float(match[1])
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{value!r} is not a rate ('1000/s', or sends a second)")
+
+
+Rate = Annotated[
+    float,
+    BeforeValidator(_parse_rate),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?/ ?s$"},
+                {"type": "number", "exclusiveMinimum": 0},
+            ]
+        }
+    ),
+]
+
+_ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+
+
+def _parse_acks(value: object) -> str:
+    if isinstance(value, bool) or str(value) not in _ACKS:
+        raise ValueError(f"{value!r} is not a value of acks (0, 1 or all)")
+    return _ACKS[str(value)]
+
+
+Acks = Annotated[
+    Literal["0", "1", "all"],
+    BeforeValidator(_parse_acks),
+    WithJsonSchema({"enum": [0, 1, -1, "0", "1", "-1", "all"]}),
+]
+
+
+class ClusterSpec(_Model):
+    """The brokers: one dedicated controller and so many brokers in KRaft mode."""
+
+    brokers: int = Field(
+        default=3, ge=1, le=7, description="how many brokers; their ids are 1, 2, …"
+    )
+    heap: str = Field(
+        default="256m",
+        pattern=r"^[0-9]+[mg]$",
+        description="heap of each JVM",
+        examples=["256m", "1g"],
+    )
+    settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="settings of every broker, in Kafka's names",
+        examples=[{"replica.lag.time.max.ms": 30000}],
+    )
+
+
+class TopicSpec(_Model):
+    """One topic; retention is switched off, so that nothing but a loss removes a record."""
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    replication_factor: int = Field(default=3, ge=1)
+    settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="topic settings, in Kafka's names",
+        examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
+    )
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The effective `min.insync.replicas`; Kafka's default is 1."""
+        return int(self.settings.get("min.insync.replicas", 1))
+
+    @property
+    def unclean_leader_election(self) -> bool:
+        """Whether a replica outside the ISR may become leader; Kafka's default is no."""
+        value = self.settings.get("unclean.leader.election.enable", False)
+        return str(value).lower() == "true"
+
+
+class ProducerSettings(BaseModel):
+    """librdkafka's settings for every producer; unlisted ones are passed through as they are.
+
+    `acks` and `enable.idempotence` must be said: librdkafka's defaults (all, off) are not the
+    Java client's (all, on), and what is lost hangs on them.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
+
+    acks: Acks
+    idempotence: bool = Field(alias="enable.idempotence")
+    retries: int = Field(default=2147483647, ge=0)
+    max_in_flight: int = Field(default=5, ge=1, alias="max.in.flight.requests.per.connection")
+    linger_ms: float = Field(default=5, ge=0, le=900000, alias="linger.ms")
+    delivery_timeout_ms: int = Field(default=120000, ge=1, alias="delivery.timeout.ms")
+
+    @model_validator(mode="after")
+    def _combination_is_legal(self) -> Self:
+        # KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs
+        if self.idempotence and self.acks != "all":
+            raise ValueError(
+                f"enable.idempotence: true needs acks: all, not acks: {self.acks} "
+                "(set enable.idempotence: false or acks: all)"
+            )
+        if self.idempotence and self.retries == 0:
+            raise ValueError("enable.idempotence: true needs retries above 0")
+        if self.idempotence and self.max_in_flight > 5:
+            raise ValueError(
+                "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
+                f"5, not {self.max_in_flight}"
+            )
+        owned = sorted(OWNED_CLIENT_SETTINGS & set(self.model_extra or {}))
+        if owned:
+            raise ValueError(f"{owned[0]} is set by ackproof itself: remove it")
+        return self
+
+    def as_client_settings(self) -> dict[str, Setting]:
+        """Return every setting under librdkafka's name."""
+        return self.model_dump(by_alias=True)
+
+
+class Workload(_Model):
+    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+
+    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
+    sends.
+    """
+
+    topic: str = Field(description="the topic they write to, round robin over its partitions")
+    producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    rate: Rate = Field(default=1000.0, description="sends a second, of all producers together")
+    size: int = Field(
+        default=100, ge=HEADER_SIZE, le=1_000_000, description="bytes of a record's value"
+    )
+    records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
+    seconds: Duration = Field(default=120.0, description="at most so long")
+    tail: int = Field(
+        default=1000, ge=0, description="acked sends after the last fault has recovered"
+    )
+    settings: ProducerSettings
+
+
+Wish = Literal["none", "some", "any"]
+
+
+class Expect(_Model):
+    """What the author wants to see; the verdict is what was observed against this."""
+
+    loss: Wish = "none"
+    duplicates: Wish = "any"
+    reordered: Wish = "any"
+    phantom: Wish = "none"
+    corrupt: Wish = "none"
+    availability: str | None = Field(
+        default=None,
+        pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
+        description="share of the run in which every partition acked",
+        examples=[">= 99%"],
+    )
+
+
+class _FaultList:
+    """The list of faults: a union of every registered fault's schema, by its name."""
+
+    @staticmethod
+    @cache
+    def adapter() -> TypeAdapter[Any]:
+        kinds = tuple(registered().values())
+        union: Any = kinds[0]
+        for kind in kinds[1:]:
+            union = union | kind
+        return TypeAdapter(list[Annotated[union, Field(discriminator="fault")]])
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return cls.adapter().core_schema
+
+
+class Scenario(_Model):
+    """One scenario file. With a `matrix`, one scenario for each of its named configurations."""
+
+    version: Literal[1] = Field(description="version of this format")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)
+    description: str = ""
+    seed: int = Field(default=1, ge=0)
+    kafka: str = Field(
+        default=DEFAULT_KAFKA,
+        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$",
+        description="Kafka version, quoted or with all three numbers",
+        examples=[DEFAULT_KAFKA],
+    )
+    cluster: ClusterSpec = ClusterSpec()
+    topics: dict[str, TopicSpec] = Field(min_length=1)
+    workload: Workload
+    faults: Annotated[list[Fault], _FaultList] = Field(default_factory=list)
+    expect: Expect = Expect()
+    matrix: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="configurations to compare: a name, and what it sets differently",
+    )
+
+    @model_validator(mode="after")
+    def _everything_exists(self) -> Self:
+        for path, problem in _problems(self):
+            context = {"path": path, "problem": problem}
+            raise PydanticCustomError("impossible", "{problem}", context)
+        return self
+
+    @property
+    def topic(self) -> TopicSpec:
+        """The topic that the workload writes to."""
+        return self.topics[self.workload.topic]
+
+
+def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
+    brokers = range(1, scenario.cluster.brokers + 1)
+    for key in sorted(OWNED_SETTINGS & set(scenario.cluster.settings)):
+        yield ("cluster", "settings", key), f"{key} is set by ackproof itself: remove it"
+    for name, topic in scenario.topics.items():
+        if topic.replication_factor > scenario.cluster.brokers:
+            yield (
+                ("topics", name, "replication_factor"),
+                f"{topic.replication_factor} replicas need as many brokers, but cluster.brokers "
+                f"is {scenario.cluster.brokers}",
+            )
+    if scenario.workload.topic not in scenario.topics:
+        legal = ", ".join(sorted(scenario.topics))
+        yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
+    for index, fault in enumerate(scenario.faults):
+        where: Place = ("faults", index)
+        for broker in fault.target.brokers:
+            if broker not in brokers:
+                legal = f"brokers are {brokers.start} to {brokers.stop - 1}"
+                yield (*where, "target"), f"there is no broker {broker} ({legal})"
+        if fault.target.topic:
+            yield from _partition_problems(
+                scenario, (*where, "target"), fault.target.topic, fault.target.partition
+            )
+        for key in ("when", "heal_when"):
+            for condition in getattr(fault, key):
+                if isinstance(condition, IsrIs | LeaderChanges):
+                    yield from _partition_problems(
+                        scenario, (*where, key), condition.topic, condition.partition
+                    )
+                elif isinstance(condition, ProgressIs):
+                    if condition.count > scenario.workload.records:
+                        yield (
+                            (*where, key),
+                            f"{condition.count} {condition.outcome} can never be reached with "
+                            f"workload.records: {scenario.workload.records}",
+                        )
+
+
+def _partition_problems(
+    scenario: Scenario, where: Place, topic: str, partition: int
+) -> Iterator[tuple[Place, str]]:
+    spec = scenario.topics.get(topic)
+    if spec is None:
+        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
+    elif partition >= spec.partitions:
+        yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file."""
+    schema = Scenario.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `document` with `changes` merged in: mappings key by key, everything else whole."""
+    merged = dict(document)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = configured(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+    """Return what a configuration changes, flat: last key names, longer ones where two clash.
+
+    `expect` is left out: it is a wish, not a setting.
+    """
+    flat = {path: value for path, value in _leaves(changes) if path[0] != "expect"}
+    lasts = [path[-1] for path in flat]
+    return {
+        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): value
+        for path, value in flat.items()
+    }
+
+
+def _leaves(
+    node: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value

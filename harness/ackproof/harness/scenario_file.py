@@ -1,0 +1,213 @@
+"""Reads scenario files: YAML in, scenarios out, every complaint with file and line.
+
+A complaint has the place, the value, what is legal, and the nearest guess::
+
+    scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from ackproof.harness.errors import ScenarioError
+from ackproof.harness.scenario import Place, Scenario, Setting, configured, varied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """One configuration of a scenario file: its scenario, and what it sets differently."""
+
+    scenario: Scenario
+    #: Name within the matrix; empty for a file without one.
+    name: str
+    #: The settings that the comparison varies, as this configuration has them.
+    varied: dict[str, Setting]
+    path: Path
+
+
+def load(path: Path) -> list[Configured]:
+    """Return every configuration in the file: one, or one for each entry of its matrix.
+
+    Raises ScenarioError with file, line, value, legal set and nearest guess.
+    """
+    document = _parse(path)
+    matrix = document.get("matrix") or {}
+    if not isinstance(matrix, Mapping):
+        raise ScenarioError(
+            f"{path}:{_line(document, ('matrix',))}: matrix: {matrix!r} is not a mapping of names "
+            "to settings"
+        )
+    base = {key: value for key, value in document.items() if key != "matrix"}
+    if not matrix:
+        return [Configured(scenario=_validate(path, document, base), name="", varied={}, path=path)]
+    found = []
+    for name, changes in matrix.items():
+        if not isinstance(changes, Mapping):
+            raise ScenarioError(
+                f"{path}:{_line(document, ('matrix', name))}: matrix.{name}: {changes!r} is not a "
+                "mapping of settings"
+            )
+        scenario = _validate(path, document, configured(base, changes), within=("matrix", name))
+        found.append(
+            Configured(scenario=scenario, name=str(name), varied=varied(changes), path=path)
+        )
+    return found
+
+
+def load_all(path: Path) -> list[Configured]:
+    """Return every configuration of a file, or of every scenario file in a folder, by name."""
+    if not path.is_dir():
+        return load(path)
+    files = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+    if not files:
+        raise ScenarioError(
+            f"{path} holds no scenario file", hint="Name a folder with *.yaml files."
+        )
+    return [item for file in files for item in load(file)]
+
+
+def dump(scenario: Scenario, path: Path) -> None:
+    """Write the resolved scenario, so that `load` of it gives the same one again."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(document, file)
+
+
+def _parse(path: Path) -> CommentedMap:
+    try:
+        document = YAML().load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
+        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
+        raise ScenarioError(
+            f"{path}: no such scenario file.{guess}",
+            hint="Name a YAML file; `ackproof schema` prints its format.",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ScenarioError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+    except YAMLError as error:
+        raise ScenarioError(f"{path}: not valid YAML: {error}") from error
+    if not isinstance(document, CommentedMap):
+        raise ScenarioError(
+            f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
+            f"not {type(document).__name__}"
+        )
+    return document
+
+
+def _validate(
+    path: Path, document: CommentedMap, content: Mapping[str, Any], within: Place = ()
+) -> Scenario:
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as invalid:
+        lines = []
+        for error in invalid.errors(include_url=False):
+            place, problem = _explain(error)
+            in_matrix = bool(within) and _holds(document, (*within, *place))
+            line = _line(document, (*within, *place) if in_matrix else place)
+            dotted = ".".join(map(str, place)) or "scenario"
+            whose = f" (in the configuration {within[-1]!r})" if in_matrix else ""
+            lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
+        raise ScenarioError("\n".join(lines)) from invalid
+
+
+def _explain(error: Any) -> tuple[Place, str]:
+    """Return where a validation error is, and what to tell the user."""
+    kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
+    context = error.get("ctx", {})
+    if kind == "impossible":
+        return context["path"], context["problem"]
+    # A discriminated union puts the tag into the path (faults.0.kill.target): not a key.
+    place = tuple(
+        part
+        for index, part in enumerate(place)
+        if not (index == 2 and place[0] == "faults" and len(place) > 2)
+    )
+    if kind == "extra_forbidden":
+        return place, _unknown_key(tuple(error["loc"]))
+    if kind == "missing":
+        return place, "is missing"
+    if kind == "union_tag_invalid":
+        near = difflib.get_close_matches(str(context["tag"]), _tags(context))
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        legal = ", ".join(_tags(context))
+        return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
+    if kind == "union_tag_not_found":
+        return place, "a fault needs the key 'fault' (`ackproof faults` lists them)"
+    message = error["msg"].removeprefix("Value error, ")
+    shown = "" if kind == "value_error" else f"{value!r}: "
+    return place, f"{shown}{message[:1].lower()}{message[1:]}"
+
+
+def _tags(context: Mapping[str, Any]) -> list[str]:
+    return [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+
+
+def _unknown_key(place: Place) -> str:
+    key = str(place[-1])
+    legal = _legal_keys(place[:-1])
+    near = difflib.get_close_matches(key, legal)
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{key!r} is not a key here ({', '.join(legal)}){guess}"
+
+
+def _legal_keys(place: Place) -> list[str]:
+    """Return the keys that may stand at `place`, found by walking the models."""
+    from ackproof.faults import registered
+    from ackproof.harness.scenario import ClusterSpec, Expect, TopicSpec, Workload
+
+    models: dict[str, type[BaseModel]] = {
+        "cluster": ClusterSpec,
+        "topics": TopicSpec,
+        "workload": Workload,
+        "expect": Expect,
+    }
+    model: type[BaseModel] = Scenario
+    if place and place[0] == "faults" and len(place) > 2:
+        model = registered()[str(place[2])]
+    elif place:
+        model = models.get(str(place[0]), Scenario)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _holds(document: Any, place: Sequence[str | int]) -> bool:
+    node = document
+    for part in place:
+        if isinstance(node, CommentedMap) and part in node:
+            node = node[part]
+        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        else:
+            return False
+    return True
+
+
+def _line(document: CommentedMap, place: Sequence[str | int]) -> int:
+    """Return the 1-based line of the deepest part of `place` that the document has."""
+    node: Any = document
+    line = 1
+    for part in place:
+        if isinstance(node, CommentedMap) and part in node:
+            line = node.lc.key(part)[0] + 1
+            node = node[part]
+        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+            line = node.lc.item(part)[0] + 1
+            node = node[part]
+        else:
+            break
+    return line
