@@ -20,7 +20,6 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-
 from pydantic_core import PydanticCustomError
 
 from ackproof.faults import Fault, registered
@@ -275,7 +274,6 @@ class Scenario(_Model):
 
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
-    brokers = range(1, scenario.cluster.brokers + 1)
     for key in sorted(OWNED_SETTINGS & set(scenario.cluster.settings)):
         yield ("cluster", "settings", key), f"{key} is set by ackproof itself: remove it"
     for name, topic in scenario.topics.items():
@@ -289,28 +287,27 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         legal = ", ".join(sorted(scenario.topics))
         yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
     for index, fault in enumerate(scenario.faults):
-        where: Place = ("faults", index)
-        for broker in fault.target.brokers:
-            if broker not in brokers:
-                legal = f"brokers are {brokers.start} to {brokers.stop - 1}"
-                yield (*where, "target"), f"there is no broker {broker} ({legal})"
-        if fault.target.topic:
-            yield from _partition_problems(
-                scenario, (*where, "target"), fault.target.topic, fault.target.partition
-            )
-        for key in ("when", "heal_when"):
-            for condition in getattr(fault, key):
-                if isinstance(condition, IsrIs | LeaderChanges):
-                    yield from _partition_problems(
-                        scenario, (*where, key), condition.topic, condition.partition
-                    )
-                elif isinstance(condition, ProgressIs):
-                    if condition.count > scenario.workload.records:
-                        yield (
-                            (*where, key),
-                            f"{condition.count} {condition.outcome} can never be reached with "
-                            f"workload.records: {scenario.workload.records}",
-                        )
+        yield from _fault_problems(scenario, fault, ("faults", index))
+
+
+def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    last = scenario.cluster.brokers
+    for broker in fault.target.brokers:
+        if not 1 <= broker <= last:
+            yield (*where, "target"), f"there is no broker {broker} (brokers are 1 to {last})"
+    if fault.target.topic:
+        place = (*where, "target")
+        yield from _partition_problems(scenario, place, fault.target.topic, fault.target.partition)
+    records = scenario.workload.records
+    for key in ("when", "heal_when"):
+        place = (*where, key)
+        for condition in getattr(fault, key):
+            if isinstance(condition, IsrIs | LeaderChanges):
+                yield from _partition_problems(
+                    scenario, place, condition.topic, condition.partition
+                )
+            elif isinstance(condition, ProgressIs) and condition.count > records:
+                yield place, f"'{condition}' is more than workload.records: {records} allow"
 
 
 def _partition_problems(

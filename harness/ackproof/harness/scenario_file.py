@@ -42,9 +42,9 @@ def load(path: Path) -> list[Configured]:
     document = _parse(path)
     matrix = document.get("matrix") or {}
     if not isinstance(matrix, Mapping):
+        line, _ = _locate(document, ("matrix",))
         raise ScenarioError(
-            f"{path}:{_line(document, ('matrix',))}: matrix: {matrix!r} is not a mapping of names "
-            "to settings"
+            f"{path}:{line}: matrix: {matrix!r} is not a mapping of names to settings"
         )
     base = {key: value for key, value in document.items() if key != "matrix"}
     if not matrix:
@@ -52,9 +52,9 @@ def load(path: Path) -> list[Configured]:
     found = []
     for name, changes in matrix.items():
         if not isinstance(changes, Mapping):
+            line, _ = _locate(document, ("matrix", name))
             raise ScenarioError(
-                f"{path}:{_line(document, ('matrix', name))}: matrix.{name}: {changes!r} is not a "
-                "mapping of settings"
+                f"{path}:{line}: matrix.{name}: {changes!r} is not a mapping of settings"
             )
         scenario = _validate(path, document, configured(base, changes), within=("matrix", name))
         found.append(
@@ -118,8 +118,9 @@ def _validate(
         lines = []
         for error in invalid.errors(include_url=False):
             place, problem = _explain(error)
-            in_matrix = bool(within) and _holds(document, (*within, *place))
-            line = _line(document, (*within, *place) if in_matrix else place)
+            line, in_matrix = _locate(document, (*within, *place))
+            if not (within and in_matrix):
+                line, in_matrix = _locate(document, place)[0], False
             dotted = ".".join(map(str, place)) or "scenario"
             whose = f" (in the configuration {within[-1]!r})" if in_matrix else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
@@ -185,29 +186,16 @@ def _legal_keys(place: Place) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _holds(document: Any, place: Sequence[str | int]) -> bool:
-    node = document
-    for part in place:
-        if isinstance(node, CommentedMap) and part in node:
-            node = node[part]
-        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
-            node = node[part]
-        else:
-            return False
-    return True
-
-
-def _line(document: CommentedMap, place: Sequence[str | int]) -> int:
-    """Return the 1-based line of the deepest part of `place` that the document has."""
+def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
+    """Return the 1-based line of the deepest part of `place` that is there; whether all is."""
     node: Any = document
     line = 1
     for part in place:
         if isinstance(node, CommentedMap) and part in node:
             line = node.lc.key(part)[0] + 1
-            node = node[part]
         elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
             line = node.lc.item(part)[0] + 1
-            node = node[part]
         else:
-            break
-    return line
+            return line, False
+        node = node[part]
+    return line, True

@@ -206,9 +206,8 @@ class KafkaCluster:
                 stderr=True,
             )
         except ContainerError as error:
-            text = (error.stderr or b"").decode(errors="replace")
-            return CommandResult(exit_status=error.exit_status, output=text)
-        return CommandResult(exit_status=0, output=output.decode(errors="replace"))
+            return CommandResult(exit_status=error.exit_status, output=_decoded(error.stderr))
+        return CommandResult(exit_status=0, output=_decoded(output))
 
 
 @contextlib.contextmanager
@@ -269,6 +268,10 @@ def _describe(view: PartitionView | None) -> str:
     if view is None:
         return "unknown to the brokers"
     return f"leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)}"
+
+
+def _decoded(output: str | bytes | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from testcontainers.core.container import DockerContainer
 
 from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.images import CLASSPATH, JAVA_OPTIONS
 from ackproof.harness.cluster.topology import DATA_DIR, LISTENER_PORTS, NodeSpec, Topology
 from ackproof.harness.errors import ClusterError
 
@@ -31,13 +32,13 @@ set -e
 if [ ! -f {DATA_DIR}/meta.properties ]; then
   mkdir -p {DATA_DIR}
   if [ -n "$CLUSTER_ID" ]; then
-    java $FORMAT_OPTS -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format \\
+    java $FORMAT_OPTS -cp '{CLASSPATH}' kafka.tools.StorageTool format \\
       --cluster-id "$CLUSTER_ID" --config {_CONFIG_DIR}/server.properties
   else
     cp {_CONFIG_DIR}/meta.properties {DATA_DIR}/meta.properties
   fi
 fi
-exec java $KAFKA_OPTS -cp '/opt/kafka/libs/*' kafka.Kafka {_CONFIG_DIR}/server.properties
+exec java $KAFKA_OPTS -cp '{CLASSPATH}' kafka.Kafka {_CONFIG_DIR}/server.properties
 """
 
 # Kafka 4 logs through log4j 2, Kafka 3 through log4j 1; each ignores the other's file.
@@ -59,7 +60,7 @@ log4j.appender.stdout.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
 """
 
 #: A short-lived JVM: interpret and compile lightly, no concurrent collector threads.
-_SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_SMALL_JVM = " ".join(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *JAVA_OPTIONS))
 
 
 class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
@@ -79,6 +80,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         from docker.types import EndpointConfig
 
         super().__init__(image)
+        self._container: Container | None = None
         self.spec = spec
         self.address = address
         self._labels = labels(run_id)

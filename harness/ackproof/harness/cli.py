@@ -1,0 +1,355 @@
+"""The `ackproof` command.
+
+Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: interrupted),
+4 environment. Results go to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ackproof.harness.errors import AckproofError, ExitCode
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Prove that Kafka keeps what it acknowledged, on the cluster and configuration you run.",
+)
+image_app = typer.Typer(no_args_is_help=True, help="Broker images: list them, make one.")
+bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a peer, as ratios.")
+app.add_typer(image_app, name="image")
+app.add_typer(bench_app, name="bench")
+
+ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
+RunPath = Annotated[Path, typer.Argument(help="A run directory, for example runs/latest.")]
+Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
+
+_RUNS = Path("runs")
+
+
+def _stderr() -> Console:
+    return Console(stderr=True)
+
+
+def _stdout() -> Console:
+    return Console()
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2, default=str))
+
+
+@app.command()
+def run(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None:
+    """Run a scenario on a real cluster, or every scenario of a folder, and judge it.
+
+    Example: [bold]ackproof run scenarios/acks-all.yaml[/]
+    """
+    from ackproof.harness.report import print_run
+
+    results = _run_all(scenario, out, title=scenario.stem)
+    verdicts = [verdict for _, verdict in results]
+    if as_json:
+        documents = [verdict.model_dump(mode="json") for verdict in verdicts]
+        _print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
+    else:
+        for run_dir, verdict in results:
+            print_run(_stdout(), verdict, run_dir)
+    _exit_with(verdicts)
+
+
+@app.command()
+def compare(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None:
+    """Run every configuration of a scenario's matrix under the same faults, side by side.
+
+    Example: [bold]ackproof compare scenarios/acks.yaml[/]
+    """
+    from ackproof.harness.report import print_comparison
+
+    results = _run_all(scenario, out, title=scenario.stem)
+    verdicts = [verdict for _, verdict in results]
+    if as_json:
+        _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    else:
+        html = results[-1][0] / "report.html"
+        print_comparison(_stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+    _exit_with(verdicts)
+
+
+def _run_all(scenario: Path, out: Path, *, title: str) -> Sequence[tuple[Path, Any]]:
+    """Run every configuration; write one report and one junit.xml for all into the last run."""
+    from ackproof.harness.cluster.engine import connect
+    from ackproof.harness.compare import compare as compare_all
+    from ackproof.harness.progress import ConsoleReporter
+    from ackproof.harness.report import write_html, write_junit
+    from ackproof.harness.scenario_file import load_all
+
+    configurations = load_all(scenario)
+    results = compare_all(
+        configurations, out=out, client=connect(), reporter=ConsoleReporter(_stderr())
+    )
+    last = results[-1][0]
+    write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
+    write_junit(last / "junit.xml", [verdict for _, verdict in results])
+    return results
+
+
+def _exit_with(verdicts: Sequence[Any]) -> NoReturn:
+    from ackproof.harness.verdict import exit_code
+
+    raise typer.Exit(exit_code(list(verdicts)))
+
+
+@app.command()
+def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
+    """Say what the reference model allows, with the shortest trace to a loss. Needs no cluster.
+
+    Example: [bold]ackproof predict scenarios/acks.yaml[/]
+    """
+    from ackproof.harness.report.terminal import print_prediction
+
+    from ackproof.harness.outlook import foresee
+    from ackproof.harness.scenario_file import load_all
+
+    predictions = [(item, foresee(item.scenario)) for item in load_all(scenario)]
+    if as_json:
+        _print_json(
+            [
+                {
+                    "scenario": item.scenario.name,
+                    "configuration_name": item.name,
+                    **prediction.model_dump(mode="json"),
+                }
+                for item, prediction in predictions
+            ]
+        )
+        return
+    console = _stdout()
+    for item, prediction in predictions:
+        print_prediction(console, item.name or item.scenario.name, prediction)
+
+
+@app.command()
+def check(run_dir: RunPath, as_json: Json = False) -> None:
+    """Judge a stored run again, from its directory alone; recovers the ledger of a killed run.
+
+    Example: [bold]ackproof check runs/latest[/]
+    """
+    from ackproof.harness.judge import judge_in_spark
+    from ackproof.harness.report import print_run
+
+    verdict = judge_in_spark(run_dir.resolve())
+    if as_json:
+        _print_json(verdict.model_dump(mode="json"))
+    else:
+        print_run(_stdout(), verdict, run_dir)
+    _exit_with([verdict])
+
+
+@app.command()
+def report(
+    run_dirs: Annotated[list[Path], typer.Argument(help="One run directory, or several.")],
+    to: Annotated[Path | None, typer.Option("--to", help="The file to write.")] = None,
+) -> None:
+    """Write report.html again from one stored run, or one page for several.
+
+    Example: [bold]ackproof report runs/latest[/]
+    """
+    from ackproof.harness.report import write_html
+    from ackproof.harness.run_dir import read_verdict
+
+    resolved = [run_dir.resolve() for run_dir in run_dirs]
+    for run_dir in resolved:
+        read_verdict(run_dir)  # refuses what is not a run directory before anything is written
+    path = to or resolved[-1] / "report.html"
+    write_html(path, resolved, title=resolved[-1].name)
+    typer.echo(path)
+
+
+@app.command()
+def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
+    """Check scenario files without running them.
+
+    Example: [bold]ackproof validate scenarios/[/]
+    """
+    from ackproof.harness.scenario_file import load_all
+
+    found = load_all(scenario)
+    if as_json:
+        _print_json([{"path": str(item.path), "configuration_name": item.name} for item in found])
+        return
+    for item in found:
+        typer.echo(f"{item.path}: {item.scenario.name} {item.name}".rstrip() + ": valid")
+
+
+@app.command()
+def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
+    """Say what this machine can and cannot do, and what to do about it."""
+    from ackproof.harness.report.terminal import print_checks
+
+    from ackproof.harness.doctor import examine
+
+    checks = examine(out)
+    if as_json:
+        from dataclasses import asdict
+
+        _print_json([asdict(one) for one in checks])
+    else:
+        print_checks(_stdout(), checks)
+    if any(one.state == "missing" for one in checks):
+        raise typer.Exit(ExitCode.ENVIRONMENT)
+
+
+@app.command()
+def faults(as_json: Json = False) -> None:
+    """List every fault with its fields."""
+    from ackproof.harness.report.terminal import print_faults
+
+    from ackproof.faults import registered
+
+    if as_json:
+        _print_json({name: kind.model_json_schema() for name, kind in registered().items()})
+    else:
+        print_faults(_stdout(), registered())
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files.
+
+    Example: [bold]ackproof schema > scenario.v1.json[/]
+    """
+    from ackproof.harness.scenario import json_schema
+
+    _print_json(json_schema())
+
+
+@app.command()
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what belongs to runs that still go on.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove containers, networks and volumes that dead runs left behind."""
+    from dataclasses import asdict
+
+    from ackproof.harness.cluster.engine import connect, remove_leftovers
+
+    removed = remove_leftovers(connect(), everything=everything)
+    if as_json:
+        _print_json(asdict(removed))
+        return
+    typer.echo(
+        f"removed {removed.containers} containers, {removed.networks} networks, "
+        f"{removed.volumes} volumes"
+    )
+    for kept in removed.kept:
+        typer.echo(f"kept {kept}")
+
+
+@image_app.command("list")
+def image_list(as_json: Json = False) -> None:
+    """List the broker images on this engine."""
+    from dataclasses import asdict
+
+    from ackproof.harness.cluster.engine import connect
+    from ackproof.harness.cluster.images import list_images
+
+    found = list_images(connect())
+    if as_json:
+        _print_json([asdict(image) for image in found])
+        return
+    for image in found:
+        typer.echo(f"{image.reference}  {image.size_bytes / 1e6:.0f} MB")
+
+
+@image_app.command("ensure")
+def image_ensure(
+    version: Annotated[str, typer.Argument(help="A Kafka version.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Have a broker image: the local one, else pull it, else build it; and say which.
+
+    Example: [bold]ackproof image ensure 4.3.1[/]
+    """
+    from dataclasses import asdict
+
+    from ackproof.harness.cluster.images import DEFAULT_KAFKA, ensure
+
+    image = ensure(version or DEFAULT_KAFKA, say=_stderr().print)
+    if as_json:
+        _print_json(asdict(image))
+    else:
+        typer.echo(f"{image.reference} ({image.source})")
+
+
+@image_app.command("build")
+def image_build(
+    version: Annotated[str, typer.Argument(help="A Kafka version.")],
+    as_json: Json = False,
+) -> None:
+    """Build a broker image from Kafka's Maven artifacts, without a container registry.
+
+    Example: [bold]ackproof image build 4.3.1[/]
+    """
+    from dataclasses import asdict
+
+    from ackproof.harness.cluster.images import build
+
+    image = build(version, say=_stderr().print)
+    if as_json:
+        _print_json(asdict(image))
+    else:
+        typer.echo(f"{image.reference} ({image.source})")
+
+
+def main() -> None:
+    """Run the command; every error a user can meet is one message and an exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _first_interrupt)
+    sys.exit(_run_command())
+
+
+def _run_command() -> int:
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as done:
+        return int(done.exit_code)
+    except typer.TyperException as error:
+        error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
+        return ExitCode.USAGE
+    except AckproofError as error:
+        _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
+        return ExitCode.INCONCLUSIVE
+    except BrokenPipeError:  # `ackproof … | head`: the reader has seen enough
+        sys.stderr.close()
+        return ExitCode.HOLDS
+    return ExitCode.HOLDS
+
+
+def _first_interrupt(number: int, frame: FrameType | None) -> None:
+    """End the work on the first Ctrl-C; later ones must not end the cleaning up."""
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, _later_interrupt)
+    raise KeyboardInterrupt
+
+
+def _later_interrupt(number: int, frame: FrameType | None) -> None:
+    _stderr().print("still cleaning up (`ackproof clean` removes what is left)")

@@ -1,0 +1,80 @@
+"""What one producer process does: the file it is started with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ackproof.harness.errors import WorkloadError
+from ackproof.spark_analysis.record import HEADER_SIZE
+
+Setting = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSpec:
+    """One producer: where it writes, what, how fast, and until when.
+
+    Send `sequence` goes to partition `sequence % partitions`. `settings` are librdkafka's, by its
+    names, passed through as they are. The process ends after `records` sends or `seconds`
+    seconds, whichever comes first; at least one is needed. `rate` is in sends a second, open
+    loop: sends that are late are made up for at once; None is as fast as possible. `size` is the
+    value's length in bytes. `ledger` is the stream file to write; None records nothing and asks
+    for no delivery reports, which is how the ledger's cost is measured. `progress` is the page
+    shared with the harness (see `progress`). The process also ends when `parent` is no longer
+    its parent; by default, whoever started it.
+    """
+
+    run_id: str
+    number: int
+    topic: str
+    partitions: int
+    bootstrap_servers: str
+    progress: Path
+    ledger: Path | None
+    settings: dict[str, Setting] = field(default_factory=dict)
+    records: int | None = None
+    seconds: float | None = None
+    rate: float | None = None
+    size: int = 128
+    parent: int | None = None
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} is {value}, and must be {legal}"
+            for name, value, legal, good in (
+                ("partitions", self.partitions, "at least 1", self.partitions >= 1),
+                ("size", self.size, f"at least {HEADER_SIZE}", self.size >= HEADER_SIZE),
+                ("rate", self.rate, "above 0 or null", self.rate is None or self.rate > 0),
+                ("records", self.records, "0 or more", self.records is None or self.records >= 0),
+                ("seconds", self.seconds, "0 or more", self.seconds is None or self.seconds >= 0),
+            )
+            if not good
+        ]
+        if self.records is None and self.seconds is None:
+            problems.append("neither records nor seconds is given: the producer would never end")
+        if problems:
+            raise WorkloadError(f"producer {self.number}: {'; '.join(problems)}")
+
+    @property
+    def delivery_timeout_s(self) -> float:
+        """Seconds after which librdkafka gives up on a send; its default where 0 says never."""
+        milliseconds = self.settings.get(
+            "delivery.timeout.ms", self.settings.get("message.timeout.ms", 0)
+        )
+        return float(milliseconds) / 1000 or 300.0
+
+    def to_json(self) -> str:
+        """Return the specification as `from_json` reads it."""
+        return json.dumps(dataclasses.asdict(self), default=str, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> ProducerSpec:
+        """Return the specification that `to_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["progress"] = Path(fields["progress"])
+        fields["ledger"] = Path(fields["ledger"]) if fields["ledger"] is not None else None
+        return cls(**fields)

@@ -1,0 +1,30 @@
+"""Runs every configuration of a scenario's matrix, and puts the results side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.harness.progress import Reporter
+from ackproof.harness.runner import run
+from ackproof.harness.scenario_file import Configured
+from ackproof.harness.verdict import Verdict
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+def compare(
+    configurations: Sequence[Configured], *, out: Path, client: DockerClient, reporter: Reporter
+) -> list[tuple[Path, Verdict]]:
+    """Run each configuration once, each on a cluster of its own; return them in order.
+
+    Raises what `run` raises: an environment that does not allow one run allows none.
+    """
+    results = []
+    for number, configured in enumerate(configurations, start=1):
+        name = configured.name or configured.scenario.name
+        reporter.note(f"[bold]{name}[/] ({number} of {len(configurations)})")
+        results.append(run(configured, out=out, client=client, reporter=reporter))
+    return results

@@ -1,0 +1,204 @@
+"""From what was recorded to a verdict; needs the run directory, Spark, and no cluster.
+
+Observed against `expect` gives the verdict. Observed against the prediction gives findings. A
+violation that was seen is definite, whatever else went wrong; that something was *not* seen
+counts only if nothing kept us from seeing it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.harness import run_dir as runs
+from ackproof.harness.scenario import Expect, Scenario
+from ackproof.harness.scenario_file import load
+from ackproof.harness.verdict import (
+    Expectation,
+    FaultReport,
+    Finding,
+    Metrics,
+    Outlook,
+    Verdict,
+    Word,
+)
+from ackproof.spark_analysis.tables import LOCATION, PREDICTED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Which anomaly each line of `expect` speaks of.
+_WISHES = {
+    "loss": "lost",
+    "duplicates": "duplicated",
+    "reordered": "reordered",
+    "phantom": "phantom",
+    "corrupt": "corrupt",
+}
+
+
+def judge(spark: SparkSession, run_dir: Path) -> Verdict:
+    """Compare the ledger with the final log, weigh the result, and write `verdict.json`.
+
+    Raises RunDirectoryError if the directory is not one, or is damaged.
+    """
+    from ackproof.spark_analysis.diff import diff
+    from ackproof.spark_analysis.metrics import metrics
+
+    record = runs.read_record(run_dir)
+    prediction = runs.read_prediction(run_dir)
+    scenario = load(run_dir / "scenario.yaml")[0].scenario
+    faults = _faults(run_dir)
+    result = diff(spark, run_dir)
+    observed = {
+        "sent": result.sent,
+        "acked": result.acked,
+        "failed": result.failed,
+        "unknown": result.unknown,
+        **{str(anomaly): count for anomaly, count in result.counts.items()},
+    }
+    measured = Metrics.model_validate(metrics(spark, run_dir))
+    doubts = _doubts(record.troubles, observed, faults, run_dir)
+    expectations = weigh(scenario.expect, observed, measured)
+    word, reason = conclude(expectations, doubts)
+    verdict = Verdict(
+        run_id=record.run_id,
+        scenario=scenario.name,
+        configuration_name=record.configuration_name,
+        seed=scenario.seed,
+        kafka_version=scenario.kafka,
+        image=record.image,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        verdict=word,
+        reason=reason,
+        observed=observed,
+        predicted=prediction.predicted,
+        prediction=prediction.prediction,
+        findings=find(prediction.predicted, observed, conclusive=not doubts),
+        expectations=expectations,
+        faults=faults,
+        metrics=measured,
+        configuration=record.configuration or _settings(scenario),
+    )
+    runs.write_model(run_dir / "verdict.json", verdict)
+    return verdict
+
+
+def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list[Expectation]:
+    """Return every wish of the scenario's author with what was observed."""
+    lines = []
+    for what, anomaly in _WISHES.items():
+        wanted = getattr(expect, what)
+        count = observed.get(anomaly, 0)
+        met = wanted == "any" or (count == 0) == (wanted == "none")
+        lines.append(Expectation(what=what, wanted=wanted, observed=str(count), met=met))
+    if expect.availability is not None:
+        lines.append(_availability(expect.availability, metrics))
+    return lines
+
+
+def conclude(expectations: Sequence[Expectation], doubts: Sequence[str]) -> tuple[Word, str]:
+    """Return the verdict and its reason in words."""
+    broken = [line for line in expectations if not line.met]
+    seen = [line for line in broken if line.wanted == "none"]
+    if seen:
+        return Word.VIOLATED, "; ".join(
+            f"{line.observed} {_WISHES[line.what]}, none expected" for line in seen
+        )
+    if doubts:
+        return Word.INCONCLUSIVE, "; ".join(doubts)
+    if broken:
+        return Word.VIOLATED, "; ".join(
+            f"{line.what}: {line.observed} observed, {line.wanted} expected" for line in broken
+        )
+    wishes = [
+        f"{line.what} {line.wanted} (observed {line.observed})"
+        for line in expectations
+        if line.wanted != "any"
+    ]
+    return Word.HOLDS, "as expected: " + ", ".join(wishes)
+
+
+def find(
+    predicted: Mapping[str, Outlook], observed: Mapping[str, int], *, conclusive: bool
+) -> list[Finding]:
+    """Return where model and observation disagree.
+
+    An anomaly that was seen although impossible is always a finding. That one was not seen
+    although certain is a finding only if the run is conclusive: the prediction assumes that the
+    schedule took place.
+    """
+    findings = []
+    for anomaly in map(str, PREDICTED):
+        outlook, count = predicted[anomaly], observed.get(anomaly, 0)
+        if outlook == "impossible" and count > 0:
+            explanation = f"the model has no path to this, yet {count} were observed"
+        elif outlook == "certain" and count == 0 and conclusive:
+            explanation = "every path of the model leads to this, yet none was observed"
+        else:
+            continue
+        findings.append(
+            Finding(anomaly=anomaly, predicted=outlook, observed=count, explanation=explanation)
+        )
+    return findings
+
+
+def _doubts(
+    troubles: Sequence[str],
+    observed: Mapping[str, int],
+    faults: Sequence[FaultReport],
+    run_dir: Path,
+) -> list[str]:
+    """Return everything that keeps "not seen" from meaning "not there"."""
+    doubts = list(troubles)
+    doubts += [f"{f.fault} of {f.target}: {f.evidence}" for f in faults if not f.verified]
+    if observed["unseen"]:
+        doubts.append(f"{observed['unseen']} acked sends could not be looked up")
+    doubts += [
+        f"{row['topic']}-{row['partition']} was not read to its end: {row['reason']}"
+        for row in _rows(run_dir, "partition_ends")
+        if not row["complete"]
+    ]
+    if observed["acked"] == 0:
+        doubts.append("nothing was acked, so nothing could be lost")
+    return doubts
+
+
+def _faults(run_dir: Path) -> list[FaultReport]:
+    names = set(FaultReport.model_fields)
+    return [
+        FaultReport.model_validate({key: row[key] for key in row if key in names})
+        for row in _rows(run_dir, "fault_windows")
+    ]
+
+
+def _rows(run_dir: Path, table: str) -> list[dict[str, object]]:
+    import pyarrow.parquet as pq
+
+    path = run_dir / LOCATION[table]
+    return pq.read_table(path).to_pylist() if path.exists() else []
+
+
+def _availability(wanted: str, metrics: Metrics) -> Expectation:
+    match = re.fullmatch(r"(>=?) ?([0-9.]+) ?%", wanted)
+    assert match is not None  # the scenario's schema says so
+    share = 100.0
+    if metrics.duration_s > 0:
+        share = 100 * (1 - metrics.unavailability_s / metrics.duration_s)
+    bound = float(match[2])
+    met = share >= bound if match[1] == ">=" else share > bound
+    return Expectation(what="availability", wanted=wanted, observed=f"{share:.2f} %", met=met)
+
+
+def _settings(scenario: Scenario) -> dict[str, str | int | float | bool]:
+    """Return the settings that durability hangs on, for a run that is no comparison."""
+    return {
+        "acks": scenario.workload.settings.acks,
+        "enable.idempotence": scenario.workload.settings.idempotence,
+        "replication_factor": scenario.topic.replication_factor,
+        "min.insync.replicas": scenario.topic.min_insync_replicas,
+        "unclean.leader.election.enable": scenario.topic.unclean_leader_election,
+    }

@@ -1,0 +1,213 @@
+"""What a run or a comparison says on the terminal: verdict first, then why.
+
+Readable at 80 columns, plain text where the console is no terminal, without colour if `NO_COLOR`
+is set (rich sees to both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ackproof.harness.report import words
+from ackproof.harness.report.data import read_telling
+from ackproof.harness.verdict import FaultReport, Verdict, Word
+
+_STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
+_FINDING = "bold red"
+
+
+def print_comparison(
+    console: Console, verdicts: Sequence[Verdict], run_dirs: Sequence[Path], html: Path
+) -> None:
+    """Print one line for each configuration, what they say together, and where to read on.
+
+    `run_dirs` stand in the order of `verdicts`; they are named for those that do not hold.
+    """
+    table = _table()
+    table.add_column("configuration", overflow="fold", min_width=12)
+    table.add_column("predicted\nloss / duplicates")
+    table.add_column("lost / acked", justify="right")
+    table.add_column("dupli-\ncates", justify="right")
+    table.add_column("unavail-\nable s", justify="right")
+    table.add_column("ack p50 /\np99 ms", justify="right")
+    table.add_column("verdict", min_width=12)
+    for verdict in verdicts:
+        latency = verdict.metrics.ack_latency_ms
+        table.add_row(
+            _configuration(verdict),
+            _slashed(verdict.predicted.get("lost", "-"), verdict.predicted.get("duplicated", "-")),
+            _slashed(
+                words.count(verdict.observed.get("lost", 0)),
+                words.count(verdict.observed.get("acked", 0)),
+            ),
+            words.count(verdict.observed.get("duplicated", 0)),
+            words.number(verdict.metrics.unavailability_s),
+            _slashed(words.number(latency.p50), words.number(latency.p99)) if latency else "-",
+            Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
+        )
+    console.print(table)
+    for sentence in words.answer(verdicts):
+        _say(console, sentence)
+    console.print()
+    for sentence in words.agreement_sentences(verdicts):
+        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
+        if verdict.verdict is not Word.HOLDS:
+            reason = f"{words.name(verdict)}: {verdict.verdict.value}: {verdict.reason}"
+            _say(console, reason, style=_STYLE[verdict.verdict])
+            _path(console, "", run_dir)
+    _path(console, "Report: ", html)
+
+
+def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
+    """Print one run: verdict and reason, expectations, prediction, faults, lost records."""
+    heading = Text(verdict.verdict.value.upper(), style=_STYLE[verdict.verdict])
+    heading.append(f"  {words.name(verdict)}", style="bold")
+    more = words.settings(verdict)
+    about = f"Kafka {verdict.kafka_version}, seed {verdict.seed}" + (f", {more}" if more else "")
+    heading.append(f"  ({about})", style="dim")
+    console.print(heading, highlight=False)
+    _say(console, verdict.reason)
+    _say(console, _cost(verdict), style="dim")
+    for sentence in words.finding_sentences(verdict):
+        _say(console, f"FINDING: {sentence}", style=_FINDING)
+    _print_expectations(console, verdict)
+    _print_prediction(console, verdict)
+    _print_faults(console, verdict.faults)
+    _print_lost(console, verdict, run_dir)
+    console.print()
+    _path(console, "Run directory: ", run_dir)
+
+
+def _cost(verdict: Verdict) -> str:
+    sends = ", ".join(
+        f"{words.count(verdict.observed.get(key, 0))} {key}"
+        for key in ("sent", "acked", "failed", "unknown")
+    )
+    latency = verdict.metrics.ack_latency_ms
+    acks = (
+        f"; ack latency p50 {words.number(latency.p50)} ms, p99 {words.number(latency.p99)} ms"
+        if latency
+        else ""
+    )
+    return f"{sends}; unavailable {words.number(verdict.metrics.unavailability_s)} s{acks}"
+
+
+def _print_expectations(console: Console, verdict: Verdict) -> None:
+    if not verdict.expectations:
+        return
+    _head(console, "Expectations")
+    table = _table()
+    for column in ("what", "wanted", "observed", "met"):
+        table.add_column(column, overflow="fold")
+    for line in verdict.expectations:
+        met = Text("met", style="green") if line.met else Text("not met", style="bold red")
+        table.add_row(Text(line.what), Text(line.wanted), Text(line.observed), met)
+    console.print(table)
+
+
+def _print_prediction(console: Console, verdict: Verdict) -> None:
+    _head(console, "Prediction and observation")
+    table = _table()
+    table.add_column("anomaly")
+    table.add_column("predicted")
+    table.add_column("observed", justify="right")
+    table.add_column("together")
+    for anomaly in words.anomalies(verdict):
+        state = words.agreement(verdict, anomaly) if anomaly in verdict.predicted else ""
+        finding = state == "disagrees"
+        table.add_row(
+            Text(anomaly),
+            Text(verdict.predicted.get(anomaly, "-")),
+            words.count(verdict.observed.get(anomaly, 0)),
+            Text("FINDING" if finding else state, style=_FINDING if finding else ""),
+        )
+    console.print(table)
+    if verdict.prediction.trace:
+        _say(console, "The model's shortest trace:")
+        _numbered(console, verdict.prediction.trace)
+
+
+def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
+    if not faults:
+        return
+    _head(console, "Faults (UTC)")
+    for fault in faults:
+        line = Text(f"F{fault.window} {fault.fault}", style="bold")
+        line.append(f" of {fault.target} ({words.brokers(fault.nodes)})", style="not bold")
+        console.print(line, highlight=False)
+        _say(
+            console,
+            f"injected {words.clock(fault.injected_at)}, verified {words.clock(fault.verified_at)}, "
+            f"healed {words.clock(fault.healed_at)}, recovered {words.clock(fault.recovered_at)}",
+            indent=3,
+        )
+        _say(console, f"trigger: {fault.trigger}", indent=3)
+        proof = f"proof: {fault.evidence}" if fault.verified else f"NOT VERIFIED: {fault.evidence}"
+        _say(console, proof, indent=3, style="" if fault.verified else "bold yellow")
+
+
+def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
+    telling = read_telling(run_dir)
+    if not telling:
+        return
+    lost = verdict.observed.get("lost", len(telling))
+    _head(console, f"Lost records ({len(telling)} of {words.count(lost)})")
+    for record in telling:
+        _say(console, words.story(record, verdict.faults), indent=3, hanging=True)
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+
+
+def _configuration(verdict: Verdict) -> Text:
+    text = Text(words.name(verdict), style="bold")
+    if words.settings(verdict):
+        text.append(f"\n{words.settings(verdict)}", style="not bold dim")
+    return text
+
+
+def _slashed(first: str, second: str) -> str:
+    return f"{first} / {second}"
+
+
+def _head(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, style="bold underline"))
+
+
+def _numbered(console: Console, lines: Iterable[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        label = f"{number:>2}. "
+        grid = Table.grid(padding=0)
+        grid.add_column(width=len(label) + 1)
+        grid.add_column(overflow="fold")
+        grid.add_row(f" {label}", Text(line))
+        console.print(grid)
+
+
+def _say(
+    console: Console, sentence: str, *, style: str = "", indent: int = 0, hanging: bool = False
+) -> None:
+    """Print text as it is: brackets in it are no markup, numbers get no colour."""
+    if hanging:
+        grid = Table.grid(padding=0)
+        grid.add_column(width=indent)
+        grid.add_column(overflow="fold")
+        grid.add_row(" - ", Text(sentence, style=style))
+        console.print(grid)
+    else:
+        console.print(Padding(Text(sentence, style=style), (0, 0, 0, indent), expand=False))
+
+
+def _path(console: Console, label: str, path: Path) -> None:
+    """Print a path on one line, however narrow the terminal: to be copied whole."""
+    console.print(Text(f"{label}{path}"), soft_wrap=True, highlight=False)

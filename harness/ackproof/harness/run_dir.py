@@ -1,0 +1,165 @@
+"""A run directory: everything needed to judge a run again without its cluster.
+
+``runs/<utc>-<scenario>-<seed>/``, with ``runs/latest`` linking to the newest::
+
+    run.json             what was run, when, on which image, and what went wrong on the way
+    scenario.yaml        the resolved scenario
+    prediction.json      what the model said before
+    ledger/              sends and their outcomes          final_log/  what can be read
+    partition_ends.parquet  fault_windows.parquet  partition_states.parquet
+    broker_states.parquet   anomalies/
+    metadata.log  logs/  what the cluster recorded
+    verdict.json  report.html  junit.xml
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ackproof.harness.errors import DiskError, RunDirectoryError
+from ackproof.harness.scenario import Setting
+from ackproof.harness.verdict import Outlook, PredictionReport, Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_M = TypeVar("_M", bound=BaseModel)
+
+_NO_ROOM = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EROFS: "is read-only"}
+
+
+class RunRecord(BaseModel):
+    """`run.json`: what was run, and what keeps its outcome from being conclusive."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: int = 1
+    run_id: str
+    configuration_name: str = ""
+    configuration: dict[str, Setting] = {}
+    image: str
+    started_at: datetime
+    finished_at: datetime
+    troubles: list[str] = []
+
+
+class PredictionRecord(BaseModel):
+    """`prediction.json`: what the model said before the run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    predicted: dict[str, Outlook]
+    prediction: PredictionReport
+
+
+def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
+    """Create a fresh run directory under `out` and point `latest` at it.
+
+    Raises DiskError if it cannot be written.
+    """
+    parts = [f"{now:%Y%m%dT%H%M%SZ}", scenario]
+    if configuration:
+        parts.append(re.sub(r"[^A-Za-z0-9.]+", "-", configuration).strip("-"))
+    name = "-".join([*parts, str(seed)])
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"-{n}" for n in range(2, 1000))):
+            path = out / (name + suffix)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            _link_latest(out, path)
+            return path
+    raise DiskError(f"{out} already holds a thousand runs named {name}")
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the operating system says about a full or forbidden disk into DiskError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskError(
+                f"the disk under {path} {_NO_ROOM[error.errno]}",
+                hint="Free space or name another place with --out; what was recorded is kept.",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+            raise DiskError(
+                f"{path} cannot be written: {error.strerror}", hint="Name another place with --out."
+            ) from error
+        raise
+
+
+def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[object]) -> None:
+    """Write dataclass or mapping rows as one Parquet file, in the order given."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    common = {"schema_version": 1, "run_id": run_id}
+    records = [{**common, **_mapping(row)} for row in rows]
+    with disk_errors(path.parent):
+        partial = path.with_name(path.name + ".partial")
+        pq.write_table(pa.Table.from_pylist(records, schema=schema), partial)
+        partial.rename(path)
+
+
+def write_model(path: Path, model: BaseModel) -> None:
+    """Write a model as readable JSON."""
+    with disk_errors(path.parent):
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        partial.rename(path)
+
+
+def read_record(run_dir: Path) -> RunRecord:
+    """Return `run.json`; raise RunDirectoryError if this is no run directory."""
+    return _read(run_dir, "run.json", RunRecord)
+
+
+def read_prediction(run_dir: Path) -> PredictionRecord:
+    """Return `prediction.json`."""
+    return _read(run_dir, "prediction.json", PredictionRecord)
+
+
+def read_verdict(run_dir: Path) -> Verdict:
+    """Return `verdict.json`; raise RunDirectoryError if the run has not been judged."""
+    return _read(run_dir, "verdict.json", Verdict)
+
+
+def _read(run_dir: Path, name: str, model: type[_M]) -> _M:
+    path = run_dir / name
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunDirectoryError(
+            f"{run_dir} is not a finished run directory: it has no {name}",
+            hint="Name a folder under runs/, or runs/latest.",
+        ) from None
+    except (OSError, ValidationError, ValueError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
+def _mapping(row: object) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    assert is_dataclass(row) and not isinstance(row, type)  # noqa: PT018
+    return asdict(row)
+
+
+def _link_latest(out: Path, path: Path) -> None:
+    link = out / f".latest-{os.getpid()}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(path.name)
+    link.replace(out / "latest")

@@ -1,0 +1,225 @@
+"""The producer and how a leader answers it.
+
+A connection is served in order, one request at a time: the broker reads the next request only
+when the last one is answered (`SocketServer` mutes the channel). Records of one producer go out in
+order; only what is already in flight can overtake a record that has to be sent again.
+"""
+
+from __future__ import annotations
+
+from ackproof.reference_model.model import Model
+from ackproof.reference_model.replica import advance_high_watermark
+from ackproof.reference_model.state import (
+    ACKED,
+    DROPPED,
+    FLYING,
+    NOBODY,
+    UNSENT,
+    WAITING,
+    Client,
+    State,
+    entry,
+    record_of,
+)
+
+# One record is kept at most so often in a log: a further copy would tell nothing new.
+_COPIES = 2
+
+
+def _with_status(client: Client, record: int, status: int) -> Client:
+    statuses = client.status
+    return client._replace(status=(*statuses[:record], status, *statuses[record + 1 :]))
+
+
+def set_status(state: State, record: int, status: int) -> State:
+    """Return the state with one record's status changed."""
+    return state._replace(client=_with_status(state.client, record, status))
+
+
+def is_acked(model: Model, status: int) -> bool:
+    """Whether a record counts as acked: with acks=0 once it was handed to a connection."""
+    return status == ACKED or (model.acks == "0" and status >= FLYING)
+
+
+def unresolved(status: int) -> bool:
+    """Whether a record was sent and still has no outcome."""
+    return status == WAITING or status >= FLYING
+
+
+def _room(model: Model, client: Client) -> bool:
+    """Whether a further record may be in flight (one connection's limit, here in all)."""
+    if model.acks == "0":
+        return True  # no response, so nothing is ever waited for
+    in_flight = sum(status >= FLYING for status in client.status)
+    return in_flight < model.configuration.max_in_flight
+
+
+def next_unsent(model: Model, state: State) -> int | None:
+    """Return the record that may be sent now for the first time, None for none."""
+    first = state.run.phase * model.records_per_phase
+    for record in range(first, first + model.records_per_phase):
+        if state.client.status[record] == UNSENT:
+            return record
+    return None
+
+
+def send(model: Model, state: State, record: int) -> State:
+    """Return the state after the application sent a record: in flight if it can be, else queued."""
+    client = state.client
+    queued = model.rules.retry_order and WAITING in client.status
+    if client.leader == NOBODY or queued or not _room(model, client):
+        return set_status(state, record, WAITING)
+    return set_status(state, record, FLYING + client.leader)
+
+
+def next_to_resend(model: Model, client: Client) -> int | None:
+    """Return the queued record that may go out now, None for none."""
+    if client.leader == NOBODY or WAITING not in client.status or not _room(model, client):
+        return None
+    return client.status.index(WAITING)
+
+
+def fail(model: Model, state: State, record: int) -> State:
+    """Return the state after a retriable error: queued again, or given up without retries left.
+
+    A record that was given up and is in no log is as if it had never been sent.
+    """
+    client = state.client
+    if model.limited_retries:
+        left = client.retries[record]
+        if not left:
+            return give_up(model, state, record)
+        retries = (*client.retries[:record], left - 1, *client.retries[record + 1 :])
+        client = client._replace(retries=retries)
+    return state._replace(client=_with_status(client, record, WAITING))
+
+
+def give_up(model: Model, state: State, record: int) -> State:
+    """Return the state after a record failed for good; it may be in a log all the same."""
+    written = any(record_of(one) == record for b in state.brokers for one in b.log)
+    client = _with_status(state.client, record, DROPPED if written else UNSENT)
+    if model.limited_retries and not written:
+        whole = (*client.retries[:record], model.configuration.retries, *client.retries[record + 1 :])
+        client = client._replace(retries=whole)
+    return state._replace(client=client)
+
+
+def disconnect(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker's process ended: what was in flight there has no answer.
+
+    The kernel closes a dead process's connections, so the producer notices at once, long before
+    the controller does. acks=0: what the broker had not read is gone.
+    """
+    flying, appended = FLYING + number, model.appended + number
+    for record, status in enumerate(state.client.status):
+        if status in (flying, appended):
+            if model.acks == "0":
+                state = set_status(state, record, ACKED)
+            else:
+                state = fail(model, state, record)
+    return forget_leader(state, number)
+
+
+def forget_leader(state: State, number: int) -> State:
+    """Return the state after the producer learned that a broker does not lead."""
+    if state.client.leader != number:
+        return state
+    return state._replace(client=state.client._replace(leader=NOBODY))
+
+
+def step_down(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker that stopped leading answered what waited there.
+
+    acks=all only: NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With
+    acks=1 the answer is already on its way.
+    """
+    if model.acks != "all":
+        return state
+    for record, status in enumerate(state.client.status):
+        if status == model.appended + number:
+            state = forget_leader(fail(model, state, record), number)
+    return state
+
+
+def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
+    """Return what a broker does with its next produce request; None if there is none.
+
+    `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`,
+    `ProducerStateManager.analyzeAndValidateProducerState`.
+    """
+    statuses = state.client.status
+    appended = model.appended + number
+    if FLYING + number not in statuses or appended in statuses:
+        return None
+    record = statuses.index(FLYING + number)
+    leader = state.brokers[number]
+    if leader.leader != number:
+        if model.acks == "0":
+            state = set_status(state, record, ACKED)  # the broker just closes the connection
+        else:
+            state = fail(model, state, record)
+        return "not leader", record, forget_leader(state, number)
+
+    if (
+        model.acks == "all"
+        and model.rules.min_isr_precheck
+        and leader.isr.bit_count() < model.min_isr
+    ):
+        return "not enough replicas", record, fail(model, state, record)
+
+    copies = sum(record_of(one) == record for one in leader.log)
+    if model.configuration.idempotence:
+        if copies and model.rules.idempotent_dedup:
+            return "duplicate", record, set_status(state, record, appended)
+        if model.rules.sequence_check and _gap(state, number, record):
+            return "out of order", record, fail(model, state, record)
+    if copies < _COPIES:
+        leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
+        leader = advance_high_watermark(model, leader, number)
+        state = state.with_broker(number, leader)
+    return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
+
+
+def _gap(state: State, number: int, record: int) -> bool:
+    """Whether an earlier record is missing that may still come (OUT_OF_ORDER_SEQUENCE_NUMBER).
+
+    Earlier records that have failed leave no gap: the producer goes on under a new producer epoch
+    (KIP-360).
+    """
+    stored = {record_of(one) for one in state.brokers[number].log}
+    return any(
+        unresolved(state.client.status[earlier]) and earlier not in stored
+        for earlier in range(record)
+    )
+
+
+def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
+    """Return what the answer to the request in progress at a broker does; None for none yet.
+
+    acks=1: after the append. acks=all: once the high watermark has passed the record, and the
+    maximal ISR is large enough (`Partition.checkEnoughReplicasReachOffset`).
+    """
+    appended = model.appended + number
+    if appended not in state.client.status:
+        return None
+    record = state.client.status.index(appended)
+    leader = state.brokers[number]
+    if model.acks == "all":
+        if model.rules.high_watermark_ack and _last_offset(state, number, record) >= leader.hw:
+            return None
+        if model.rules.min_isr_precheck and leader.maximal.bit_count() < model.min_isr:
+            return "not enough replicas after append", record, fail(model, state, record)
+    return "ack", record, set_status(state, record, ACKED)
+
+
+def blocked(model: Model, state: State, number: int) -> int | None:
+    """Return the record that waits at a leader for the high watermark, None for none."""
+    appended = model.appended + number
+    if model.acks != "all" or appended not in state.client.status:
+        return None
+    return state.client.status.index(appended) if answer(model, state, number) is None else None
+
+
+def _last_offset(state: State, number: int, record: int) -> int:
+    log = state.brokers[number].log
+    return max(offset for offset, one in enumerate(log) if record_of(one) == record)

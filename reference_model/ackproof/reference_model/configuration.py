@@ -1,0 +1,103 @@
+"""What the model is asked about: a configuration, and the Kafka version's profile.
+
+A `Configuration` holds the settings on which the fate of acked records hangs, in Kafka's names.
+A `Profile` holds the rules that differ between Kafka versions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Acks = Literal["0", "1", "all"]
+
+#: The oldest version whose rules are modelled: KRaft is production ready from here (KIP-833).
+OLDEST = (3, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The rules that depend on the Kafka version.
+
+    hw_freeze: the leader never advances its high watermark while |ISR| is below
+        min(min.insync.replicas, replication factor); from 3.7.0 (KAFKA-15583).
+    elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
+    """
+
+    hw_freeze: bool
+    elr: bool
+
+    @classmethod
+    def of(cls, kafka_version: str) -> Profile:
+        """Return the profile of a version such as ``3.9.1``.
+
+        Raises ValueError if it is not a version, or older than 3.3 (ZooKeeper rules).
+        """
+        match = re.match(r"(\d+)\.(\d+)(?:\.|-|$)", kafka_version)
+        if match is None:
+            raise ValueError(f"kafka_version {kafka_version!r} is not a version such as '4.1.0'")
+        version = int(match[1]), int(match[2])
+        if version < OLDEST:
+            raise ValueError(
+                f"kafka_version {kafka_version!r} is not modelled: KRaft brokers from "
+                f"{OLDEST[0]}.{OLDEST[1]} on are"
+            )
+        return cls(hw_freeze=version >= (3, 7), elr=version >= (4, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The settings of one partition, its brokers and the producer that writes to it.
+
+    Times are seconds. `retries` is how often a producer sends a record again after a retriable
+    error; three and more count as without limit. `brokers` is the number of brokers in the
+    cluster, None for as many as replicas; it matters only to a fault on any one broker.
+
+    Raises ValueError for values that Kafka or its clients refuse.
+    """
+
+    kafka_version: str
+    acks: Acks
+    idempotence: bool
+    retries: int
+    max_in_flight: int
+    replication_factor: int
+    min_insync_replicas: int
+    unclean_leader_election: bool = False
+    replica_lag_time_max_s: float = 30.0
+    session_timeout_s: float = 9.0
+    delivery_timeout_s: float = 120.0
+    brokers: int | None = None
+
+    def __post_init__(self) -> None:
+        Profile.of(self.kafka_version)
+        if self.acks not in ("0", "1", "all"):
+            raise ValueError(f"acks {self.acks!r} is not one of '0', '1', 'all'")
+        least = {
+            "retries": 0,
+            "max_in_flight": 1,
+            "replication_factor": 1,
+            "min_insync_replicas": 1,
+            "replica_lag_time_max_s": 0,
+            "session_timeout_s": 0,
+            "delivery_timeout_s": 0,
+        }
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {minimum}")
+        if self.brokers is not None and self.brokers < self.replication_factor:
+            raise ValueError(
+                f"{self.replication_factor} replicas need as many brokers, not {self.brokers}"
+            )
+        # KIP-98, KIP-679: ProducerConfig refuses idempotence with any of these.
+        if self.idempotence and (self.acks != "all" or self.retries < 1 or self.max_in_flight > 5):
+            raise ValueError(
+                "idempotence needs acks 'all', retries of at least 1 and max_in_flight of at most "
+                f"5, not {self.acks!r}, {self.retries} and {self.max_in_flight}"
+            )
+
+    @property
+    def profile(self) -> Profile:
+        """The rules of this Kafka version."""
+        return Profile.of(self.kafka_version)

@@ -1,0 +1,175 @@
+"""What goes wrong on purpose, on whom, and when: the schedule of a run.
+
+Injections happen in their order, each when all of its `when` conditions hold. Time appears only
+as bounds: `Timing` answers whether so many seconds may, or must, have passed between two points
+of the schedule, from the schedule's own `Elapsed` and `or_after`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+FaultName = Literal["none", "kill", "restart", "isolate_replication"]
+
+#: How much later than its own bound a step of the schedule may come (seconds): commands take
+#: time, and so does proving that a fault holds.
+SLACK_S = 5.0
+
+
+class Role(StrEnum):
+    """Whom a fault hits, resolved when it is injected.
+
+    ANY_ONE is one broker whose role for this partition is not known beforehand.
+    """
+
+    LEADER = "leader"
+    FOLLOWERS = "followers"
+    ANY_ONE = "any_one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A number of records is acked (or sent).
+
+    With `more` it is counted since the previous fault was verified; in a heal condition, since
+    this one was. The number stands for more records than can be in flight at once: only records
+    sent after that moment count.
+    """
+
+    outcome: Literal["acked", "sent"]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrSize:
+    """The committed ISR of the partition has a size."""
+
+    op: Literal["==", "!=", "<", ">", "<=", ">="]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """The partition has a leader, and not the one it had when the fault was injected.
+
+    For an injection: the previous fault (or the start of the run). For a heal: this fault.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elapsed:
+    """Seconds since the previous fault was verified; in a heal condition, since this one was."""
+
+    seconds: float
+
+
+Condition = Progress | IsrSize | LeaderChanged | Elapsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """One fault of a schedule.
+
+    when, or_after: injected when all conditions hold, or so many seconds after the previous
+        fault was verified. No condition holds at once, unless `or_after` is given.
+    heal_when, heal_or_after: the same for healing, counted from this fault's verification. Both
+        empty: healed when the schedule ends.
+
+    A `kill` is SIGKILL: the log keeps what was appended. A `restart` is SIGTERM, a controlled
+    shutdown; it is verified when the process has ended. Healing either starts the process.
+    `isolate_replication` takes from every other broker running now its connections to the
+    target's internal listener. It stays with the target through a kill; a broker on the other
+    side that is started anew is no longer cut off. `none` does nothing.
+    """
+
+    fault: FaultName
+    targets: frozenset[Role] = frozenset()
+    when: tuple[Condition, ...] = ()
+    or_after: float | None = None
+    heal_when: tuple[Condition, ...] = ()
+    heal_or_after: float | None = None
+
+    @property
+    def heals_by_itself(self) -> bool:
+        """Whether it is healed before the schedule ends."""
+        return bool(self.heal_when) or self.heal_or_after is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """What the schedule waits for: the conditions of one injection or of one heal."""
+
+    conditions: tuple[Condition, ...]
+    or_after: float | None
+
+    @property
+    def elapsed(self) -> float:
+        """The longest `Elapsed` among the conditions, 0 for none."""
+        return max((c.seconds for c in self.conditions if isinstance(c, Elapsed)), default=0.0)
+
+    @property
+    def at_least(self) -> float:
+        """The seconds that have passed for certain once the wait is over."""
+        if self.or_after is None:
+            return self.elapsed
+        return min(self.elapsed, self.or_after) if self.conditions else self.or_after
+
+    @property
+    def at_most(self) -> float:
+        """The seconds after which the wait is over for certain; infinite for no bound."""
+        bound = math.inf if self.or_after is None else self.or_after
+        if all(isinstance(c, Elapsed) for c in self.conditions) and (
+            self.conditions or self.or_after is None
+        ):
+            bound = min(bound, self.elapsed)
+        return bound + SLACK_S
+
+
+def injection_wait(injection: Injection) -> Wait:
+    """Return what `injection` waits for before it begins."""
+    return Wait(conditions=injection.when, or_after=injection.or_after)
+
+
+def heal_wait(injection: Injection) -> Wait:
+    """Return what `injection` waits for before it is healed."""
+    return Wait(conditions=injection.heal_when, or_after=injection.heal_or_after)
+
+
+class Timing:
+    """Bounds on the time between points of a schedule."""
+
+    def __init__(self, schedule: Sequence[Injection]) -> None:
+        waits = [injection_wait(injection) for injection in schedule]
+        self._most = [wait.at_most for wait in waits]
+        self._least = [wait.at_least for wait in waits]
+        self._heals = [
+            heal_wait(injection).at_most if injection.heals_by_itself else None
+            for injection in schedule
+        ]
+
+    def at_most(self, fault: int, phase: int, *, unhealed: bool) -> float:
+        """Return how long ago fault `fault` was verified, at most, during `phase`.
+
+        In phase p, p faults have been verified. `unhealed`: the fault is still in force, which
+        its own heal bounds.
+        """
+        passed = self._span(fault, phase)
+        if phase == len(self._most):
+            ends = [self._span(fault, i) + heal for i, heal in enumerate(self._heals) if heal]
+            passed = max([passed + SLACK_S, *ends])
+        heal = self._heals[fault]
+        return min(passed, heal) if unhealed and heal is not None else passed
+
+    def _span(self, fault: int, index: int) -> float:
+        """Return the time from `fault` to fault `index` at most; the last may come before."""
+        return sum(self._most[fault + 1 : index + 1])
+
+    def at_least(self, fault: int, reference: int, seconds: float) -> float:
+        """Return how long ago `fault` was verified, at least, `seconds` after `reference` was."""
+        if fault > reference:
+            return 0.0
+        return sum(self._least[fault + 1 : reference + 1]) + seconds

@@ -1,0 +1,282 @@
+"""Exhaustive search of everything that a schedule allows.
+
+The search goes layer by layer. Within a layer the schedule stands still and producer, brokers and
+controller take every possible step; the schedule's own steps lead to later layers. So it is known
+of every state whether what the schedule waits for can still come about, which decides when
+`or_after` fires: only if it cannot come about by steps that are certain to happen before. That is
+the model's whole notion of speed: what can happen without waiting for a timer happens within the
+bounds of the schedule.
+
+Distances are exact (breadth first, over all layers), so that traces are shortest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ackproof.reference_model.client import is_acked, unresolved
+from ackproof.reference_model.injection import Pending
+from ackproof.reference_model.model import Model
+from ackproof.reference_model.replica import behind
+from ackproof.reference_model.state import ACKED, NOBODY, UP, Label, State, Timer, record_of
+from ackproof.reference_model.steps import steps
+
+#: The anomalies that the search can find.
+SEARCHED = ("lost", "duplicated", "reordered")
+
+_Layer = tuple[int, int, bool]
+
+
+@dataclass
+class Exploration:
+    """What a search found.
+
+    final: states in which the outcome is settled. having: how many of them have each anomaly;
+    first: the nearest of those, as an index. stuck: states from which nothing leads on although
+    the outcome is open. complete: False if the budget of states ran out.
+    """
+
+    model: Model
+    states: list[State] = field(default_factory=list)
+    final: int = 0
+    stuck: int = 0
+    having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
+    first: dict[str, int] = field(default_factory=dict)
+    complete: bool = True
+    parents: list[tuple[int, Label]] = field(default_factory=list)
+
+    def trace(self, index: int) -> list[tuple[Label, State, State]]:
+        """Return the shortest way to a state, as (label, state before, state after)."""
+        way: list[tuple[Label, State, State]] = []
+        while (parent := self.parents[index])[0] >= 0:
+            before, label = parent
+            way.append((label, self.states[before], self.states[index]))
+            index = before
+        return way[::-1]
+
+
+def explore(model: Model, *, max_states: int) -> Exploration:
+    """Search all states that `model`'s schedule allows, up to `max_states`."""
+    return _Search(model, max_states).run()
+
+
+def settled(model: Model, state: State) -> bool:
+    """Whether the final log is settled: it is the leader's.
+
+    The schedule has ended, every send has its outcome, and a leader that knows it leads will stay:
+    nothing dies any more. What is left is that the others truncate, fetch and join the ISR.
+    """
+    if not model.ended(state) or any(unresolved(status) for status in state.client.status):
+        return False
+    leader = state.controller.leader
+    if leader == NOBODY:
+        return False
+    broker = state.brokers[leader]
+    knows = broker.leader == leader and broker.epoch == state.controller.epoch
+    return broker.status == UP and knows
+
+
+def anomalies(model: Model, state: State) -> Iterator[str]:
+    """Yield the anomalies of a settled state."""
+    log = [record_of(one) for one in state.brokers[state.controller.leader].log]
+    firsts = list(dict.fromkeys(log))
+    status = state.client.status
+    if any(is_acked(model, s) and record not in firsts for record, s in enumerate(status)):
+        yield "lost"
+    if len(firsts) < len(log):
+        yield "duplicated"
+    if firsts != sorted(firsts):
+        yield "reordered"
+
+
+class _Search:
+    def __init__(self, model: Model, max_states: int) -> None:
+        self._model = model
+        self._max_states = max_states
+        self._found = Exploration(model)
+        self._ids: dict[State, int] = {}
+        self._depth: list[int] = []
+        self._entries: dict[_Layer, list[int]] = defaultdict(list)
+        # Of the layer at hand: who leads to a state, and which timers run in it.
+        self._before: dict[int, list[tuple[int, Timer | None]]] = {}
+        self._timers: dict[int, list[Timer]] = {}
+
+    def run(self) -> Exploration:
+        self._enter(self._model.initial(), -1, ("start",))
+        while self._entries and self._found.complete:
+            # Every step of the schedule adds one to this sum, so a layer comes after all that
+            # lead to it.
+            layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
+            members = self._close(self._entries.pop(layer))
+            if self._found.complete:
+                self._advance(layer, members)
+        return self._found
+
+    def _enter(self, state: State, before: int, label: Label) -> None:
+        """Add a state of a later layer, or a shorter way to one."""
+        depth = self._depth[before] + 1 if before >= 0 else 0
+        index = self._ids.get(state)
+        if index is None:
+            index = self._add(state, before, label, depth)
+            run = state.run
+            self._entries[run.injected, run.healed, run.over].append(index)
+        elif depth < self._depth[index]:
+            self._depth[index] = depth
+            self._found.parents[index] = before, label
+
+    def _add(self, state: State, before: int, label: Label, depth: int) -> int:
+        found = self._found
+        index = self._ids[state] = len(found.states)
+        found.states.append(state)
+        found.parents.append((before, label))
+        self._depth.append(depth)
+        if index >= self._max_states:
+            found.complete = False
+        return index
+
+    def _close(self, entries: list[int]) -> list[int]:
+        """Take every step but the schedule's, nearest states first; return the layer's states."""
+        model, found, depths = self._model, self._found, self._depth
+        self._before, self._timers = defaultdict(list), {}
+        buckets: dict[int, list[int]] = defaultdict(list)
+        for index in entries:
+            buckets[depths[index]].append(index)
+        members: list[int] = []
+        done: set[int] = set()
+        depth = min(buckets)
+        while buckets and found.complete:
+            for index in buckets.pop(depth, ()):
+                if index in done:
+                    continue
+                done.add(index)
+                members.append(index)
+                timers: list[Timer] = []
+                for label, after, timer in steps(model, found.states[index]):
+                    other = self._ids.get(after)
+                    if other is None:
+                        other = self._add(after, index, label, depth + 1)
+                        buckets[depth + 1].append(other)
+                    elif depth + 1 < depths[other]:
+                        depths[other] = depth + 1
+                        found.parents[other] = index, label
+                        buckets[depth + 1].append(other)
+                    self._before[other].append((index, timer))
+                    if timer is not None:
+                        timers.append(timer)
+                if timers:
+                    self._timers[index] = timers
+            depth += 1
+        return members
+
+    def _advance(self, layer: _Layer, members: list[int]) -> None:
+        """Take the schedule's steps out of a finished layer, and judge what is settled."""
+        model, states = self._model, self._found.states
+        injected, healed, over = layer
+        heals = [fault for fault in range(injected) if not healed >> fault & 1]
+        by_itself = [f for f in heals if model.schedule[f].heals_by_itself]
+        hopeless = set(members)  # states in which no heal will come by itself
+        for fault in by_itself:
+            pending = Pending(model, fault, heals=True)
+            hopeless &= self._fire(pending, members)
+        last = over or injected == model.faults
+        if not last:
+            pending = Pending(model, injected, heals=False)
+            never = self._fire(pending, members) & hopeless
+            for index in never:
+                state = states[index]
+                if state.run.phase == injected:
+                    after = state._replace(run=state.run._replace(over=True))
+                    self._enter(after, index, ("give up", injected))
+        elif heals:
+            for index in hopeless:
+                for fault in heals:
+                    pending = Pending(model, fault, heals=True)
+                    if pending.ready(model, states[index]):
+                        self._schedule_step(pending, index, "end")
+        else:
+            self._judge(members)
+
+    def _fire(self, pending: Pending, members: list[int]) -> set[int]:
+        """Let what is pending happen wherever it may; return the states in which it never will."""
+        model, states = self._model, self._found.states
+        wait = pending.wait
+        if pending.time_only:
+            for index in members:
+                if pending.ready(model, states[index]) and self._in_time(
+                    pending, index, wait.at_least
+                ):
+                    self._schedule_step(pending, index, "time")
+            return set()
+
+        goals = [index for index in members if pending.due(model, states[index])]
+        for index in goals:
+            if self._in_time(pending, index, wait.elapsed):
+                self._schedule_step(pending, index, "conditions")
+
+        if pending.counts_progress:
+            # Records of other partitions count too: where this one waits for a timer, they go on.
+            prompt = self._reaching(goals, lambda timer: timer is None)
+            for index in members:
+                if (
+                    index not in prompt
+                    and pending.due(model, states[index], elsewhere=True)
+                    and self._in_time(pending, index, wait.elapsed)
+                ):
+                    self._schedule_step(pending, index, "elsewhere")
+
+        if wait.or_after is None:
+            return set(members) - self._reaching(goals, lambda _: True)
+        seconds = wait.or_after
+        awaited = self._reaching(
+            goals,
+            lambda timer: timer is None or model.must_have_fired(timer, pending.reference, seconds),
+        )
+        for index in members:
+            if (
+                index not in awaited
+                and pending.ready(model, states[index])
+                and self._in_time(pending, index, seconds)
+            ):
+                self._schedule_step(pending, index, "time")
+        return set()
+
+    def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
+        for label, after in pending.fire(self._model, self._found.states[index]):
+            self._enter(after, index, (f"{label[0]}: {why}", *label[1:]))
+
+    def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
+        """Whether no step is overdue `seconds` after the reference of what is pending."""
+        return not any(
+            self._model.must_have_fired(timer, pending.reference, seconds)
+            for timer in self._timers.get(index, ())
+        )
+
+    def _reaching(
+        self, goals: Iterable[int], counts: Callable[[Timer | None], bool]
+    ) -> set[int]:
+        """Return the states of the layer from which some goal can be reached by such steps."""
+        reached = set(goals)
+        frontier = list(reached)
+        while frontier:
+            for index, timer in self._before.get(frontier.pop(), ()):
+                if index not in reached and counts(timer):
+                    reached.add(index)
+                    frontier.append(index)
+        return reached
+
+    def _judge(self, members: list[int]) -> None:
+        model, found = self._model, self._found
+        sources = {index for edges in self._before.values() for index, _ in edges}
+        for index in members:
+            state = found.states[index]
+            if not settled(model, state):
+                found.stuck += index not in sources
+                continue
+            found.final += 1
+            for name in anomalies(model, state):
+                found.having[name] += 1
+                first = found.first.get(name)
+                if first is None or self._depth[index] < self._depth[first]:
+                    found.first[name] = index

@@ -1,0 +1,47 @@
+"""Acked sends of which no intact record is left: lost if the log tells, unseen if it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof.spark_analysis import corrupt
+from ackproof.spark_analysis.run_tables import NAME, RunTables
+from ackproof.spark_analysis.tables import Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def absent(tables: RunTables) -> DataFrame:
+    """Return acked sends with no intact record in their partition, unless something explains it.
+
+    Retention explains an acked offset before `begin_offset`; a corrupt record explains the send
+    it stands for (`corrupt.identified`). `told` says whether what was read of the partition is
+    enough to call the send lost: everything was read, or more than its acked offset. With no
+    acked offset, retention must not have removed anything either.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ends = tables.partition_ends.select(
+        "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
+    )
+    last = tables.final_log.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
+    how_far = (
+        ends.join(last, ["topic", "partition"], "left")
+        .withColumn("read_to", F.coalesce(F.col("last") + 1, "begin_offset"))
+        .drop("last")
+    )
+    complete = F.coalesce("complete", F.lit(False))
+    no_offset = F.col("acked_offset").isNull()
+    removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
+    passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
+    return (
+        tables.suspects.where((F.col("outcome") == Outcome.ACKED) & F.col("copies").isNull())
+        .join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
+        .join(how_far, ["topic", "partition"], "left")
+        .where(~removed)
+        .withColumn(
+            "told",
+            F.when(no_offset, complete & (F.col("begin_offset") == 0)).otherwise(complete | passed),
+        )
+    )

@@ -1,0 +1,39 @@
+"""Reordered: a record stands behind one that its producer sent later to the same partition.
+
+Only first occurrences count, so that a late duplicate is not also out of order, and only records
+of acked and unknown sends: a phantom has no place in any order.
+
+    orders-0 offset 5       producer 1 sequence 5
+    orders-0 offset 6       producer 1 sequence 7
+    orders-0 offset 7       producer 1 sequence 6           <- reordered: behind sequence 7
+    orders-0 offset 8       producer 2 sequence 1           another producer: no order between
+    orders-0 offset 9       producer 1 sequence 5           a duplicate, not reordered
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof.spark_analysis.anomalies import as_anomalies, text
+from ackproof.spark_analysis.run_tables import RunTables
+from ackproof.spark_analysis.tables import Anomaly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a record that comes too late; `found` names the one it should precede."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return as_anomalies(
+        tables.suspects.where(F.col("ahead").isNotNull()),
+        Anomaly.REORDERED,
+        tables=tables,
+        offset=F.col("first_offset"),
+        found=text(
+            "behind sequence {}, which stands at offset {}",
+            F.col("ahead.sequence"),
+            F.col("ahead.offset"),
+        ),
+    )
