@@ -148,10 +148,10 @@ def check(run_dir: RunPath, as_json: Json = False) -> None:
 
     Example: [bold]ackproof check runs/latest[/]
     """
-    from ackproof.harness.judge import judge_in_spark
+    from ackproof.harness.analysis import judge_run
     from ackproof.harness.report import print_run
 
-    verdict = judge_in_spark(run_dir.resolve())
+    verdict = judge_run(run_dir.resolve())
     if as_json:
         _print_json(verdict.model_dump(mode="json"))
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import observer
+from ackproof.harness import analysis, observer
 from ackproof.harness import run_dir as runs
 from ackproof.harness.clients.process import ProducerProcess
 from ackproof.harness.clients.spec import ProducerSpec
@@ -30,6 +30,7 @@ from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump
 from ackproof.harness.verdict import Verdict
 from ackproof.spark_analysis import tables
+from ackproof.spark_analysis.final_log import PartitionEnd
 from ackproof.spark_analysis.tables import LOCATION
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def run(
     Raises AckproofError if the environment does not allow a run at all. A KeyboardInterrupt
     passes through after the cluster is gone and what was recorded has been judged.
     """
-    from ackproof.harness.judge import judge_in_spark
-
     run_dir = runs.create(
         out,
         scenario=configured.scenario.name,
@@ -65,7 +64,7 @@ def run(
     except KeyboardInterrupt as interrupt:
         interrupted = interrupt
     with reporter.phase("comparing what was acked with what can be read"):
-        verdict = judge_in_spark(run_dir)
+        verdict = analysis.judge_run(run_dir)
     if interrupted is not None:
         raise interrupted
     return run_dir, verdict
@@ -288,11 +287,9 @@ def _settle(
     scenario: Scenario, cluster: KafkaCluster, recording: _Recording, reporter: Reporter
 ) -> None:
     """Wait for full ISR, then take the final log and what the cluster recorded."""
-    from ackproof.harness.judge import read_log_in_spark
-
     topic = scenario.workload.topic
     places = [(topic, partition) for partition in range(scenario.topic.partitions)]
-    reasons = ""
+    reason = None
     with reporter.phase("waiting for full ISR"):
         try:
             cluster.await_full_isr(places)
@@ -300,17 +297,25 @@ def _settle(
                 recording.schedule.check_recovered()
         except ClusterError as error:
             recording.troubles.append(error.message)
-            reasons = "the ISR was not full"
+            reason = "the ISR was not full"
     log = observer.take_metadata_log(cluster, recording.run_dir)
     recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
     recording.write("broker_states", log.brokers)
     with reporter.phase("reading the final log with Spark"):
-        offsets = cluster.admin.offsets(places)
-        read_log_in_spark(
+        analysis.take_final_log(
             recording.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
-            offsets=offsets,
-            incomplete=reasons,
+            ends=[
+                PartitionEnd(
+                    topic=topic,
+                    partition=partition,
+                    begin_offset=begin,
+                    end_offset=end,
+                    complete=reason is None,
+                    reason=reason,
+                )
+                for (topic, partition), (begin, end) in cluster.admin.offsets(places).items()
+            ],
         )
     recording.read_to_end = True
 

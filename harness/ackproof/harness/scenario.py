@@ -300,8 +300,8 @@ def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[
         yield from _partition_problems(scenario, place, fault.target.topic, fault.target.partition)
     records = scenario.workload.records
     for key in ("when", "heal_when"):
-        place = (*where, key)
-        for condition in getattr(fault, key):
+        for index, condition in enumerate(getattr(fault, key)):
+            place = (*where, key, index)
             if isinstance(condition, IsrIs | LeaderChanges):
                 yield from _partition_problems(
                     scenario, place, condition.topic, condition.partition

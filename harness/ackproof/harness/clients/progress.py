@@ -3,12 +3,11 @@
 The process counts, the harness reads whenever it likes: no pipe to fill, nothing to wait for.
 The page is a mapped file of 4096 bytes, native 8-byte numbers first::
 
-    0  state        4  failed
-    1  sent         5  unknown
-    2  acked        6  started_at, microseconds UTC, the first send; 0 before
-    3  -            7  updated_at, microseconds UTC, the last change
-                    8  stop, written by the harness
-                    9  length of the error text, which fills the rest of the page
+    0  state      5  started_at, microseconds UTC, the first send; 0 before
+    1  sent       6  updated_at, microseconds UTC, the last change
+    2  acked      7  stop, written by the harness
+    3  failed     8  length of the error text, which fills the rest of the page
+    4  unknown
 
 Each number is stored at once, not all together: a reader may see `sent` a little ahead of the
 outcomes, never behind them.
@@ -23,9 +22,7 @@ from enum import IntEnum
 from pathlib import Path
 
 _SIZE = 4096
-_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP, _ERROR = (
-    0, 1, 2, 4, 5, 6, 7, 8, 9,
-)  # fmt: skip
+_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP, _ERROR = range(9)
 _TEXT = 8 * (_ERROR + 1)
 
 

@@ -36,6 +36,7 @@ TELLING = 8
 _BATCH = 1 << 18
 _MAX_MARKS = 600
 _MAX_LANES = 12
+_DISTINCT = 500  # places that can be told apart across a plot
 _NICE_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 _SENDS_PER_BIN = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -639,13 +640,16 @@ def _loss_lanes(lost: _Lost, log_ends: dict[tuple[str, int], int]) -> list[LossL
 
 
 def _merge(positions: Numbers, limit: int = _MAX_MARKS // _MAX_LANES) -> tuple[Mark, ...]:
-    """Return at most `limit` marks for sorted positions, parted at the widest gaps.
+    """Return at most `limit` marks for sorted positions.
 
-    Neighbours always share a mark. A mark that bridges a gap has a smaller count than its width,
-    and says so.
+    Neighbours share a mark. If that leaves too many, so do those nearer to each other than an eye
+    can tell, and then all but those at the widest gaps. The count of a mark that bridges a gap is
+    smaller than its width.
     """
     gaps = np.diff(positions)
     splits = np.flatnonzero(gaps > 1)
+    if splits.size >= limit:
+        splits = np.flatnonzero(gaps > positions[-1] // _DISTINCT)
     if splits.size >= limit:
         widest = np.argsort(gaps[splits], kind="stable")[-(limit - 1) :]
         splits = np.sort(splits[widest])

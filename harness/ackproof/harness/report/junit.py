@@ -63,11 +63,12 @@ def _label(verdict: Verdict) -> str:
 
 
 def _expectations(verdict: Verdict) -> list[Expectation]:
-    """Return the expectations; of a scenario without any, its verdict as the one."""
-    if verdict.expectations:
+    """Return the expectations, and the verdict itself where none of them speaks for it."""
+    violated = verdict.verdict is Word.VIOLATED
+    if verdict.expectations and not (violated and all(line.met for line in verdict.expectations)):
         return verdict.expectations
-    met = verdict.verdict is Word.HOLDS
-    return [Expectation(what="verdict", wanted="holds", observed=verdict.reason, met=met)]
+    whole = Expectation(what="verdict", wanted="holds", observed=verdict.reason, met=not violated)
+    return [*verdict.expectations, whole]
 
 
 def _case(verdict: Verdict, expectation: Expectation) -> ET.Element:

@@ -189,6 +189,25 @@ def rate(run: Run, sends: Sends) -> Figure:
         }
         for name, colour, values, text, filled in drawn
     ]
+    if sends.lost.any():
+        # Three lost among thousands would not show as an area: a tick below the axis does.
+        where = np.flatnonzero(sends.lost).tolist()
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [at[index] for index in where],
+                "y": [0] * len(where),
+                "marker": {
+                    "symbol": "line-ns-open",
+                    "size": 11,
+                    "color": "@lost",
+                    "line": {"width": 2},
+                },
+                "cliponaxis": False,
+                "hoverinfo": "skip",
+            }
+        )
     untimed = (
         f" {words.count(sends.untimed)} sends without any time are not drawn." if sends.untimed else ""
     )
@@ -385,8 +404,8 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
     return Figure(
         name="quantiles",
         title="Ack latency",
-        caption="From send to acknowledgement of acked sends, by when they were sent; log scale; "
-        f"bins of {sends.width:g} s. Median and p99 are within 1 %, the longest is exact.",
+        caption=f"By when sent; log scale; bins of {sends.width:g} s. Median and p99 are within 1 %, "
+        "the longest is exact.",
         spoken=_spoken_quantiles(sends),
         height=height,
         keys=(

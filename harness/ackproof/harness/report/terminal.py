@@ -21,6 +21,7 @@ from ackproof.harness.verdict import FaultReport, Verdict, Word
 
 _STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
 _FINDING = "bold red"
+_WIDE = 100  # columns from which the settings fit beside the numbers
 
 
 def print_comparison(
@@ -30,18 +31,19 @@ def print_comparison(
 
     `run_dirs` stand in the order of `verdicts`; they are named for those that do not hold.
     """
+    wide = console.width >= _WIDE
     table = _table()
-    table.add_column("configuration", overflow="fold", min_width=12)
-    table.add_column("predicted\nloss / duplicates")
-    table.add_column("lost / acked", justify="right")
-    table.add_column("dupli-\ncates", justify="right")
-    table.add_column("unavail-\nable s", justify="right")
+    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
+    table.add_column("predicted\nloss / dup.", min_width=len("impossible /"))
+    table.add_column("lost /\nacked", justify="right")
+    table.add_column("dup.", justify="right")
+    table.add_column("unav.\ns", justify="right")
     table.add_column("ack p50 /\np99 ms", justify="right")
-    table.add_column("verdict", min_width=12)
+    table.add_column("verdict", min_width=len(Word.INCONCLUSIVE))
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
         table.add_row(
-            _configuration(verdict),
+            _configuration(verdict, with_settings=wide),
             _slashed(verdict.predicted.get("lost", "-"), verdict.predicted.get("duplicated", "-")),
             _slashed(
                 words.count(verdict.observed.get("lost", 0)),
@@ -53,6 +55,11 @@ def print_comparison(
             Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
         )
     console.print(table)
+    if not wide:
+        for verdict in verdicts:
+            if words.settings(verdict):
+                _say(console, f"{words.name(verdict)}: {words.settings(verdict)}", style="dim")
+        console.print()
     for sentence in words.answer(verdicts):
         _say(console, sentence)
     console.print()
@@ -93,7 +100,7 @@ def _cost(verdict: Verdict) -> str:
     )
     latency = verdict.metrics.ack_latency_ms
     acks = (
-        f"; ack latency p50 {words.number(latency.p50)} ms, p99 {words.number(latency.p99)} ms"
+        f"; ack latency p50 {words.duration(latency.p50)}, p99 {words.duration(latency.p99)}"
         if latency
         else ""
     )
@@ -165,12 +172,12 @@ def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
 
 
 def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
 
 
-def _configuration(verdict: Verdict) -> Text:
+def _configuration(verdict: Verdict, *, with_settings: bool) -> Text:
     text = Text(words.name(verdict), style="bold")
-    if words.settings(verdict):
+    if with_settings and words.settings(verdict):
         text.append(f"\n{words.settings(verdict)}", style="not bold dim")
     return text
 
@@ -204,8 +211,10 @@ def _say(
         grid.add_column(overflow="fold")
         grid.add_row(" - ", Text(sentence, style=style))
         console.print(grid)
-    else:
+    elif indent:
         console.print(Padding(Text(sentence, style=style), (0, 0, 0, indent), expand=False))
+    else:
+        console.print(Text(sentence, style=style), highlight=False)
 
 
 def _path(console: Console, label: str, path: Path) -> None:

@@ -55,6 +55,13 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2g}" if value < 1 else f"{value:.1f}"
 
 
+def duration(milliseconds: float) -> str:
+    """Return a stretch of time in the unit that suits it: `4.1 ms`, `8.1 s`."""
+    if milliseconds >= 1000:
+        return f"{number(milliseconds / 1000)} s"
+    return f"{number(milliseconds)} ms"
+
+
 def clock(moment: datetime | None) -> str:
     """Return a time of day, UTC, to the millisecond: `12:04:11.203`."""
     if moment is None:
@@ -171,7 +178,12 @@ def undecided_because(verdict: Verdict) -> str:
 
 
 def _names(verdicts: Sequence[Verdict]) -> str:
-    return listing(dict.fromkeys(map(name, verdicts)))
+    return listing(dict.fromkeys(map(_quoted, verdicts)))
+
+
+def _quoted(verdict: Verdict) -> str:
+    """Return a configuration's name for use in a sentence."""
+    return f"'{name(verdict)}'" if "," in name(verdict) else name(verdict)
 
 
 def answer(verdicts: Sequence[Verdict]) -> list[str]:
@@ -179,7 +191,7 @@ def answer(verdicts: Sequence[Verdict]) -> list[str]:
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.verdict is not Word.INCONCLUSIVE:
-            groups.setdefault(name(verdict), []).append(verdict)
+            groups.setdefault(_quoted(verdict), []).append(verdict)
     sentences = []
     if groups:
         sentences.append(_loss_answer(groups))
@@ -246,17 +258,17 @@ def _price_answer(groups: dict[str, list[Verdict]]) -> str:
         if acks_of(group[0]) != "0" and any(verdict.metrics.ack_latency_ms for verdict in group)
     }
     away = {
-        label: median(verdict.metrics.unavailability_s for verdict in group)
+        label: 1000 * median(verdict.metrics.unavailability_s for verdict in group)
         for label, group in groups.items()
     }
-    price = f"The worst partition acked nothing for {_each(away, 's')}."
+    price = f"The worst partition acked nothing for {_each(away)}."
     if len(latency) > 1:
-        price += f" Ack latency at p99: {_each(latency, 'ms')}."
+        price += f" Ack latency at p99: {_each(latency)}."
     return price
 
 
-def _each(values: dict[str, float], unit: str) -> str:
-    return listing(f"{number(value)} {unit} with {label}" for label, value in values.items())
+def _each(milliseconds: dict[str, float]) -> str:
+    return listing(f"{duration(value)} with {label}" for label, value in milliseconds.items())
 
 
 def story(record: LostRecord, windows: Sequence[FaultInForce]) -> str:

@@ -1,0 +1,111 @@
+"""A producer process, as the harness holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ackproof.harness.clients.progress import Progress, ProgressPage, State
+from ackproof.harness.clients.spec import ProducerSpec
+from ackproof.harness.errors import WorkloadError
+
+#: How much of the log goes into an error that the process could not state itself, characters.
+_LOG_TAIL = 2000
+
+
+class ProducerProcess:
+    """One producer in a process of its own, so that it can be killed like any other client.
+
+    Beside the page at `spec.progress` stand the specification (`.json`) and whatever the process
+    and librdkafka print (`.log`).
+    """
+
+    def __init__(self, spec: ProducerSpec) -> None:
+        self.spec = dataclasses.replace(spec, parent=os.getpid())
+        self.log = spec.progress.with_suffix(".log")
+        self._page = ProgressPage(spec.progress, create=True)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; returns at once. `state` says when it is producing."""
+        path = self.spec.progress.with_suffix(".json")
+        path.write_text(self.spec.to_json())
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ackproof.harness.clients.producer", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C in the terminal is not for it
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process's id. Raises `WorkloadError` before `start`."""
+        return self._started().pid
+
+    @property
+    def state(self) -> State:
+        """Where the process says it is."""
+        return self._page.state
+
+    @property
+    def returncode(self) -> int | None:
+        """None while the process runs; then 0, an `ExitCode`, or minus the signal."""
+        return self._started().poll()
+
+    @property
+    def error(self) -> str:
+        """Why the process ended, if not as it should; empty while it runs or if all is well."""
+        code = self.returncode
+        if not code:
+            return ""
+        if self._page.error:
+            return self._page.error
+        tail = self.log.read_text(errors="replace")[-_LOG_TAIL:]
+        return f"producer {self.spec.number} ended with {code}\n{tail}".rstrip()
+
+    @property
+    def span_us(self) -> tuple[int, int]:
+        """When the first send was made and when the counts last changed, microseconds UTC."""
+        return self._page.started_at, self._page.updated_at
+
+    def progress(self) -> Progress:
+        """Return the counts as the process last published them: at most some 10 ms old."""
+        return self._page.read()
+
+    def stop(self) -> None:
+        """Ask for no more sends; the process ends when those under way have their outcomes."""
+        self._page.ask_to_stop()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return `returncode`.
+
+        Raises `WorkloadError` if the process still runs after `timeout` seconds.
+        """
+        try:
+            return self._started().wait(timeout)
+        except subprocess.TimeoutExpired:
+            progress = self.progress()
+            raise WorkloadError(
+                f"producer {self.spec.number} still runs after {timeout} s "
+                f"({self.state.name.lower()}, {progress.under_way} sends under way)",
+                hint="stop it and wait longer than delivery.timeout.ms, or kill it: its ledger "
+                "stays readable",
+            ) from None
+
+    def kill(self) -> None:
+        """SIGKILL the process, if it runs, and wait for its end."""
+        process = self._started()
+        process.kill()
+        process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise WorkloadError(
+                f"producer {self.spec.number} was not started", hint="call start() first"
+            )
+        return self._process

@@ -1,0 +1,407 @@
+"""The producer process: sends as it is told, and records what became of every send.
+
+`python -m ackproof.harness.clients.producer SPEC.json` (a `ProducerSpec`); `process` starts it.
+
+One thread does everything, in rounds: hand a chunk of records to librdkafka, serve the delivery
+reports that came in, record them. What a record costs decides how much a run can prove, so work
+is done by the chunk: `produce_batch` (one call a partition: confluent-kafka 2.16 ignores the
+partition of a single message in a batch), and reports are only collected in the callback and
+turned into columns together. A send's time is that of its `produce_batch` call, which is also
+the one time librdkafka gives the whole batch.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ackproof.harness.clients.outcome import classify, earliest_resend_s, error_name
+from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.spec import ProducerSpec
+from ackproof.harness.clients.under_way import UnderWay
+from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
+from ackproof.harness.ledger import OUTCOMES, LedgerWriter, Origin
+from ackproof.spark_analysis.record import encoder
+from ackproof.spark_analysis.tables import Outcome
+
+#: Records handed over between two polls.
+CHUNK = 384
+
+#: Outcomes are recorded when so many wait, or so many seconds after the last time.
+RECORD_AT = 2048
+RECORD_EVERY_S = 0.01
+
+#: The longest wait in one poll, seconds: so often a stop is noticed and the counts are fresh.
+POLL_S = 0.01
+
+#: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
+RESERVE = 8192
+
+#: How long to wait for the topic's metadata at the start, seconds.
+METADATA_S = 30.0
+
+#: What librdkafka may take beyond the delivery timeout: it looks for expired sends once a second.
+SETTLE_MARGIN_S = 5.0
+
+#: A producer without a parent serves nobody: it waits so long for its last outcomes, seconds.
+ORPHAN_SETTLE_S = 5.0
+
+_ACKED = OUTCOMES.index(Outcome.ACKED)
+_FAILED = OUTCOMES.index(Outcome.FAILED)
+_UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
+
+#: Where a record's value holds the sequence (see `record`).
+_SEQUENCE = slice(24, 32)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Recorder:
+    """Collects delivery reports and turns them, many at a time, into rows of the ledger."""
+
+    def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
+        self._ledger = ledger
+        self._page = page
+        self._size = spec.size
+        self._limit = spec.records
+        self._reserve_step = (
+            RESERVE if spec.rate is None else max(1, min(RESERVE, int(spec.rate / 10)))
+        )
+        self._reserved = 0
+        self._earliest_resend_s = earliest_resend_s(spec.settings)
+        self._under_way = UnderWay()
+        self._counts = [0] * len(OUTCOMES)
+        self._sent = 0
+        self._recorded_at = 0.0
+        self._delivered: list[Message] = []
+        self._errors: list[tuple[KafkaError, Message]] = []
+        self.on_delivery = self._collector()
+
+    @property
+    def under_way(self) -> int:
+        """Sends without an outcome, counting those whose report is collected, not recorded."""
+        return self._under_way.count
+
+    def admit(self, first: int, stop: int) -> None:
+        """Prepare for sequences from `first` to `stop` (exclusive) to be handed over."""
+        self._under_way.admit(first, stop)
+        if stop > self._reserved:
+            below = stop + self._reserve_step
+            self._reserved = below if self._limit is None else min(below, self._limit)
+            self._ledger.reserve(self._reserved)
+
+    def handed_over(self, sequences: range, at: int) -> None:
+        """Note that the client took `sequences` at `at`."""
+        self._under_way.hand_over(sequences, at)
+        self._sent += len(sequences)
+
+    def refused(self, sequences: list[int], code: int, at: int) -> None:
+        """Record sends that the client refused to take: they failed, whatever the code."""
+        self._sent += len(sequences)
+        times = np.full(len(sequences), at, np.int64)
+        self._ledger.write(
+            sequence=np.array(sequences, np.int64),
+            outcome=_FAILED,
+            error=pa.repeat(pa.scalar(code, pa.int16()), len(sequences)),
+            sent_at=times,
+            resolved_at=times,
+        )
+        self._counts[_FAILED] += len(sequences)
+
+    def record(self, now: float) -> None:
+        """Record what was collected, if it is enough or old enough, and publish the counts."""
+        waiting = len(self._delivered) + len(self._errors)
+        if waiting and (waiting >= RECORD_AT or now - self._recorded_at >= RECORD_EVERY_S):
+            if self._delivered:
+                self._record_delivered()
+            if self._errors:
+                self._record_errors()
+            self._recorded_at = now
+        self._publish()
+
+    def give_up(self) -> None:
+        """Record everything that is collected, and the rest as unknown."""
+        self.record(float("inf"))
+        rest = self._under_way.rest()
+        if len(rest):
+            now = np.full(len(rest), _now_us(), np.int64)
+            sent_at = self._under_way.settle(rest)
+            self._ledger.write(sequence=rest, outcome=_UNKNOWN, sent_at=sent_at, resolved_at=now)
+            self._counts[_UNKNOWN] += len(rest)
+        self._publish()
+        self._ledger.close()
+
+    def _collector(self) -> Callable[[KafkaError | None, Message], None]:
+        # The only Python code that runs once a record: a closure, and nothing but an append.
+        delivered, errors = self._delivered.append, self._errors.append
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                delivered(message)
+            else:
+                errors((error, message))
+
+        return on_delivery
+
+    def _record_delivered(self) -> None:
+        messages = self._delivered
+        sequence = self._sequences(messages)
+        sent_at = self._under_way.settle(sequence)
+        latency = np.fromiter(map(Message.latency, messages), np.float64, len(messages))
+        self._ledger.write(
+            sequence=sequence,
+            outcome=_ACKED,
+            # None where the broker told no offset: acks=0, and a resend found to be a duplicate.
+            offset=pa.array(list(map(Message.offset, messages)), pa.int64()),
+            sent_at=sent_at,
+            resolved_at=sent_at + (latency * 1e6).astype(np.int64),
+        )
+        self._counts[_ACKED] += len(messages)
+        messages.clear()
+
+    def _record_errors(self) -> None:
+        errors, messages = zip(*self._errors, strict=True)
+        sequence = self._sequences(list(messages))
+        sent_at = self._under_way.settle(sequence)
+        latency = np.array([message.latency() for message in messages], np.float64)
+        outcome = np.array(
+            [
+                OUTCOMES.index(classify(error, sole_attempt=after < self._earliest_resend_s))
+                for error, after in zip(errors, latency, strict=True)
+            ],
+            np.int8,
+        )
+        self._ledger.write(
+            sequence=sequence,
+            outcome=outcome,
+            error=pa.array([error.code() for error in errors], pa.int16()),
+            sent_at=sent_at,
+            resolved_at=sent_at + (latency * 1e6).astype(np.int64),
+        )
+        for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
+            self._counts[position] += int(count)
+        self._errors.clear()
+
+    def _sequences(self, messages: list[Message]) -> npt.NDArray[np.int64]:
+        values = np.frombuffer(b"".join(map(Message.value, messages)), np.uint8)
+        field = values.reshape(len(messages), self._size)[:, _SEQUENCE]
+        return np.ascontiguousarray(field).view(">i8").ravel().astype(np.int64)
+
+    def _publish(self) -> None:
+        counts = self._counts
+        self._page.count(
+            sent=self._sent,
+            acked=counts[_ACKED],
+            failed=counts[_FAILED],
+            unknown=counts[_UNKNOWN],
+            at=_now_us(),
+        )
+
+
+class Sending:
+    """The loop: what is due is handed over, what came back is recorded."""
+
+    def __init__(self, spec: ProducerSpec, page: ProgressPage, recorder: Recorder | None) -> None:
+        self._spec = spec
+        self._page = page
+        self._recorder = recorder
+        self._encode = encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
+        self._callback = recorder.on_delivery if recorder else None
+        self._parent = spec.parent if spec.parent is not None else os.getppid()
+        self._next = 0
+        self._terminated = False
+        self.fatal: KafkaError | None = None
+        self._producer = self._connect()
+
+    def terminate(self) -> None:
+        """Stop at the next round; for signal handlers."""
+        self._terminated = True
+
+    def run(self) -> None:
+        """Send until a bound or a stop, then wait for what is under way.
+
+        Raises `WorkloadError` if the client ended itself (librdkafka's fatal errors), after
+        recording what is known.
+        """
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # messages are many, short-lived and never in cycles
+        self._page.started_at = _now_us()
+        self._page.state = State.PRODUCING
+        started = time.monotonic()
+        while not self._over(started):
+            due = self._due(started)
+            if due > self._next:
+                self._hand_over(min(due, self._next + CHUNK))
+                self._serve(0)
+            else:
+                self._serve(self._pause(started))
+        self._page.state = State.SETTLING
+        self._settle()
+        if self._recorder:
+            self._recorder.give_up()
+        if self.fatal is not None:
+            raise WorkloadError(
+                f"producer {self._spec.number} stopped for good: {self.fatal.str()} "
+                f"({error_name(self.fatal.code())})",
+                hint="librdkafka allows no further sends after such an error",
+            )
+
+    def _connect(self) -> Any:
+        spec = self._spec
+        try:
+            producer = Producer(
+                {
+                    "bootstrap.servers": spec.bootstrap_servers,
+                    "client.id": f"ackproof-producer-{spec.number}",
+                    **spec.settings,
+                    "error_cb": self._on_error,
+                }
+            )
+            topic = producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic]
+        except KafkaException as error:
+            raise WorkloadError(
+                f"producer {spec.number} cannot start with {spec.bootstrap_servers}: "
+                f"{error.args[0].str()}",
+                hint=f"settings: {spec.settings}",
+            ) from error
+        if topic.error is not None or len(topic.partitions) < spec.partitions:
+            raise WorkloadError(
+                f"producer {spec.number} needs {spec.partitions} partitions of {spec.topic!r}, "
+                f"and it has {len(topic.partitions)}",
+                hint=str(topic.error) if topic.error else "create the topic with as many",
+            )
+        return producer
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self.fatal = error
+
+    def _over(self, started: float) -> bool:
+        spec = self._spec
+        return (
+            (spec.records is not None and self._next >= spec.records)
+            or (spec.seconds is not None and time.monotonic() - started >= spec.seconds)
+            or self._stopped()
+        )
+
+    def _stopped(self) -> bool:
+        return (
+            self._terminated or self._page.stop or self.fatal is not None or self._orphaned()
+        )
+
+    def _orphaned(self) -> bool:
+        return os.getppid() != self._parent
+
+    def _due(self, started: float) -> int:
+        """Return the sequence below which every send should have been made by now."""
+        spec = self._spec
+        due = self._next + CHUNK
+        if spec.rate is not None:
+            due = int((time.monotonic() - started) * spec.rate) + 1
+        return due if spec.records is None else min(due, spec.records)
+
+    def _pause(self, started: float) -> float:
+        """Return how long until the next send is due, within what a poll may take."""
+        rate = self._spec.rate
+        until = POLL_S if rate is None else started + self._next / rate - time.monotonic()
+        # librdkafka waits in whole milliseconds.
+        return min(max(until, 0.001), POLL_S)
+
+    def _hand_over(self, stop: int) -> None:
+        first, partitions = self._next, self._spec.partitions
+        if self._recorder:
+            self._recorder.admit(first, stop)
+        self._next = stop
+        for start in range(first, min(first + partitions, stop)):
+            self._hand_over_to(start % partitions, range(start, stop, partitions))
+
+    def _hand_over_to(self, partition: int, sequences: range) -> None:
+        """Hand over `sequences`, waiting for room in the client's queue as often as it takes.
+
+        Those that a stop leaves without room are no sends.
+        """
+        messages = [{"value": value} for value in map(self._encode, sequences)]
+        produce_batch = self._producer.produce_batch
+        while True:
+            at = _now_us()
+            taken = produce_batch(self._spec.topic, messages, partition, self._callback)
+            if self._recorder:
+                self._recorder.handed_over(sequences[:taken], at)
+            if taken == len(messages):
+                return
+            # One partition, one size: what is refused is the rest, and for one reason.
+            code = messages[taken]["_error"].code()
+            sequences = sequences[taken:]
+            messages = [{"value": message["value"]} for message in messages[taken:]]
+            if code != KafkaError._QUEUE_FULL:
+                if self._recorder:
+                    self._recorder.refused(list(sequences), code, at)
+                self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
+                return
+            self._serve(POLL_S)
+            if self._stopped():
+                return
+
+    def _serve(self, timeout: float) -> None:
+        self._producer.poll(timeout)
+        if self._recorder:
+            self._recorder.record(time.monotonic())
+
+    def _settle(self) -> None:
+        started = time.monotonic()
+        bound = self._spec.delivery_timeout_s + SETTLE_MARGIN_S
+        while self._under_way() and time.monotonic() - started < bound:
+            if self._orphaned():
+                bound = min(bound, ORPHAN_SETTLE_S)
+            self._serve(POLL_S)
+
+    def _under_way(self) -> int:
+        return self._recorder.under_way if self._recorder else len(self._producer)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the producer that the specification file `arguments[0]` describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
+    spec = ProducerSpec.from_json(Path(arguments[0]).read_text())
+    page = ProgressPage(spec.progress)
+    try:
+        recorder = None
+        if spec.ledger is not None:
+            origin = Origin(
+                run_id=spec.run_id,
+                producer=spec.number,
+                topic=spec.topic,
+                partitions=spec.partitions,
+            )
+            recorder = Recorder(spec, LedgerWriter(spec.ledger, origin), page)
+        sending = Sending(spec, page, recorder)
+        signal.signal(signal.SIGTERM, lambda *_: sending.terminate())
+        sending.run()
+    except AckproofError as error:
+        page.fail(str(error))
+        return error.exit_code
+    except Exception as error:  # the page is how the harness hears of it
+        traceback.print_exc()
+        page.fail(f"{type(error).__name__}: {error}")
+        return ExitCode.ENVIRONMENT
+    page.state = State.DONE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

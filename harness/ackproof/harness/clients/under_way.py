@@ -1,0 +1,57 @@
+"""Sends that were handed to the client and have no outcome yet, and when each was sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+_NOT_UNDER_WAY = 0
+
+
+class UnderWay:
+    """A window over sequences: slides forward as the oldest sends settle, grows if they do not.
+
+    `count` is how many are under way.
+    """
+
+    def __init__(self, capacity: int = 1 << 18) -> None:
+        self._first = 0
+        self._sent_at = np.zeros(capacity, np.int64)
+        self.count = 0
+
+    def admit(self, first: int, stop: int) -> None:
+        """Make room for sequences from `first` to `stop` (exclusive); none below is to come."""
+        if stop - self._first <= len(self._sent_at):
+            return
+        live = np.flatnonzero(self._sent_at)
+        oldest = min(first, self._first + int(live[0])) if len(live) else first
+        capacity = len(self._sent_at)
+        # At most half full after sliding, so that sliding stays rare.
+        while (stop - oldest) * 2 > capacity:
+            capacity *= 2
+        kept = self._sent_at[oldest - self._first :]
+        self._first = oldest
+        self._sent_at = np.zeros(capacity, np.int64)
+        self._sent_at[: len(kept)] = kept
+
+    def hand_over(self, sequences: range, at: int) -> None:
+        """Note that `sequences`, admitted before, were sent at `at`, microseconds UTC."""
+        if not sequences:
+            return
+        first = self._first
+        self._sent_at[sequences[0] - first : sequences[-1] - first + 1 : sequences.step] = at
+        self.count += len(sequences)
+
+    def settle(self, sequences: Int64s) -> Int64s:
+        """Take `sequences` out, and return when they were sent."""
+        places = sequences - self._first
+        sent_at = self._sent_at[places]
+        self._sent_at[places] = _NOT_UNDER_WAY
+        self.count -= len(sequences)
+        return sent_at
+
+    def rest(self) -> Int64s:
+        """Return the sequences still under way, ascending."""
+        return np.flatnonzero(self._sent_at).astype(np.int64) + self._first

@@ -1,0 +1,340 @@
+"""The ledger: every send and its outcome, append-only, safe against SIGKILL.
+
+While a producer runs, its part of the ledger is one file, an Arrow IPC stream: a schema message,
+then record batches, each appended whole by one write(2). What was written survives the death of
+the process. A tail that the death tore is dropped, never guessed at. (Survival of the *host's*
+power loss is not claimed: nothing is fsynced, and the run would be void anyway.)
+
+The stream is write-ahead. Before sequences are handed to the client, a reservation says "below X
+may have been handed over", so whatever such a producer left in Kafka's log is a known send. Two
+sequences reserved, one acked, then SIGKILL::
+
+    reserve 2 | acked 0 at offset 17 |            -> 0 acked, 1 unknown
+    reserve 2 | acked 0 at off                    -> 0 unknown, 1 unknown
+
+A stream that ends with Arrow's end-of-stream marker was closed by its producer: it holds every
+send, and nothing is inferred. After the run, `close` turns each stream into
+`producer-<number>.parquet` in `tables.LEDGER`'s schema.
+
+A row takes 35 bytes in the stream, and 750 a batch: topic, run and partition are not stored, for
+the partition of a send is `sequence % partitions`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ackproof.harness.clients.outcome import error_name
+from ackproof.harness.errors import DiskError, RunDirectoryError
+from ackproof.spark_analysis.tables import LEDGER, LOCATION, SCHEMA_VERSION, TIME, Outcome
+
+Int64s = npt.NDArray[np.int64]
+
+#: Outcomes as the stream stores them, by position.
+OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
+
+#: In `outcome`'s place: the row is a reservation, and `sequence` its bound (exclusive).
+RESERVATION = len(OUTCOMES)
+
+#: What a stream stores of a send. Times are UTC microseconds; `error` is a Kafka error code.
+STREAM = pa.schema(
+    [
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("outcome", pa.int8(), nullable=False),
+        pa.field("error", pa.int16()),
+        pa.field("offset", pa.int64()),
+        pa.field("sent_at", pa.int64()),
+        pa.field("resolved_at", pa.int64()),
+    ]
+)
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+#: Rows of one Parquet row group: each is sorted by partition and offset within itself.
+ROW_GROUP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose sends a stream holds: the part of `tables.LEDGER` that is the same in every row."""
+
+    run_id: str
+    producer: int
+    topic: str
+    partitions: int
+
+    def schema(self) -> pa.Schema:
+        """Return the stream's schema, with this in its metadata."""
+        return STREAM.with_metadata(
+            {
+                "schema_version": str(SCHEMA_VERSION),
+                "run_id": self.run_id,
+                "producer": str(self.producer),
+                "topic": self.topic,
+                "partitions": str(self.partitions),
+            }
+        )
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> Origin:
+        """Return what `schema` put into a stream's metadata."""
+        metadata = {key.decode(): value.decode() for key, value in schema.metadata.items()}
+        return cls(
+            run_id=metadata["run_id"],
+            producer=int(metadata["producer"]),
+            topic=metadata["topic"],
+            partitions=int(metadata["partitions"]),
+        )
+
+
+def stream_path(run_dir: Path, producer: int) -> Path:
+    """Return where a producer's stream is; the leading `_` hides it from Spark and DuckDB."""
+    return run_dir / LOCATION["ledger"] / f"_producer-{producer}.arrows"
+
+
+def table_path(run_dir: Path, producer: int) -> Path:
+    """Return where a producer's ledger is once the run is over."""
+    return run_dir / LOCATION["ledger"] / f"producer-{producer}.parquet"
+
+
+class LedgerWriter:
+    """Appends one producer's reservations and outcomes to its stream.
+
+    Raises `DiskError` from every method that writes; what was written before stays readable.
+    """
+
+    def __init__(self, path: Path, origin: Origin) -> None:
+        self.path = path
+        schema = origin.schema()
+        self._schema = schema
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise self._disk_error(error) from error
+        self._append(schema.serialize())
+
+    def reserve(self, below: int) -> None:
+        """Record that sequences below `below` may be handed to the client from now on."""
+        self.write(sequence=np.array([below], np.int64), outcome=RESERVATION)
+
+    def write(
+        self,
+        *,
+        sequence: Int64s,
+        outcome: int | npt.NDArray[np.int8],
+        error: pa.Array | None = None,
+        offset: pa.Array | None = None,
+        sent_at: Int64s | None = None,
+        resolved_at: Int64s | None = None,
+    ) -> None:
+        """Append one row for each of `sequence`, columns as in `STREAM`; None is null throughout.
+
+        `outcome` holds positions in `OUTCOMES`.
+        """
+        rows = len(sequence)
+        if isinstance(outcome, int):
+            outcome = np.full(rows, outcome, np.int8)
+        columns = [
+            pa.array(sequence),
+            pa.array(outcome),
+            error if error is not None else pa.nulls(rows, pa.int16()),
+            offset if offset is not None else pa.nulls(rows, pa.int64()),
+            pa.array(sent_at) if sent_at is not None else pa.nulls(rows, pa.int64()),
+            pa.array(resolved_at) if resolved_at is not None else pa.nulls(rows, pa.int64()),
+        ]
+        self._append(pa.RecordBatch.from_arrays(columns, schema=self._schema).serialize())
+
+    def close(self) -> None:
+        """Mark the stream as holding every send, and close it."""
+        self._append(_END_OF_STREAM)
+        os.close(self._fd)
+
+    def _append(self, message: pa.Buffer | bytes) -> None:
+        rest = memoryview(message)
+        try:
+            while rest:
+                # A short write comes before ENOSPC, which the next write then raises.
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def _disk_error(self, error: OSError) -> DiskError:
+        return DiskError(
+            f"cannot write the ledger {self.path}: {error.strerror}",
+            hint="free space there or choose another folder with --runs; "
+            "what was recorded so far stays and can be read",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The readable part of a stream. `whole`: its producer closed it."""
+
+    origin: Origin
+    batches: list[pa.RecordBatch]
+    whole: bool
+
+
+def _read(path: Path) -> _Stream | None:
+    """Read up to the first torn message; None if not even the schema was written whole."""
+    if path.stat().st_size == 0:
+        return None
+    source = pa.memory_map(str(path))
+    batches: list[pa.RecordBatch] = []
+    try:
+        schema = pa.ipc.read_schema(source)
+    except (pa.ArrowInvalid, OSError):
+        return None
+    while True:
+        start = source.tell()
+        mark = source.read(len(_END_OF_STREAM))
+        if mark == _END_OF_STREAM:
+            return _Stream(Origin.of(schema), batches, whole=True)
+        source.seek(start)
+        try:
+            batches.append(pa.ipc.read_record_batch(source, schema))
+        except (pa.ArrowInvalid, OSError, EOFError):
+            return _Stream(Origin.of(schema), batches, whole=False)
+
+
+def _unresolved(stream: _Stream) -> Int64s:
+    """Return the sequences that were reserved and have no outcome, if the stream is torn."""
+    if stream.whole:
+        return np.empty(0, np.int64)
+    reserved = 0
+    resolved: list[Int64s] = []
+    for batch in stream.batches:
+        sequence = batch["sequence"].to_numpy()
+        if batch["outcome"][0].as_py() == RESERVATION:
+            reserved = int(sequence[0])
+        else:
+            resolved.append(sequence)
+    missing = np.ones(reserved, np.bool_)
+    for sequence in resolved:
+        missing[sequence] = False
+    return np.flatnonzero(missing).astype(np.int64)
+
+
+def _tables(stream: _Stream) -> Iterator[pa.Table]:
+    """Yield the stream's sends in `tables.LEDGER`, at most `ROW_GROUP` and one batch at a time."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in stream.batches:
+        if batch["outcome"][0].as_py() == RESERVATION:
+            continue
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= ROW_GROUP:
+            yield _table(pending, stream.origin)
+            pending, rows = [], 0
+    unresolved = _unresolved(stream)
+    for start in range(0, len(unresolved), ROW_GROUP):
+        sequence = unresolved[start : start + ROW_GROUP]
+        rows = len(sequence)
+        pending.append(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array(sequence),
+                    pa.array(np.full(rows, OUTCOMES.index(Outcome.UNKNOWN), np.int8)),
+                    *(pa.nulls(rows, field.type) for field in list(STREAM)[2:]),
+                ],
+                schema=STREAM,
+            )
+        )
+    if pending:
+        yield _table(pending, stream.origin)
+
+
+def _table(batches: list[pa.RecordBatch], origin: Origin) -> pa.Table:
+    """Return `batches` in `tables.LEDGER`'s schema, sorted by partition and offset."""
+    rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
+    sequence = rows["sequence"].to_numpy()
+    partition = pa.array((sequence % origin.partitions).astype(np.int32))
+    rows = rows.append_column("partition", partition).sort_by(
+        [("partition", "ascending"), ("offset", "ascending")]
+    )
+    codes = pc.unique(rows["error"]).drop_null().to_pylist()
+    names = pa.array([error_name(code) for code in codes], pa.string())
+    count = rows.num_rows
+    constant = {
+        "schema_version": pa.scalar(SCHEMA_VERSION, pa.int32()),
+        "run_id": pa.scalar(origin.run_id),
+        "producer": pa.scalar(origin.producer, pa.int64()),
+        "topic": pa.scalar(origin.topic),
+    }
+    columns: dict[str, Any] = {
+        name: pa.repeat(value, count) for name, value in constant.items()
+    } | {
+        "sequence": rows["sequence"],
+        "partition": rows["partition"],
+        "outcome": pa.array([*OUTCOMES], pa.string()).take(rows["outcome"]),
+        "error": names.take(pc.index_in(rows["error"], pa.array(codes, pa.int16()))),
+        "offset": rows["offset"],
+        "sent_at": rows["sent_at"].cast(TIME),
+        "resolved_at": rows["resolved_at"].cast(TIME),
+    }
+    return pa.table([columns[name] for name in LEDGER.names], schema=LEDGER)
+
+
+def recover(path: Path) -> pa.Table:
+    """Return every send of the stream at `path`, torn or whole, in `tables.LEDGER`.
+
+    Reserved sequences without an outcome are `unknown`, with null times: their producer died
+    first. A stream torn within its first message yields no rows: nothing was handed over yet.
+    Raises `RunDirectoryError` if there is no file.
+    """
+    if not path.is_file():
+        raise RunDirectoryError(f"no ledger at {path}", hint="is it a run directory's ledger/?")
+    stream = _read(path)
+    parts = list(_tables(stream)) if stream else []
+    return pa.concat_tables(parts) if parts else LEDGER.empty_table()
+
+
+def close(run_dir: Path) -> list[Path]:
+    """Turn every stream of a run into its Parquet file; return all the ledger's Parquet files.
+
+    Row groups are in the order of recording, and each is sorted by partition and offset. A file
+    appears under its name only when complete, and its stream goes only then: a `close` that was
+    interrupted is finished by the next one. Raises `DiskError`.
+    """
+    folder = run_dir / LOCATION["ledger"]
+    for path in sorted(folder.glob("_producer-*.arrows")):
+        target = path.with_name(path.stem.removeprefix("_") + ".parquet")
+        if not target.exists():
+            _convert(path, target)
+        path.unlink()
+    return sorted(folder.glob("producer-*.parquet"))
+
+
+def _convert(path: Path, target: Path) -> None:
+    temporary = target.with_name(f"_{target.name}.tmp")
+    stream = _read(path)
+    distinct = ["sequence", "offset", "sent_at", "resolved_at"]
+    try:
+        with pq.ParquetWriter(
+            temporary,
+            LEDGER,
+            compression="zstd",
+            use_dictionary=[name for name in LEDGER.names if name not in distinct],
+            column_encoding=dict.fromkeys(distinct, "DELTA_BINARY_PACKED"),
+        ) as writer:
+            for table in _tables(stream) if stream else ():
+                writer.write_table(table, row_group_size=table.num_rows)
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DiskError(
+            f"cannot write {target}: {error.strerror or error}",
+            hint=f"free space there and run again; the ledger stays in {path}",
+        ) from error

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.harness.errors import ScenarioError
+from ackproof.harness.scenario import json_schema
+from ackproof.harness.scenario_file import dump, load, load_all
+
+ROOT = Path(__file__).parents[3]
+SCENARIOS = ROOT / "scenarios"
+ACKS = (SCENARIOS / "acks.yaml").read_text()
+
+
+def test_every_scenario_that_is_shipped_is_valid() -> None:
+    assert {item.path.name for item in load_all(SCENARIOS)} == {
+        path.name for path in SCENARIOS.glob("*.yaml")
+    }
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.name)
+def test_every_scenario_that_is_shipped_meets_the_published_schema(path: Path) -> None:
+    document = json.loads(json.dumps(YAML(typ="safe").load(path.read_text())))
+    jsonschema.validate(document, json_schema())
+
+
+def test_the_committed_schema_is_current() -> None:
+    committed = json.loads((ROOT / "docs" / "scenario.v1.json").read_text())
+    assert committed == json_schema(), "run: ackproof schema > docs/scenario.v1.json"
+
+
+def test_a_matrix_is_one_scenario_for_each_configuration() -> None:
+    none, one, everyone = load(SCENARIOS / "acks.yaml")
+    assert [c.scenario.workload.settings.acks for c in (none, one, everyone)] == ["0", "1", "all"]
+    assert none.varied == {"acks": 0}
+    assert everyone.varied == {"acks": "all", "enable.idempotence": True}
+    assert none.scenario.faults == everyone.scenario.faults
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_resolved_scenario_reads_back_as_itself(number: int, tmp_path: Path) -> None:
+    scenario = load(SCENARIOS / "acks.yaml")[number].scenario
+    dump(scenario, tmp_path / "scenario.yaml")
+    (again,) = load(tmp_path / "scenario.yaml")
+    assert again.scenario == scenario
+
+
+BAD = [
+    # what is wrong, what it becomes, what the message must say
+    ("target: leader of orders-0\n    # U", "target: leeder of orders-0\n    # U", "'leeder of"),
+    ("fault: kill", "fault: kil", "did you mean 'kill'?"),
+    ("or_after: 5s", "or_aftr: 5s", "did you mean 'or_after'?"),
+    ("tail: 2000", "tails: 2000", "did you mean 'tail'?"),
+    ("topics:", "topcis:", "did you mean 'topics'?"),
+    ("heal_after: 30s", "heal_after: 30x", "'30x' is not a duration"),
+    ("3000 acked", "3000 ackd", "'3000 ackd' is not a condition"),
+    ("3000 acked", "9000000 acked", "more than workload.records: 200000"),
+    ("{acks: 1}", "{acks: 3}", "3 is not a value of acks (0, 1 or all)"),
+    ("{acks: 1}", "{acks: 1, enable.idempotence: true}", "needs acks: all, not acks: 1"),
+    (": true}", ": true, retries: 0}", "needs retries above 0"),
+    (
+        ": true}",
+        ": true, max.in.flight.requests.per.connection: 6}",
+        "of at most 5, not 6",
+    ),
+    (": true}", ": true, bootstrap.servers: x}", "bootstrap.servers is set by ackproof"),
+    ("partitions: 3", "partitions: three", "'three'"),
+    ("replication_factor: 3", "replication_factor: 4", "4 replicas need as many brokers"),
+    ("target: leader of orders-0\n    when", "target: 9\n    when", "there is no broker 9"),
+    ("isr of orders-0", "isr of orders-7", "orders has partitions 0 to 2, not 7"),
+    ("isr of orders-0", "isr of order-0", "there is no topic 'order'"),
+    ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
+    ('kafka: "4.3.1"', "kafka: 4.3", "4.3"),
+    ("loss: some", "loss: much", "'much'"),
+    ("name: acks\n", "name: acks\nname: acks\n", "duplicate key"),
+    ("rate: 1500/s", "rate: fast", "'fast' is not a rate"),
+    ("size: 200", "size: 8", "greater than or equal to 32"),
+    ("seed: 1\n", "seed: 1\ncluster: {settings: {node.id: 7}}\n", "node.id is set by ackproof"),
+    ("workload:\n  topic", "work: 1\nworkload:\n  topic", "'work' is not a key here"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), BAD, ids=[wrong for _, wrong, _ in BAD])
+def test_what_is_wrong_is_refused_with_file_line_and_reason(
+    right: str, wrong: str, said: str, tmp_path: Path
+) -> None:
+    assert right in ACKS
+    path = tmp_path / "bad.yaml"
+    path.write_text(ACKS.replace(right, wrong, 1))
+    with pytest.raises(ScenarioError) as refusal:
+        load(path)
+    message = str(refusal.value)
+    assert said in message
+    at = path.read_text()[: path.read_text().index(wrong)].count("\n") + 1
+    # A condition that cannot be read is reported at the key that holds the list.
+    lines = range(at - 1, at + wrong.count("\n") + 2)
+    assert any(f"{path}:{line}:" in message for line in lines), message
+
+
+def test_a_file_that_is_missing_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
+        load(SCENARIOS / "acsk.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])
+def test_what_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match="a scenario is a mapping"):
+        load(path)
+
+
+def test_a_folder_without_scenarios_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="holds no scenario file"):
+        load_all(tmp_path)
