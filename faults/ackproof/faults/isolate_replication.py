@@ -50,14 +50,12 @@ class IsolateReplication(Fault):
         The second half is the control: it shows that the broker is alive and that only the one
         listener is cut.
         """
-        internal, external = cluster.port("INTERNAL"), cluster.port("EXTERNAL")
         proofs = []
         for node, other in _pairs(cluster, nodes):
-            address = cluster.address(node)
             result = cluster.run_beside(
                 other,
-                f"timeout 0.5 bash -c 'exec 3<>/dev/tcp/{address}/{internal}'; echo internal=$?;"
-                f"timeout 2 bash -c 'exec 3<>/dev/tcp/{address}/{external}'; echo external=$?",
+                f"{_connect(cluster, node, 'INTERNAL', 0.5)}; echo internal=$?;"
+                f"{_connect(cluster, node, 'EXTERNAL', 2)}; echo external=$?",
             )
             if f"internal={_TIMED_OUT}" not in result.output:
                 raise FaultError(
@@ -72,23 +70,40 @@ class IsolateReplication(Fault):
         return "; ".join(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove the rules; a broker that restarted meanwhile has none left."""
+        """Remove the rules and the connections they stalled.
+
+        A broker that restarted meanwhile has no rules left. A connection that lost packets for
+        seconds would sleep on in TCP's retransmission backoff; where the kernel can
+        (INET_DIAG_DESTROY), `ss -K` ends it, and the fetcher opens a new one at once.
+        """
+        port = cluster.port("INTERNAL")
         for node, other in _pairs(cluster, nodes):
             table = f"inet {_table(node)}"
             result = cluster.run_beside(
                 other,
-                f"if nft list table {table} >/dev/null 2>&1; then nft delete table {table}; fi",
+                f"if nft list table {table} >/dev/null 2>&1; then nft delete table {table}; fi"
+                f" && {{ ss -K dst {cluster.address(node)} dport = {port} >/dev/null 2>&1 || :; }}",
             )
             if result.exit_status != 0:
                 raise FaultError(f"nft at broker {other} kept the rules: {result.output}")
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether every running target is back in every ISR: replication flows again.
+        """Whether every running target is in sync and its INTERNAL answers every other broker.
 
         A target that is down for another fault's sake cannot be asked; that fault's own
         recovery covers it.
         """
-        return all(cluster.exit_status(node) is not None or cluster.in_sync(node) for node in nodes)
+        running = [node for node in nodes if cluster.exit_status(node) is None]
+        return all(cluster.in_sync(node) for node in running) and all(
+            cluster.run_beside(other, _connect(cluster, node, "INTERNAL", 2)).exit_status == 0
+            for node, other in _pairs(cluster, running)
+        )
+
+
+def _connect(cluster: Cluster, node: int, listener: str, within_s: float) -> str:
+    """Return a bash command that connects to a listener, or exits with `_TIMED_OUT`."""
+    address, port = cluster.address(node), cluster.port(listener)
+    return f"timeout {within_s:g} bash -c 'exec 3<>/dev/tcp/{address}/{port}'"
 
 
 def _pairs(cluster: Cluster, nodes: Sequence[int]) -> list[tuple[int, int]]:

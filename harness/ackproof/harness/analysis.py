@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.harness import judge
 from ackproof.harness.errors import SparkError
+from ackproof.harness.salvage import salvage
 from ackproof.harness.verdict import Verdict
 from ackproof.spark_analysis import connector
 from ackproof.spark_analysis.errors import AnalysisError
@@ -26,6 +27,7 @@ def judge_run(run_dir: Path) -> Verdict:
 
     Raises SparkError if Spark cannot be started or cannot read the run.
     """
+    salvage(run_dir)
     with _spark() as spark:
         return judge.judge(spark, run_dir)
 
@@ -48,10 +50,16 @@ def take_final_log(
         return write_final_log(log, run_id=run_dir.name, ends=ends, run_dir=run_dir).ends
 
 
-def warm_up() -> None:
-    """Start the session ahead of need; raises SparkError if it cannot be started."""
-    with _spark():
-        pass
+def preflight() -> None:
+    """Have a Java and Spark's Kafka connector before anything is booted for nothing.
+
+    Raises SparkError if one is missing and cannot be had.
+    """
+    try:
+        connector.check_java()
+        connector.resolve()
+    except AnalysisError as error:
+        raise SparkError(str(error)) from error
 
 
 @contextlib.contextmanager

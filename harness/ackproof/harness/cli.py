@@ -119,9 +119,8 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
 
     Example: [bold]ackproof predict scenarios/acks.yaml[/]
     """
-    from ackproof.harness.report.terminal import print_prediction
-
     from ackproof.harness.outlook import foresee
+    from ackproof.harness.report.terminal import print_prediction
     from ackproof.harness.scenario_file import load_all
 
     predictions = [(item, foresee(item.scenario)) for item in load_all(scenario)]
@@ -198,9 +197,8 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 @app.command()
 def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
     """Say what this machine can and cannot do, and what to do about it."""
-    from ackproof.harness.report.terminal import print_checks
-
     from ackproof.harness.doctor import examine
+    from ackproof.harness.report.terminal import print_checks
 
     checks = examine(out)
     if as_json:
@@ -216,9 +214,8 @@ def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
 @app.command()
 def faults(as_json: Json = False) -> None:
     """List every fault with its fields."""
-    from ackproof.harness.report.terminal import print_faults
-
     from ackproof.faults import registered
+    from ackproof.harness.report.terminal import print_faults
 
     if as_json:
         _print_json({name: kind.model_json_schema() for name, kind in registered().items()})

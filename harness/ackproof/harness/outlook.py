@@ -7,25 +7,11 @@ leader for certain and any replica of another partition; the answers are joined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ackproof.faults import Fault
-from ackproof.faults.targets import TargetSpec
-from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.run_dir import PredictionRecord
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.verdict import PredictionReport
 from ackproof.reference_model import (
-    Configuration,
-    Elapsed,
-    Injection,
-    IsrSize,
-    LeaderChanged,
-    Prediction,
-    Progress,
-    Role,
     join,
-    predict,
 )
 
 # Kafka's defaults: ReplicationConfigs and ServerConfigs, in milliseconds.

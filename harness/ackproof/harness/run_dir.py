@@ -48,8 +48,10 @@ class RunRecord(BaseModel):
     configuration_name: str = ""
     configuration: dict[str, Setting] = {}
     image: str
+    #: The harness process; it tells a run that goes on from one that was killed.
+    pid: int
     started_at: datetime
-    finished_at: datetime
+    finished_at: datetime | None = None
     troubles: list[str] = []
 
 

@@ -8,27 +8,30 @@ a trouble in `run.json`: what was recorded stays, and the verdict is inconclusiv
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, observer
+from ackproof.harness import analysis, ledger, observer
 from ackproof.harness import run_dir as runs
 from ackproof.harness.clients.process import ProducerProcess
+from ackproof.harness.clients.progress import total
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.cluster import images
 from ackproof.harness.cluster.cluster import KafkaCluster, booted
-from ackproof.harness.errors import AckproofError, ClusterError
-from ackproof.harness.ledger import close_ledgers
+from ackproof.harness.errors import AckproofError, ClusterError, DiskError, WorkloadError
 from ackproof.harness.outlook import foresee
 from ackproof.harness.progress import Reporter
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump
 from ackproof.harness.verdict import Verdict
+from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis import tables
 from ackproof.spark_analysis.final_log import PartitionEnd
 from ackproof.spark_analysis.tables import LOCATION
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 #: How often the schedule looks at the world, and progress is shown.
 _TICK_S = 0.01
 _SHOW_S = 0.2
+#: How long a broker may take to come back once it was started again.
+_RECOVER_S = 90.0
 #: How long producers may take to settle what is under way, beyond their delivery timeout.
 _SETTLE_S = 30.0
 
@@ -49,8 +54,10 @@ def run(
     """Run one configuration of a scenario; return its run directory and its verdict.
 
     Raises AckproofError if the environment does not allow a run at all. A KeyboardInterrupt
-    passes through after the cluster is gone and what was recorded has been judged.
+    passes through when the cluster is gone and what was recorded is on disk; `ackproof check`
+    judges it later.
     """
+    analysis.preflight()
     run_dir = runs.create(
         out,
         scenario=configured.scenario.name,
@@ -58,15 +65,10 @@ def run(
         seed=configured.scenario.seed,
         now=_now(),
     )
-    interrupted: KeyboardInterrupt | None = None
-    try:
+    with runs.disk_errors(run_dir):
         record(configured, run_dir, client=client, reporter=reporter)
-    except KeyboardInterrupt as interrupt:
-        interrupted = interrupt
     with reporter.phase("comparing what was acked with what can be read"):
         verdict = analysis.judge_run(run_dir)
-    if interrupted is not None:
-        raise interrupted
     return run_dir, verdict
 
 
@@ -83,7 +85,7 @@ def record(
     runs.write_model(run_dir / "prediction.json", foresee(scenario))
     image = images.ensure(scenario.kafka, client=client, say=reporter.note)
     recording = _Recording(configured, run_dir, image=f"{image.reference} ({image.source})")
-    with contextlib.ExitStack() as stack:
+    with recording, contextlib.ExitStack() as stack:
         with reporter.phase(f"booting {scenario.cluster.brokers} brokers, Kafka {scenario.kafka}"):
             cluster = stack.enter_context(
                 booted(
@@ -94,18 +96,15 @@ def record(
                     sidecar=lambda: images.ensure_sidecar(client=client),
                 )
             )
+            stack.callback(observer.take_node_logs, cluster, run_dir)
             cluster.create_topics(scenario.topics)
-        stack.callback(recording.close)
         try:
             _exercise(scenario, cluster, recording, reporter)
             _settle(scenario, cluster, recording, reporter)
-        except KeyboardInterrupt:
-            recording.troubles.append("interrupted")
-            raise
+        except DiskError:
+            raise  # nothing more can be written
         except AckproofError as error:
             recording.troubles.append(error.message)
-        finally:
-            observer.take_node_logs(cluster, run_dir)
 
 
 class _Recording:
@@ -119,20 +118,41 @@ class _Recording:
         self.started_at = _now()
         self.troubles: list[str] = []
         self.schedule: Schedule | None = None
-        self.read_to_end = False
+        self._written: list[FaultWindow] = []
 
     def write(self, table: str, rows: Sequence[object]) -> None:
         """Write one table of the run directory."""
         schema = getattr(tables, table.upper())
         runs.write_table(self.run_dir / LOCATION[table], schema, self.run_id, rows)
 
-    def close(self) -> None:
-        """Write what every judgement needs, however the run ended."""
-        close_ledgers(self.run_dir)
+    def __enter__(self) -> None:
+        """Say that the run goes on, and in which process."""
+        self._write_record(finished=False)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Put on disk how the run ended."""
+        if isinstance(error, KeyboardInterrupt):
+            self.troubles.append("interrupted")
+        elif isinstance(error, AckproofError):
+            self.troubles.append(error.message)
+        ledger.close(self.run_dir)
+        self.write_windows()
+        self._write_record(finished=True)
+
+    def write_windows(self) -> None:
+        """Write the fault windows, if any changed since the last time."""
         windows = self.schedule.windows if self.schedule else []
-        self.write("fault_windows", [_window_row(n, window) for n, window in enumerate(windows)])
-        if not self.read_to_end:
-            self._write_unread_log()
+        if windows != self._written:
+            rows = [_window_row(number, window) for number, window in enumerate(windows)]
+            self.write("fault_windows", rows)
+            self._written = windows
+
+    def _write_record(self, *, finished: bool) -> None:
         runs.write_model(
             self.run_dir / "run.json",
             runs.RunRecord(
@@ -140,32 +160,12 @@ class _Recording:
                 configuration_name=self.configured.name,
                 configuration=self.configured.varied,
                 image=self.image,
+                pid=os.getpid(),
                 started_at=self.started_at,
-                finished_at=_now(),
+                finished_at=_now() if finished else None,
                 troubles=self.troubles,
             ),
         )
-
-    def _write_unread_log(self) -> None:
-        """Record that nothing could be read: every acked send is then unseen, not lost."""
-        scenario = self.configured.scenario
-        self.write(
-            "partition_ends",
-            [
-                {
-                    "topic": scenario.workload.topic,
-                    "partition": partition,
-                    "begin_offset": 0,
-                    "end_offset": 0,
-                    "complete": False,
-                    "reason": "the run ended before the final log was read",
-                }
-                for partition in range(scenario.topic.partitions)
-            ],
-        )
-        folder = self.run_dir / LOCATION["final_log"]
-        folder.mkdir(exist_ok=True)
-        runs.write_table(folder / "none.parquet", tables.FINAL_LOG, self.run_id, [])
 
 
 def _exercise(
@@ -176,8 +176,8 @@ def _exercise(
     with _producing(scenario, cluster, recording) as producers:
 
         def sends() -> Sends:
-            progress = [producer.progress() for producer in producers]
-            return Sends(sent=sum(p.sent for p in progress), acked=sum(p.acked for p in progress))
+            progress = total(producer.progress() for producer in producers)
+            return Sends(sent=progress.sent, acked=progress.acked)
 
         schedule = Schedule(
             scenario.faults,
@@ -190,7 +190,7 @@ def _exercise(
         recording.schedule = schedule
         try:
             with reporter.phase("producing under faults"):
-                _drive(schedule, producers, workload.tail, reporter)
+                _drive(schedule, producers, workload.tail, recording, reporter)
         except FaultError as error:
             recording.troubles.append(str(error))
         with reporter.phase("healing, and settling what is under way"):
@@ -201,18 +201,23 @@ def _exercise(
                 schedule.heal_all()
             except FaultError as error:
                 recording.troubles.append(str(error))
-            _await_producers(producers, recording, workload.settings.delivery_timeout_ms / 1000)
+            _await_producers(producers, recording)
 
 
 def _drive(
-    schedule: Schedule, producers: Sequence[ProducerProcess], tail: int, reporter: Reporter
+    schedule: Schedule,
+    producers: Sequence[ProducerProcess],
+    tail: int,
+    recording: _Recording,
+    reporter: Reporter,
 ) -> None:
     """Tick until the schedule is done and `tail` more sends are acked, or producers have ended."""
     shown = 0.0
     tail_from: int | None = None
-    while any(producer.running() for producer in producers):
+    while any(producer.returncode is None for producer in producers):
         schedule.tick()
-        acked = sum(producer.progress().acked for producer in producers)
+        recording.write_windows()
+        acked = total(producer.progress() for producer in producers).acked
         if tail_from is None and schedule.done:
             tail_from = acked
         if tail_from is not None and acked >= tail_from + tail:
@@ -238,8 +243,8 @@ def _producing(
 ) -> Iterator[list[ProducerProcess]]:
     """Start the producers and yield them; kill what still runs in the end."""
     workload = scenario.workload
-    folder = recording.run_dir / LOCATION["ledger"]
-    folder.mkdir(exist_ok=True)
+    clients = recording.run_dir / "clients"
+    clients.mkdir(exist_ok=True)
     share, extra = divmod(workload.records, workload.producers)
     producers = [
         ProducerProcess(
@@ -254,33 +259,31 @@ def _producing(
                 seconds=workload.seconds,
                 rate=workload.rate / workload.producers,
                 size=workload.size,
-                folder=str(folder),
+                ledger=ledger.stream_path(recording.run_dir, number),
+                progress=clients / f"producer-{number}.progress",
             )
         )
         for number in range(workload.producers)
     ]
-    try:
+    with contextlib.ExitStack() as started:
         for producer in producers:
             producer.start()
+            started.callback(producer.kill)
         yield producers
-    finally:
-        for producer in producers:
-            producer.kill()
 
 
-def _await_producers(
-    producers: Sequence[ProducerProcess], recording: _Recording, delivery_timeout_s: float
-) -> None:
+def _await_producers(producers: Sequence[ProducerProcess], recording: _Recording) -> None:
     """Wait until every send has an outcome; a producer that hangs or failed is a trouble."""
-    deadline = time.monotonic() + delivery_timeout_s + _SETTLE_S
+    longest = max(producer.spec.delivery_timeout_s for producer in producers)
+    deadline = time.monotonic() + longest + _SETTLE_S
     for producer in producers:
-        if not producer.wait(max(0.0, deadline - time.monotonic())):
-            recording.troubles.append(
-                f"producer {producer.spec.number} did not settle within "
-                f"{delivery_timeout_s + _SETTLE_S:g} s and was killed"
-            )
-        elif producer.error:
-            recording.troubles.append(f"producer {producer.spec.number}: {producer.error}")
+        try:
+            producer.wait(max(0.0, deadline - time.monotonic()))
+        except WorkloadError as error:
+            recording.troubles.append(error.message)
+        else:
+            if producer.error:
+                recording.troubles.append(producer.error)
 
 
 def _settle(
@@ -292,9 +295,8 @@ def _settle(
     reason = None
     with reporter.phase("waiting for full ISR"):
         try:
+            _await_recovery(recording.schedule)
             cluster.await_full_isr(places)
-            if recording.schedule:
-                recording.schedule.check_recovered()
         except ClusterError as error:
             recording.troubles.append(error.message)
             reason = "the ISR was not full"
@@ -302,6 +304,7 @@ def _settle(
     recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
     recording.write("broker_states", log.brokers)
     with reporter.phase("reading the final log with Spark"):
+        begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
         analysis.take_final_log(
             recording.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
@@ -309,15 +312,29 @@ def _settle(
                 PartitionEnd(
                     topic=topic,
                     partition=partition,
-                    begin_offset=begin,
-                    end_offset=end,
+                    begin_offset=begins[topic, partition],
+                    end_offset=ends[topic, partition],
                     complete=reason is None,
                     reason=reason,
                 )
-                for (topic, partition), (begin, end) in cluster.admin.offsets(places).items()
+                for topic, partition in places
             ],
         )
-    recording.read_to_end = True
+
+
+def _await_recovery(schedule: Schedule | None) -> None:
+    """Wait until what was healed last works again; raise ClusterError if it does not."""
+    if schedule is None:
+        return
+    wait_for(
+        schedule.check_recovered,
+        bool,
+        within_s=_RECOVER_S,
+        failure=lambda _: ClusterError(
+            f"after {_RECOVER_S:g} s still waiting for {schedule.waiting_for}",
+            hint="The brokers' logs in the run directory say why.",
+        ),
+    )
 
 
 def _window_row(index: int, window: FaultWindow) -> dict[str, object]:

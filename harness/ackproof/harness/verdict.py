@@ -116,7 +116,7 @@ class Verdict(_Record):
     kafka_version: str
     image: str
     started_at: datetime
-    finished_at: datetime
+    finished_at: datetime | None
     verdict: Word
     reason: str
     observed: dict[str, int]

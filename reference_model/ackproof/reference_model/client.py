@@ -19,11 +19,11 @@ from ackproof.reference_model.state import (
     Client,
     State,
     entry,
+    members,
     record_of,
 )
-
-# One record is kept at most so often in a log: a further copy would tell nothing new.
-_COPIES = 2
+#: So many records are in flight at most: two are enough for one to overtake another.
+IN_FLIGHT = 2
 
 
 def _with_status(client: Client, record: int, status: int) -> Client:
@@ -51,14 +51,13 @@ def _room(model: Model, client: Client) -> bool:
     if model.acks == "0":
         return True  # no response, so nothing is ever waited for
     in_flight = sum(status >= FLYING for status in client.status)
-    return in_flight < model.configuration.max_in_flight
+    return in_flight < min(model.configuration.max_in_flight, IN_FLIGHT)
 
 
 def next_unsent(model: Model, state: State) -> int | None:
     """Return the record that may be sent now for the first time, None for none."""
-    first = state.run.phase * model.records_per_phase
-    for record in range(first, first + model.records_per_phase):
-        if state.client.status[record] == UNSENT:
+    for record, phase in enumerate(model.phases):
+        if phase == state.run.phase and state.client.status[record] == UNSENT:
             return record
     return None
 
@@ -80,10 +79,7 @@ def next_to_resend(model: Model, client: Client) -> int | None:
 
 
 def fail(model: Model, state: State, record: int) -> State:
-    """Return the state after a retriable error: queued again, or given up without retries left.
-
-    A record that was given up and is in no log is as if it had never been sent.
-    """
+    """Return the state after a retriable error: queued again, or given up without retries left."""
     client = state.client
     if model.limited_retries:
         left = client.retries[record]
@@ -95,10 +91,14 @@ def fail(model: Model, state: State, record: int) -> State:
 
 
 def give_up(model: Model, state: State, record: int) -> State:
-    """Return the state after a record failed for good; it may be in a log all the same."""
+    """Return the state after a record failed for good; it may be in a log all the same.
+
+    If it is in none, and the newest, it is as if it had never been sent.
+    """
     written = any(record_of(one) == record for b in state.brokers for one in b.log)
-    client = _with_status(state.client, record, DROPPED if written else UNSENT)
-    if model.limited_retries and not written:
+    trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
+    client = _with_status(state.client, record, DROPPED if trace else UNSENT)
+    if model.limited_retries and not trace:
         whole = (*client.retries[:record], model.configuration.retries, *client.retries[record + 1 :])
         client = client._replace(retries=whole)
     return state._replace(client=client)
@@ -167,30 +167,29 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
     ):
         return "not enough replicas", record, fail(model, state, record)
 
-    copies = sum(record_of(one) == record for one in leader.log)
+    stored = [record_of(one) for one in leader.log]
     if model.configuration.idempotence:
-        if copies and model.rules.idempotent_dedup:
+        if record in stored and model.rules.idempotent_dedup:
             return "duplicate", record, set_status(state, record, appended)
-        if model.rules.sequence_check and _gap(state, number, record):
+        if model.rules.sequence_check and _gap(state, record, stored):
             return "out of order", record, fail(model, state, record)
-    if copies < _COPIES:
+    # A log with a duplicate takes no second copy of any record: wherever it may be truncated, what
+    # is left has the same records in the same order, and a duplicate if it would have had one.
+    if record not in stored or len(set(stored)) == len(stored):
         leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
         leader = advance_high_watermark(model, leader, number)
         state = state.with_broker(number, leader)
     return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
 
 
-def _gap(state: State, number: int, record: int) -> bool:
+def _gap(state: State, record: int, stored: list[int]) -> bool:
     """Whether an earlier record is missing that may still come (OUT_OF_ORDER_SEQUENCE_NUMBER).
 
     Earlier records that have failed leave no gap: the producer goes on under a new producer epoch
     (KIP-360).
     """
-    stored = {record_of(one) for one in state.brokers[number].log}
-    return any(
-        unresolved(state.client.status[earlier]) and earlier not in stored
-        for earlier in range(record)
-    )
+    earlier = enumerate(state.client.status[:record])
+    return any(unresolved(status) and number not in stored for number, status in earlier)
 
 
 def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
@@ -213,11 +212,32 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
 
 
 def blocked(model: Model, state: State, number: int) -> int | None:
-    """Return the record that waits at a leader for the high watermark, None for none."""
+    """Return the record that waits at a leader for what only time or healing brings.
+
+    The high watermark stands still below the minimum ISR, or for a member that is dead or cut off.
+    """
     appended = model.appended + number
     if model.acks != "all" or appended not in state.client.status:
         return None
-    return state.client.status.index(appended) if answer(model, state, number) is None else None
+    record = state.client.status.index(appended)
+    leader, offset = state.brokers[number], _last_offset(state, number, record)
+    if leader.hw > offset:
+        return None
+    frozen = model.freeze and leader.isr.bit_count() < model.min_isr
+    silent = any(
+        leader.remote[r] <= offset
+        and (not state.brokers[r].alive or state.run.cuts[number] >> r & 1)
+        for r in members(leader.maximal & ~(1 << number))
+    )
+    return record if frozen or silent else None
+
+
+def stalled(model: Model, state: State) -> bool:
+    """Whether no record can be acked now: there is no leader, or for acks=all no minimum ISR."""
+    controller = state.controller
+    if controller.leader == NOBODY or not state.brokers[controller.leader].alive:
+        return True
+    return model.acks == "all" and controller.isr.bit_count() < model.min_isr
 
 
 def _last_offset(state: State, number: int, record: int) -> int:

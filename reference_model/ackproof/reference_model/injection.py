@@ -56,8 +56,7 @@ def holds(
             # The record before the first is acked, and stands for any number of them.
             if not more or since_phase == 0:
                 return True
-            first = since_phase * model.records_per_phase
-            statuses = state.client.status[first:]
+            statuses = state.client.status[model.phases.index(since_phase) :]
             if outcome == "sent":
                 return any(status != UNSENT for status in statuses)
             return any(is_acked(model, status) for status in statuses)

@@ -8,13 +8,12 @@ number of faults happen. `BOUNDS` is that in words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ackproof.reference_model.configuration import Configuration
 from ackproof.reference_model.rules import KAFKA, Rules
-from ackproof.reference_model.schedule import Injection, Timing
+from ackproof.reference_model.schedule import Injection, IsrSize, Timing
 from ackproof.reference_model.state import (
     FLYING,
     NOBODY,
@@ -49,21 +48,20 @@ class Model:
     configuration: Configuration
     schedule: tuple[Injection, ...]
     rules: Rules = KAFKA
-    records_per_phase: int = 1
+    more_records: int = 0
+    reduction: bool = True
 
-    @classmethod
-    def of(
-        cls,
-        configuration: Configuration,
-        schedule: Sequence[Injection],
-        *,
-        rules: Rules = KAFKA,
-        records_per_phase: int = 1,
-    ) -> Model:
-        """Return the question what `schedule` does to `configuration`."""
-        if not schedule:
-            records_per_phase = max(2, records_per_phase)
-        return cls(configuration, tuple(schedule), rules, records_per_phase)
+    @cached_property
+    def reduces(self) -> bool:
+        """Whether steps that cannot change the outcome are left out (see `steps`).
+
+        Not if healing waits for the size of the ISR, which such steps change.
+        """
+        return self.reduction and not any(
+            isinstance(condition, IsrSize)
+            for injection in self.schedule
+            for condition in injection.heal_when
+        )
 
     @cached_property
     def replicas(self) -> int:
@@ -107,9 +105,16 @@ class Model:
         return Timing(self.schedule)
 
     @cached_property
+    def phases(self) -> tuple[int, ...]:
+        """The phase in which each record may be sent."""
+        before_restarts = [n for n, one in enumerate(self.schedule) if one.fault == "restart"]
+        every = list(range(self.faults + 1)) * (1 + self.more_records)
+        return tuple(sorted([*every, *before_restarts, self.faults]))
+
+    @cached_property
     def records(self) -> int:
         """How many records the producer may send."""
-        return (self.faults + 1) * self.records_per_phase
+        return len(self.phases)
 
     @cached_property
     def appended(self) -> int:
@@ -120,10 +125,6 @@ class Model:
     def limited_retries(self) -> bool:
         """Whether retries run out."""
         return self.configuration.retries < UNLIMITED_RETRIES
-
-    def phase_of(self, record: int) -> int:
-        """Return the phase in which a record may be sent."""
-        return record // self.records_per_phase
 
     def initial(self) -> State:
         """Return the state before the first fault: ISR full, leader 0, all logs equal."""

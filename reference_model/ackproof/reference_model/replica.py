@@ -26,6 +26,19 @@ def leads(broker: Broker, number: int) -> bool:
     return broker.alive and broker.leader == number
 
 
+def reigns(model: Model, state: State) -> bool:
+    """Whether there is a leader that knows it leads, and nothing can depose it any more.
+
+    All faults have happened, so its log is the final one, and the others only take time.
+    """
+    run, leader = state.run, state.controller.leader
+    if leader == NOBODY or not (run.over or run.phase == model.faults):
+        return False
+    broker = state.brokers[leader]
+    knows = broker.leader == leader and broker.epoch == state.controller.epoch
+    return broker.status == UP and knows
+
+
 def behind(broker: Broker, number: int, controller: Controller) -> bool:
     """Whether a broker has not seen the partition's latest metadata that concerns it."""
     return (
@@ -76,6 +89,8 @@ def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
     """
     if model.acks != "all" or (model.freeze and leader.isr.bit_count() < model.min_isr):
         return leader
+    if not leader.remote:
+        return leader._replace(hw=len(leader.log))  # see `steps.simplify`
     waited_for = leader.maximal if model.rules.maximal_isr else leader.isr
     ends = [max(0, leader.remote[r]) for r in members(waited_for & ~(1 << number))]
     watermark = min([len(leader.log), *ends])
@@ -94,6 +109,8 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
         return None  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
 
+    if model.reduces and reigns(model, state) and model.rules.epoch_truncation:
+        return _catch_up(model, state, number)
     end = len(follower.log)
     if model.rules.epoch_truncation:
         kept = _kept(leader, follower)
@@ -110,6 +127,20 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     if new:
         state = state.with_broker(number, follower._replace(log=follower.log + new))
     return "fetch", state
+
+
+def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
+    """Return all that a follower's fetches lead to under a leader that reigns, in one step."""
+    follower = state.brokers[number]
+    source = follower.leader
+    leader = state.brokers[source]
+    end = len(leader.log)
+    if follower.log == leader.log and leader.remote[number] == end:
+        return None
+    remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
+    leader = advance_high_watermark(model, leader._replace(remote=remote), source)
+    state = state.with_broker(source, leader)
+    return "fetch", state.with_broker(number, follower._replace(log=leader.log))
 
 
 def _kept(leader: Broker, follower: Broker) -> int:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from ackproof.reference_model.client import is_acked, unresolved
 from ackproof.reference_model.injection import Pending
 from ackproof.reference_model.model import Model
-from ackproof.reference_model.replica import behind
-from ackproof.reference_model.state import ACKED, NOBODY, UP, Label, State, Timer, record_of
-from ackproof.reference_model.steps import steps
+from ackproof.reference_model.replica import reigns
+from ackproof.reference_model.state import Label, State, Timer, record_of
+from ackproof.reference_model.steps import simplify, steps
 
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered")
@@ -68,14 +68,8 @@ def settled(model: Model, state: State) -> bool:
     The schedule has ended, every send has its outcome, and a leader that knows it leads will stay:
     nothing dies any more. What is left is that the others truncate, fetch and join the ISR.
     """
-    if not model.ended(state) or any(unresolved(status) for status in state.client.status):
-        return False
-    leader = state.controller.leader
-    if leader == NOBODY:
-        return False
-    broker = state.brokers[leader]
-    knows = broker.leader == leader and broker.epoch == state.controller.epoch
-    return broker.status == UP and knows
+    waiting = any(unresolved(status) for status in state.client.status)
+    return model.ended(state) and not waiting and reigns(model, state)
 
 
 def anomalies(model: Model, state: State) -> Iterator[str]:
@@ -244,7 +238,7 @@ class _Search:
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         for label, after in pending.fire(self._model, self._found.states[index]):
-            self._enter(after, index, (f"{label[0]}: {why}", *label[1:]))
+            self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no step is overdue `seconds` after the reference of what is pending."""

@@ -20,6 +20,7 @@ from ackproof.reference_model.state import (
     UP,
     WAITING,
     Broker,
+    Controller,
     State,
     Step,
     Timer,
@@ -28,12 +29,52 @@ from ackproof.reference_model.state import (
 
 
 def steps(model: Model, state: State) -> Iterator[Step]:
-    """Yield every step of producer, brokers and controller."""
+    """Yield every step of producer, brokers and controller that may change the outcome."""
+    for label, after, timer in _steps(model, state):
+        yield label, simplify(model, after), timer
+
+
+def simplify(model: Model, state: State) -> State:
+    """Return the state without what can no longer change the outcome.
+
+    Once all faults have happened, a living leader that knows of its epoch leads for good, and its
+    log is the final one. If acks do not hang on the others, or all that they hang on can fetch,
+    the others are taken as equal to the leader: what they do only takes time.
+    """
+    if not model.reduces or not replica.reigns(model, state):
+        return state
+    leader, isr = state.controller.leader, state.controller.isr
+    if model.acks == "all":
+        if isr.bit_count() < model.min_isr or state.run.cuts[leader]:
+            return state
+        if any(state.brokers[number].status != UP for number in members(isr)):
+            return state
+        here = model.appended + leader
+        if any(status >= model.appended and status != here for status in state.client.status):
+            return state  # an old leader may still answer
+    epoch, log = state.controller.epoch, state.brokers[leader].log
+    other = Broker(UP, False, (), leader, epoch)
+    everyone, count = model.everyone, model.replicas
+    watermark = len(log) if model.acks == "all" else 0
+    chief = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
+    return State(
+        Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
+        tuple(chief if number == leader else other for number in range(count)),
+        state.client,
+        state.run._replace(cuts=(0,) * count),
+    )
+
+
+def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
+    # A leader without knowledge of the others is one that `simplify` left alone.
+    alone = replica.reigns(model, state) and not state.brokers[state.controller.leader].remote
     for number, broker in enumerate(state.brokers):
         if broker.alive:
-            yield from _broker(model, state, number, broker)
-        else:
+            yield from _requests(model, state, number)
+            if not alone:
+                yield from _replication(model, state, number, broker)
+        elif not alone:
             yield from _dead(model, state, number, broker)
 
 
@@ -52,14 +93,14 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
     if leader not in (NOBODY, client.leader) and state.brokers[leader].alive:
         metadata = state._replace(client=client._replace(leader=leader))
         yield ("metadata", leader), metadata, None
-    if WAITING in client.status:
+    if WAITING in client.status and producer.stalled(model, state):
         timer = ("delivery", in_force(state))
         if model.may_have_fired(timer, state):
             record = client.status.index(WAITING)
             yield ("expire", record), producer.give_up(model, state, record), timer
 
 
-def _broker(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
+def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
     served = producer.serve(model, state, number)
     if served is not None:
         what, record, after = served
@@ -71,6 +112,8 @@ def _broker(model: Model, state: State, number: int, broker: Broker) -> Iterator
     else:
         yield from _request_timeout(model, state, number)
 
+
+def _replication(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
     controller = state.controller
     if replica.behind(broker, number, controller):
         after = replica.learn(model, state, number)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ackproof.spark_analysis import corrupt
 from ackproof.spark_analysis.run_tables import NAME, RunTables
-from ackproof.spark_analysis.tables import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +35,7 @@ def absent(tables: RunTables) -> DataFrame:
     removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
     passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
     return (
-        tables.suspects.where((F.col("outcome") == Outcome.ACKED) & F.col("copies").isNull())
+        tables.suspects.where("absent")
         .join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
         .join(how_far, ["topic", "partition"], "left")
         .where(~removed)

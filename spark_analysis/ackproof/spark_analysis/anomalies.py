@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from ackproof.spark_analysis.run_tables import RunTables
@@ -20,38 +21,31 @@ def as_anomalies(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    return (
-        frame.crossJoin(_windows(tables))
-        .withColumn("schema_version", F.lit(SCHEMA_VERSION))
-        .withColumn("run_id", F.lit(tables.run_id))
-        .withColumn("anomaly", F.lit(anomaly))
-        .withColumn("window", _in_force(F.col("resolved_at")))
-        .withColumn("found", found)
-        .withColumn("offset", offset)
-        .select(ANOMALIES.names)
-    )
+    columns = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "run_id": F.lit(tables.run_id),
+        "anomaly": F.lit(anomaly),
+        "window": _window_in_force(tables, F.col("resolved_at")),
+        "found": found,
+        "offset": offset,
+    }
+    return frame.withColumns(columns).select(ANOMALIES.names)
 
 
-def _windows(tables: RunTables) -> DataFrame:
-    """One row: every fault window, the latest injected first."""
+def _window_in_force(tables: RunTables, at: Column) -> Column:
+    """Return the number of the latest injected fault window that held at `at`, or null."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    until = F.coalesce("recovered_at", "healed_at").alias("until")
-    return tables.fault_windows.agg(
-        F.sort_array(F.collect_list(F.struct("injected_at", "window", until)), asc=False).alias(
-            "windows"
-        )
+    windows = F.from_json(
+        F.lit(json.dumps(tables.windows)),
+        "array<struct<window: int, injected_at: bigint, until: bigint>>",
     )
-
-
-def _in_force(at: Column) -> Column:
-    """Return the latest injected of `windows` that held at `at`, null if none did."""
-    from pyspark.sql import functions as F  # noqa: N812
 
     def held(window: Column) -> Column:
-        return (window["injected_at"] <= at) & (window["until"].isNull() | (at < window["until"]))
+        injected = window["injected_at"] <= F.unix_micros(at)
+        return injected & F.coalesce(F.unix_micros(at) < window["until"], F.lit(True))
 
-    return F.get(F.filter("windows", held), F.lit(0))["window"]
+    return F.get(F.filter(windows, held), F.lit(0))["window"]
 
 
 def text(template: str, *values: Column) -> Column:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof.spark_analysis import corrupt, duplicated, lost, phantom, reordered, unseen
+from ackproof.spark_analysis.absent import absent
 from ackproof.spark_analysis.run_tables import RunTables
-from ackproof.spark_analysis.tables import LOCATION, Anomaly, Outcome
+from ackproof.spark_analysis.tables import LOCATION, Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 CHECKS = {
     Anomaly.LOST: lost.find,
@@ -44,11 +47,49 @@ class Diff:
     telling: list[dict[str, Any]]
 
 
-def find_all(tables: RunTables) -> DataFrame:
-    """Return what every check found, one row an anomaly, in `tables.ANOMALIES`'s columns."""
+def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
+    """Return what these checks find, one row an anomaly, in `tables.ANOMALIES`'s columns."""
     from pyspark.sql import DataFrame
 
-    return reduce(DataFrame.unionByName, (find(tables) for find in CHECKS.values()))
+    return reduce(DataFrame.unionByName, (CHECKS[anomaly](tables) for anomaly in anomalies))
+
+
+def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
+    """Return the anomalies whose checks have anything to look at; at least one.
+
+    Counting fills the caches of what the checks start from, and tells Spark how little that is
+    before it plans them.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def count(frame: DataFrame, **conditions: Column | str) -> dict[str, int]:
+        caches.callback(frame.persist().unpersist)
+        counts = frame.agg(*(F.count_if(c).alias(name) for name, c in conditions.items()))
+        return dict(counts.first().asDict())
+
+    state = F.col("state")
+    suspects = count(
+        tables.suspects,
+        absent="absent",
+        repeated=F.col("copies") > 1,
+        phantom="phantom",
+        behind=F.col("ahead").isNotNull(),
+    )
+    damaged = count(
+        tables.damaged, corrupt=state == RecordState.CORRUPT, foreign=state == RecordState.FOREIGN
+    )
+    missing = {"lost": 0, "unseen": 0}
+    if suspects["absent"]:
+        missing = count(absent(tables), lost="told", unseen=~F.col("told"))
+    looked_at = {
+        Anomaly.LOST: missing["lost"],
+        Anomaly.DUPLICATED: suspects["repeated"],
+        Anomaly.REORDERED: suspects["behind"],
+        Anomaly.PHANTOM: suspects["phantom"] + damaged["foreign"],
+        Anomaly.CORRUPT: damaged["corrupt"],
+        Anomaly.UNSEEN: missing["unseen"],
+    }
+    return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
 
 
 def diff(spark: SparkSession, run_dir: Path | str, *, output: Path | str | None = None) -> Diff:
@@ -60,15 +101,9 @@ def diff(spark: SparkSession, run_dir: Path | str, *, output: Path | str | None 
     run_dir = run_dir.resolve() if isinstance(run_dir, Path) else run_dir
     tables = RunTables.read(spark, run_dir)
     place = f"{run_dir if output is None else output}/{LOCATION['anomalies']}"
-    # Counting fills the caches, and tells Spark how small they are before it plans the checks.
-    small = (tables.suspects.persist(), tables.damaged.persist())
-    try:
-        for frame in small:
-            frame.count()
-        find_all(tables).hint("rebalance").write.mode("overwrite").parquet(place)
-    finally:
-        for frame in small:
-            frame.unpersist()
+    with ExitStack() as caches:
+        found = find(tables, _worth_running(tables, caches))
+        found.hint("rebalance").write.mode("overwrite").parquet(place)
     outcomes = {
         row["outcome"]: row["count"] for row in tables.ledger.groupBy("outcome").count().collect()
     }

@@ -32,25 +32,24 @@ def find(tables: RunTables) -> DataFrame:
 def _never_sent(tables: RunTables) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
+    # A name is unique in a run: its one send failed here, or went to another partition.
     name = ["topic", "producer", "sequence"]
     phantoms = tables.suspects.where("phantom")
-    sent_elsewhere = (
-        tables.ledger.join(
-            phantoms.where(F.col("outcome").isNull()).select(*name), name, "left_semi"
-        )
-        .groupBy(*name)
-        .agg(F.min("partition").alias("sent_to"))
+    sends = tables.ledger.join(phantoms.select(*name), name, "left_semi").select(
+        *name,
+        F.col("partition").alias("sent_to"),
+        F.coalesce("error", F.lit("no error given")).alias("error"),
     )
     found = (
-        F.when(
-            F.col("outcome").isNotNull(),
-            text("reported failed ({}) yet written", F.coalesce("error", F.lit("no error given"))),
+        F.when(F.col("sent_to").isNull(), F.lit("never sent"))
+        .when(
+            F.col("sent_to") == F.col("partition"),
+            text("reported failed ({}) yet written", F.col("error")),
         )
-        .when(F.col("sent_to").isNotNull(), text("sent to {}-{}", F.col("topic"), F.col("sent_to")))
-        .otherwise(F.lit("never sent"))
+        .otherwise(text("sent to {}-{}", F.col("topic"), F.col("sent_to")))
     )
     return as_anomalies(
-        phantoms.join(sent_elsewhere, name, "left"),
+        phantoms.join(sends, name, "left"),
         Anomaly.PHANTOM,
         tables=tables,
         offset=F.col("first_offset"),

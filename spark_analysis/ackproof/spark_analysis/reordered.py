@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.spark_analysis.anomalies import as_anomalies, text
 from ackproof.spark_analysis.run_tables import RunTables
-from ackproof.spark_analysis.tables import Anomaly
+from ackproof.spark_analysis.tables import Anomaly, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,14 +26,21 @@ def find(tables: RunTables) -> DataFrame:
     """Return one row a record that comes too late; `found` names the one it should precede."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    late = tables.suspects.where(F.col("ahead").isNotNull())
+    name = ["topic", "partition", "producer", "ahead"]
+    ahead = (
+        tables.final_log.where(F.col("state") == RecordState.INTACT)
+        .withColumnRenamed("sequence", "ahead")
+        .join(late.select(*name), name, "left_semi")
+        .groupBy(*name)
+        .agg(F.min("offset").alias("ahead_offset"))
+    )
     return as_anomalies(
-        tables.suspects.where(F.col("ahead").isNotNull()),
+        late.join(ahead, name),
         Anomaly.REORDERED,
         tables=tables,
         offset=F.col("first_offset"),
         found=text(
-            "behind sequence {}, which stands at offset {}",
-            F.col("ahead.sequence"),
-            F.col("ahead.offset"),
+            "behind sequence {}, which stands at offset {}", F.col("ahead"), F.col("ahead_offset")
         ),
     )

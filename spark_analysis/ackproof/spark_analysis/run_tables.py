@@ -63,44 +63,65 @@ class RunTables:
 
     @cached_property
     def suspects(self) -> DataFrame:
-        """Sends and records that some check reports, matched by name within their partition.
+        """Names that some check reports: sends and records, matched within their partition.
 
-        One row a name: `outcome`, `error`, `acked_offset`, `sent_at`, `resolved_at` (null unless
-        sent), `copies` and `first_offset` (null unless intact in the log), `phantom`, and
-        `ahead`: the record before it in the log with the highest sequence of its producer, if
-        that is higher than its own.
+        One row a name. Of the send: `acked`, `claimed` (acked or unknown; both null if never
+        sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies` and
+        `first_offset`. `absent`: acked, no copy. `phantom`: a copy, not claimed. `ahead`: the
+        highest of its producer's sequences that stand before it, if higher than its own.
         """
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
-        sends = self.ledger.select(
-            *NAME, "outcome", "error", F.col("offset").alias("acked_offset"), *_TIMES
-        )
-        records = (
-            self.final_log.where(F.col("state") == RecordState.INTACT)
-            .groupBy(*NAME)
-            .agg(F.min("offset").alias("first_offset"), F.count("*").alias("copies"))
-        )
-        written = F.col("copies").isNotNull()
-        claimed = F.col("outcome").isin(Outcome.ACKED, Outcome.UNKNOWN)
+        copies, sequence = F.col("copies"), F.col("sequence")
+        written = copies > 0
+        claimed = F.coalesce("claimed", F.lit(False))
         in_log_order = (
             Window.partitionBy("topic", "partition", "producer")
             .orderBy("first_offset")
             .rowsBetween(Window.unboundedPreceding, -1)
         )
-        this = F.struct("sequence", F.col("first_offset").alias("offset"))
-        highest_before = F.max(F.when(written & claimed, this)).over(in_log_order)
-        behind = written & claimed & (F.col("ahead.sequence") > F.col("sequence"))
+        highest_before = F.max(F.when(written & claimed, sequence)).over(in_log_order)
+        behind = written & claimed & (highest_before > sequence)
         return (
-            sends.join(records, NAME, "full_outer")
-            .withColumn("phantom", written & ~F.coalesce(claimed, F.lit(False)))
-            .withColumn("ahead", highest_before)
-            .withColumn("ahead", F.when(behind, F.col("ahead")))
-            .where(
-                ((F.col("outcome") == Outcome.ACKED) & ~written)
-                | (F.col("copies") > 1)
-                | F.col("phantom")
-                | F.col("ahead").isNotNull()
+            self._by_name()
+            .withColumns(
+                {
+                    "absent": F.coalesce("acked", F.lit(False)) & ~written,
+                    "phantom": written & ~claimed,
+                    "ahead": F.when(behind, highest_before),
+                }
+            )
+            .where("absent or copies > 1 or phantom or ahead is not null")
+        )
+
+    def _by_name(self) -> DataFrame:
+        """Return sends and intact records, one row a name.
+
+        One aggregation instead of a join: what it keeps is all of fixed width, which Spark
+        aggregates in place, at twice the speed.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        outcome = F.col("outcome")
+        of_send = {
+            "acked": outcome == Outcome.ACKED,
+            "claimed": outcome.isin(Outcome.ACKED, Outcome.UNKNOWN),
+            "acked_offset": F.col("offset"),
+            "sent_at": F.col("sent_at"),
+            "resolved_at": F.col("resolved_at"),
+        }
+        sends = self.ledger.select(*NAME, *(column.alias(key) for key, column in of_send.items()))
+        records = self.final_log.where(F.col("state") == RecordState.INTACT).select(
+            *NAME, F.col("offset").alias("at")
+        )
+        return (
+            sends.unionByName(records, allowMissingColumns=True)
+            .groupBy(*NAME)
+            .agg(
+                *(F.max(key).alias(key) for key in of_send),
+                F.min("at").alias("first_offset"),
+                F.count("at").alias("copies"),
             )
         )
 
@@ -111,8 +132,18 @@ class RunTables:
 
         return self.final_log.where(F.col("state") != RecordState.INTACT)
 
+    @cached_property
+    def windows(self) -> list[dict[str, int | None]]:
+        """When each fault held, in microseconds since 1970, the latest injected first."""
+        from pyspark.sql import functions as F  # noqa: N812
 
-_TIMES = ("sent_at", "resolved_at")
+        rows = self.fault_windows.select(
+            "window",
+            F.unix_micros("injected_at").alias("injected_at"),
+            F.unix_micros(F.coalesce("recovered_at", "healed_at")).alias("until"),
+        ).collect()
+        windows = [row.asDict() for row in rows]
+        return sorted(windows, key=lambda w: (w["injected_at"], w["window"]), reverse=True)
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -216,7 +217,7 @@ def test_lock_says_that_it_waits_for_its_holder():
             held.set()
             release.wait()
 
-    holder = threading.Thread(target=hold)
+    holder = threading.Thread(target=hold, daemon=True)
     holder.start()
     held.wait()
 
@@ -337,6 +338,7 @@ class TestBase:
             ("deb http://vendor cloud-sdk-bookworm main", False),
             ("Types: deb\nSuites: nodistro\n", False),
             ("Suites: bookworm-security\n", False),
+            ("Suites: cloud-sdk-bookworm\n", False),
             ("# deb http://mirror bookworm main", False),
             ("deb-src http://mirror bookworm main", False),
         ],
@@ -378,16 +380,41 @@ class TestBase:
         [problem] = base_image.base_problems()
         assert "names no source for bookworm" in problem
 
-    def test_interrupted_bootstrap_leaves_no_tarball(self, debian, monkeypatch):
-        def run(command, **_):
-            if command[0] == "mmdebstrap":
-                raise subprocess.CalledProcessError(25, command, stderr="E: apt-get update failed")
-            return SimpleNamespace(stdout="")
+    @pytest.fixture
+    def bootstrap(self, debian, monkeypatch):
+        """Stand in for mmdebstrap: it writes its tarball, then succeeds or fails as told."""
 
-        monkeypatch.setattr(base_image.subprocess, "run", run)
-        with pytest.raises(ImageError, match="mmdebstrap failed with code 25: E: apt-get update"):
+        def behave(*, fails):
+            def run(command, **_):
+                if command[0] == "mmdebstrap":
+                    Path(command[-2]).write_text("tar")
+                    if fails:
+                        raise subprocess.CalledProcessError(25, command, stderr="E: no space\n")
+                return SimpleNamespace(stdout="")
+
+            monkeypatch.setattr(base_image.subprocess, "run", run)
+
+        return behave
+
+    def test_interrupted_bootstrap_leaves_no_tarball_and_imports_nothing(self, bootstrap):
+        bootstrap(fails=True)
+        with pytest.raises(ImageError, match="mmdebstrap failed with code 25: E: no space"):
             base_image.build_base(SimpleNamespace(), cache.silent)
         assert not base_image.base_tarball().exists()
+
+    def test_finished_bootstrap_is_kept_and_imported(self, bootstrap):
+        bootstrap(fails=False)
+        imported = []
+        api = SimpleNamespace(
+            import_image_from_file=lambda path, *, repository, tag, changes: imported.append(
+                (Path(path).read_text(), f"{repository}:{tag}")
+            )
+        )
+        client = SimpleNamespace(api=api)
+        assert base_image.build_base(client, cache.silent) == base_image.BASE
+        bootstrap(fails=True)
+        base_image.build_base(client, cache.silent)  # from the tarball, so nothing fails
+        assert imported == [("tar", base_image.BASE)] * 2
 
 
 def run_in(image, script):

@@ -144,7 +144,9 @@ def _simulate(options: Options) -> dict[str, np.ndarray]:
         lost |= here & (sent >= KILLED) & (sent < KILLED + 0.4)
         latency[here & (sent >= KILLED) & (sent < KILLED + 0.4)] = 0.0001
     others = np.flatnonzero((partition == 1) & (sent > 17.5) & (sent < 19))
-    lost[others[:: max(len(others) // max(options.unexplained, 1), 1)][: options.unexplained]] = True
+    lost[others[:: max(len(others) // max(options.unexplained, 1), 1)][: options.unexplained]] = (
+        True
+    )
 
     resolved = sent + latency
     offset = np.full(count, -1, dtype=np.int64)
@@ -211,7 +213,9 @@ def _final_log(sends: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _ends(sends: dict[str, np.ndarray]) -> dict[str, Any]:
-    ends = [int(sends["offset"][sends["partition"] == each].max()) + 1 for each in range(PARTITIONS)]
+    ends = [
+        int(sends["offset"][sends["partition"] == each].max()) + 1 for each in range(PARTITIONS)
+    ]
     return {
         "topic": ["orders"] * PARTITIONS,
         "partition": list(range(PARTITIONS)),

@@ -217,9 +217,5 @@ producer dies, or gives up waiting, before the delivery report is `unknown`, wit
 
 With `acks=0` no broker is asked: `acked` then means handed to the network, and has no offset.
 
-This page is printed by `python -m ackproof.harness.clients.outcome`.
+This page is what `ackproof.harness.clients.outcome.document()` returns; a test keeps it so.
 """
-
-
-if __name__ == "__main__":
-    print(document(), end="")  # noqa: T201 - this is the command's output

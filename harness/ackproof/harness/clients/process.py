@@ -6,7 +6,6 @@ import dataclasses
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from ackproof.harness.clients.progress import Progress, ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec

@@ -300,9 +300,7 @@ class Sending:
         )
 
     def _stopped(self) -> bool:
-        return (
-            self._terminated or self._page.stop or self.fatal is not None or self._orphaned()
-        )
+        return self._terminated or self._page.stop or self.fatal is not None or self._orphaned()
 
     def _orphaned(self) -> bool:
         return os.getppid() != self._parent
@@ -345,12 +343,13 @@ class Sending:
             if taken == len(messages):
                 return
             # One partition, one size: what is refused is the rest, and for one reason.
-            code = messages[taken]["_error"].code()
+            error = messages[taken]["_error"]
             sequences = sequences[taken:]
             messages = [{"value": message["value"]} for message in messages[taken:]]
-            if code != KafkaError._QUEUE_FULL:
+            if error.code() != KafkaError._QUEUE_FULL:
+                self._on_error(error)
                 if self._recorder:
-                    self._recorder.refused(list(sequences), code, at)
+                    self._recorder.refused(list(sequences), error.code(), at)
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
             self._serve(POLL_S)
@@ -361,6 +360,8 @@ class Sending:
         self._producer.poll(timeout)
         if self._recorder:
             self._recorder.record(time.monotonic())
+        else:
+            self._page.count(sent=self._next, acked=0, failed=0, unknown=0, at=_now_us())
 
     def _settle(self) -> None:
         started = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ackproof.harness.errors import ClusterError
 
@@ -88,42 +88,67 @@ class Admin:
                 hint="Check topics.*.settings in the scenario against Kafka's topic settings.",
             ) from error
 
-    def offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (earliest offset, high watermark) of each partition.
-
-        Raises ClusterError if a partition has no leader to ask.
-        """
+    def begin_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the earliest offset of each partition; raise ClusterError if one has no leader."""
         from confluent_kafka import KafkaException
         from confluent_kafka import TopicPartition as Place
         from confluent_kafka.admin import OffsetSpec
 
-        found: list[dict[TopicPartition, int]] = []
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-            asked = {Place(topic, partition): spec for topic, partition in places}
-            answers = self._kafka().list_offsets(asked, request_timeout=30)
-            try:
-                found.append(
-                    {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
-                )
-            except KafkaException as error:
-                raise ClusterError(
-                    f"the offsets of a partition cannot be had: {error.args[0].str()}"
-                ) from error
-        earliest, latest = found
-        return {place: (earliest[place], latest[place]) for place in places}
+        asked = {Place(topic, partition): OffsetSpec.earliest() for topic, partition in places}
+        answers = self._kafka().list_offsets(asked, request_timeout=30)
+        try:
+            return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
+        except KafkaException as error:
+            raise ClusterError(
+                f"the earliest offset of a partition cannot be had: {error.args[0].str()}"
+            ) from error
+
+    def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return for each partition an offset below which everything it holds can be read.
+
+        The high watermark that a broker reports may lag behind: it moves only when followers have
+        fetched again. A record that is acked with acks=1 and not yet below it would look lost. So
+        a closing record is written with acks=all: its ack proves that the high watermark has
+        passed it, and with it everything before. It is no part of the run.
+
+        Raises ClusterError if a closing record is not acked.
+        """
+        from confluent_kafka import Producer
+
+        found: dict[TopicPartition, int] = {}
+        problems: list[str] = []
+
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is None:
+                found[message.topic(), message.partition()] = message.offset()
+            else:
+                problems.append(f"{message.topic()}-{message.partition()}: {error.str()}")
+
+        producer = Producer(
+            {**self._settings(), "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 30_000}
+        )
+        for topic, partition in places:
+            producer.produce(topic, b"end of run", partition=partition, on_delivery=on_delivery)
+        producer.flush(60)
+        if len(found) < len(places):
+            raise ClusterError(
+                "the final log cannot be closed: " + ("; ".join(problems) or "no answer")
+            )
+        return found
+
+    def _settings(self) -> dict[str, str | int]:
+        return {
+            "bootstrap.servers": self._bootstrap_servers,
+            # A broker that comes back should be seen at once, not after a backoff of 10 s.
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 250,
+            "socket.connection.setup.timeout.ms": 2000,
+            "log_level": 0,  # a killed broker is what we asked for, not news
+        }
 
     def _kafka(self) -> AdminClient:
         if self._client is None:
             from confluent_kafka.admin import AdminClient
 
-            self._client = AdminClient(
-                {
-                    "bootstrap.servers": self._bootstrap_servers,
-                    # A broker that comes back should be seen at once, not after a backoff of 10 s.
-                    "reconnect.backoff.ms": 50,
-                    "reconnect.backoff.max.ms": 250,
-                    "socket.connection.setup.timeout.ms": 2000,
-                    "log_level": 0,  # a killed broker is what we asked for, not news
-                }
-            )
+            self._client = AdminClient(self._settings())
         return self._client

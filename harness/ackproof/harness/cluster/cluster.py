@@ -70,13 +70,12 @@ class KafkaCluster:
         come up in time.
         """
         wanted = frozenset(self.broker_ids())
+        starting = Admin(self.bootstrap_servers, timeout_s=0.5)  # a death is noticed in between
 
         def look() -> frozenset[int]:
             for node in self.nodes.values():
                 self._require_alive(node)
-            if not all(self.nodes[broker].answers() for broker in wanted):
-                return frozenset()
-            return self.admin.brokers()
+            return starting.brokers()
 
         def failure(seen: frozenset[int]) -> ClusterError:
             missing = sorted(wanted - seen)
@@ -174,11 +173,26 @@ class KafkaCluster:
         return self.nodes[broker].exit_status()
 
     def in_sync(self, broker: int) -> bool:
-        """Whether the broker is unfenced and in the ISR of every partition it replicates."""
-        partitions = self.admin.partitions()
-        return broker in self.admin.brokers() and all(
-            broker in view.isr for view in partitions.values() if broker in view.replicas
-        )
+        """Whether the broker is unfenced and in the ISR of every partition it replicates.
+
+        The broker itself is asked: until its session times out (9 s), the others know nothing of
+        its death, and would call it unfenced and in sync while it is still starting. It answers
+        only after it has caught up with its own new registration (`BrokerServer.startup`).
+        """
+        itself = self._admin_of(broker)
+        if self.exit_status(broker) is not None or broker not in itself.brokers():
+            return False
+        partitions = itself.partitions()
+        return all(broker in view.isr for view in partitions.values() if broker in view.replicas)
+
+    def answers(self, broker: int) -> bool:
+        """Whether the broker itself answers requests."""
+        return bool(self._admin_of(broker).brokers())
+
+    def _admin_of(self, broker: int) -> Admin:
+        """Return a fresh client that knows this broker only: its first question goes there."""
+        port = self.nodes[broker].spec.external_port
+        return Admin(f"127.0.0.1:{port}", timeout_s=1)
 
     def address(self, broker: int) -> str:
         """Return the broker's IP address on the cluster's network."""

@@ -64,7 +64,7 @@ class ClusterNetwork:
         from docker.types import IPAMConfig, IPAMPool
 
         probe = self._new({})
-        chosen = probe._unwrap_network.attrs["IPAM"]["Config"][0]  # noqa: SLF001
+        chosen = probe._unwrap_network.attrs["IPAM"]["Config"][0]
         probe.remove()
         pool = IPAMPool(subnet=chosen["Subnet"], gateway=chosen.get("Gateway"))
         network = self._new({"ipam": IPAMConfig(pool_configs=[pool])})
@@ -75,5 +75,5 @@ class ClusterNetwork:
         from testcontainers.core.network import Network
 
         network = Network(docker_network_kw={"labels": labels(self._run_id), **options}).create()
-        network._unwrap_network.reload()  # noqa: SLF001 - the engine fills in the subnet
+        network._unwrap_network.reload()
         return network

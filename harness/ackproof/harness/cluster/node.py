@@ -6,7 +6,7 @@ pinned, so that a node that was killed returns with the same id, the same log an
 
 from __future__ import annotations
 
-import socket
+import contextlib
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -173,12 +173,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         state = self.container.attrs["State"]
         return None if state["Running"] else int(state["ExitCode"])
 
-    def answers(self) -> bool:
-        """Whether something accepts connections on the node's EXTERNAL port."""
-        with socket.socket() as probe:
-            probe.settimeout(0.2)
-            return probe.connect_ex(("127.0.0.1", self.spec.external_port or 0)) == 0
-
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the node's log, for error messages."""
         return str(self.container.logs(tail=lines).decode(errors="replace"))
@@ -187,17 +181,14 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         """Remove the container and its volume, whatever state they are in."""
         from docker.errors import NotFound
 
+        # `ackproof clean` in another terminal may have been faster.
         if self._container is not None:
-            try:
+            with contextlib.suppress(NotFound):
                 self._container.remove(force=True, v=True)
-            except NotFound:
-                pass  # `ackproof clean` in another terminal may have been faster
             self._container = None
         if self._volume is not None:
-            try:
+            with contextlib.suppress(NotFound):
                 self._volume.remove(force=True)
-            except NotFound:
-                pass
             self._volume = None
 
 

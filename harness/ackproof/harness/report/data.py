@@ -214,24 +214,23 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
     verdict = _read_verdict(directory, tables.missing)
     scenario = _read_scenario(directory, tables.missing)
     windows = _read_windows(tables, verdict)
-    first, last = _times_of(tables, "ledger", ("sent_at", "resolved_at"))
-    moments = [
-        moment
-        for window in windows
-        for moment in (window.injected_at, window.healed_at, window.recovered_at)
-        if moment is not None
-    ]
+    ledger = _read_extent(tables)
+    moments = [moment for window in windows for moment in _moments_of(window) if moment is not None]
     states_first, states_last = (
-        (None, None) if moments or first is not None else _times_of(tables, "partition_states")
+        (None, None) if moments or ledger.first is not None else _times_of_states(tables)
     )
-    origin = _moment(first) or min(moments, default=None) or _moment(states_first)
-    ends = [*moments, *filter(None, (_moment(last), _moment(states_last)))]
+    origin = _moment(ledger.first) or min(moments, default=None) or _moment(states_first)
+    ends = [*moments, *filter(None, (_moment(ledger.last), _moment(states_last)))]
     end = max(((moment - origin).total_seconds() for moment in ends), default=0.0) if origin else 0
-    bins = _Bins(origin=_micros_of(origin), seconds=max(end, 0.1), limit=max_bins) if origin else None
+    bins = (
+        _Bins(origin=_micros_of(origin), seconds=max(end, 0.1), limit=max_bins) if origin else None
+    )
     lost = _read_lost(tables)
-    losses = None if lost is None else _losses(tables, lost)
+    losses = None if lost is None else _losses(tables, lost, ledger)
     lanes, hidden_lanes = _read_lanes(tables, origin, end, losses)
-    tables.note_absence("final_log")
+    for name in LOCATION:
+        if name != "anomalies":  # may be empty; `_read_lost` says whether it is there
+            tables.note_absence(name)
     return Run(
         directory=directory,
         verdict=verdict,
@@ -239,7 +238,9 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
         missing=tuple(tables.missing),
         origin=origin,
         end=end,
-        sends=None if bins is None or first is None else _read_sends(tables, bins, lost),
+        sends=_read_sends(tables, bins, ledger, lost)
+        if bins and ledger.first is not None
+        else None,
         windows=windows,
         lanes=lanes,
         hidden_lanes=hidden_lanes,
@@ -340,7 +341,8 @@ def _moment(micros: int | None) -> datetime | None:
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
-_ABSENT = np.iinfo(np.int64).min
+_ABSENT = int(np.iinfo(np.int64).min)
+_LAST = int(np.iinfo(np.int64).max)
 
 
 def _int64(column: pa.Array) -> Numbers:
@@ -387,6 +389,10 @@ _WINDOW_COLUMNS = (
 )
 
 
+def _moments_of(window: Window) -> tuple[datetime | None, ...]:
+    return window.injected_at, window.verified_at, window.healed_at, window.recovered_at
+
+
 def _read_windows(tables: _Tables, verdict: Verdict | None) -> tuple[Window, ...]:
     if not tables.note_absence("fault_windows"):
         rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
@@ -396,28 +402,46 @@ def _read_windows(tables: _Tables, verdict: Verdict | None) -> tuple[Window, ...
     return tuple(sorted(windows, key=lambda window: (window.injected_at, window.window)))
 
 
-def _times_of(
-    tables: _Tables, name: str, columns: Sequence[str] = ("at",)
-) -> tuple[int | None, int | None]:
-    """Return the first and the last time in these columns, in microseconds."""
-    if tables.note_absence(name):
-        return None, None
-    first: int | None = None
-    last: int | None = None
-    for batch in tables.batches(name, columns):
-        for column in batch.columns:
-            times = _int64(column)
-            times = times[times != _ABSENT]
-            if times.size:
-                low, high = int(times.min()), int(times.max())
-                first = low if first is None else min(first, low)
-                last = high if last is None else max(last, high)
-    return first, last
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extent:
+    """How far the ledger reaches: rows, first and last time, last sequence of each producer."""
+
+    rows: int
+    first: int | None
+    last: int | None
+    last_sequence: dict[int, int]
 
 
-def _read_sends(tables: _Tables, bins: _Bins, lost: _Lost | None) -> Sends:
-    rows = sum(batch.num_rows for batch in tables.batches("ledger", ["sequence"]))
-    width = bins.width(rows)
+def _read_extent(tables: _Tables) -> _Extent:
+    rows, low, high = 0, _LAST, _ABSENT
+    last_sequence: dict[int, int] = {}
+    tables.note_absence("ledger")
+    for batch in tables.batches("ledger", ["producer", "sequence", "sent_at", "resolved_at"]):
+        rows += batch.num_rows
+        for column in ("sent_at", "resolved_at"):
+            times = _int64(batch[column])
+            low = min(low, int(times.min(initial=_LAST, where=times != _ABSENT)))
+            high = max(high, int(times.max(initial=_ABSENT)))
+        producers, sequences = _int64(batch["producer"]), _int64(batch["sequence"])
+        for producer in np.unique(producers).tolist():
+            last = int(sequences[producers == producer].max())
+            last_sequence[producer] = max(last, last_sequence.get(producer, 0))
+    timed = high != _ABSENT
+    return _Extent(
+        rows=rows,
+        first=low if timed else None,
+        last=high if timed else None,
+        last_sequence=last_sequence,
+    )
+
+
+def _times_of_states(tables: _Tables) -> tuple[int | None, int | None]:
+    times = [_micros_of(row["at"]) for row in tables.rows("partition_states", ["at"])]
+    return min(times, default=None), max(times, default=None)
+
+
+def _read_sends(tables: _Tables, bins: _Bins, ledger: _Extent, lost: _Lost | None) -> Sends:
+    width = bins.width(ledger.rows)
     count = int(bins.seconds / width) + 1
     counts = {outcome: np.zeros(count, dtype=np.int64) for outcome in Outcome}
     histogram = np.zeros(count * _BUCKETS, dtype=np.int64)
@@ -561,33 +585,33 @@ def _read_lost(tables: _Tables) -> _Lost | None:
         rows, before = chosen + before, before + batch.num_rows
         if not chosen.size:
             continue
-        batch = batch.take(pa.array(chosen))
-        topic = batch["topic"].dictionary_encode()
-        number = _int64(batch["partition"])
+        found = batch.take(pa.array(chosen))
+        topic = found["topic"].dictionary_encode()
+        number = _int64(found["partition"])
         local = np.asarray(topic.indices).astype(np.int64)
         key = np.zeros(chosen.size, dtype=np.int64)
         for topic_index, partition in {*zip(local.tolist(), number.tolist(), strict=True)}:
             name = (topic.dictionary[topic_index].as_py(), partition)
             place = partitions.setdefault(name, len(partitions))
             key[(local == topic_index) & (number == partition)] = place
-        sent, resolved = _int64(batch["sent_at"]), _int64(batch["resolved_at"])
+        sent, resolved = _int64(found["sent_at"]), _int64(found["resolved_at"])
         chunks["partition"].append(key)
         chunks["times"].append(np.where(resolved != _ABSENT, resolved, sent))
         chunks["row"].append(rows.astype(np.int64))
         for column in ("producer", "sequence", "offset", "window"):
-            chunks[column].append(_int64(batch[column]))
+            chunks[column].append(_int64(found[column]))
     return _Lost(
         partitions=list(partitions),
         **{name: np.concatenate(parts) for name, parts in chunks.items()},
     )
 
 
-def _losses(tables: _Tables, lost: _Lost) -> Losses:
+def _losses(tables: _Tables, lost: _Lost, ledger: _Extent) -> Losses:
     log_ends: dict[tuple[str, int], int] = {}
     if not tables.note_absence("partition_ends"):
         for row in tables.rows("partition_ends", ("topic", "partition", "end_offset")):
             log_ends[row["topic"], row["partition"]] = row["end_offset"]
-    lanes = _loss_lanes(lost, log_ends)
+    lanes = _loss_lanes(lost, log_ends, ledger.last_sequence)
     lanes.sort(key=lambda lane: (-lane.count, lane.topic, lane.partition, lane.producer or 0))
     shown, hidden = lanes[:_MAX_LANES], lanes[_MAX_LANES:]
     shown.sort(key=lambda lane: (lane.topic, lane.partition, lane.producer or 0))
@@ -600,7 +624,9 @@ def _losses(tables: _Tables, lost: _Lost) -> Losses:
     )
 
 
-def _loss_lanes(lost: _Lost, log_ends: dict[tuple[str, int], int]) -> list[LossLane]:
+def _loss_lanes(
+    lost: _Lost, log_ends: dict[tuple[str, int], int], last_sequence: dict[int, int]
+) -> list[LossLane]:
     lanes = []
     for place, (topic, partition) in enumerate(lost.partitions):
         here = lost.partition == place
@@ -633,7 +659,7 @@ def _loss_lanes(lost: _Lost, log_ends: dict[tuple[str, int], int]) -> list[LossL
                     count=int(sequences.size),
                     marks=marks,
                     log_end=None,
-                    end=marks[-1].last + 1,
+                    end=max(marks[-1].last, last_sequence.get(producer, 0)) + 1,
                 )
             )
     return lanes

@@ -69,20 +69,24 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
     runs = [read_run(directory, max_bins=bins) for directory in run_dirs]
     views = _views(runs)
     verdicts = [run.verdict for run in runs if run.verdict]
-    page = _environment().get_template("report.html.j2").render(
-        title=title,
-        views=views,
-        verdicts=verdicts,
-        comparison=len(runs) > 1,
-        answer=words.answer(verdicts) if len(runs) > 1 else [],
-        style=_asset("report.css"),
-        script=_asset("report.js"),
-        plotly=_plotly_js(),
-        figures={
-            f"{view.anchor}-{figure.name}": _as_json(view, figure)
-            for view in views
-            for figure in view.figures
-        },
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            views=views,
+            verdicts=verdicts,
+            comparison=len(runs) > 1,
+            answer=words.answer(verdicts) if len(runs) > 1 else [],
+            style=_asset("report.css"),
+            script=_asset("report.js"),
+            plotly=_plotly_js(),
+            figures={
+                f"{view.anchor}-{figure.name}": _as_json(view, figure)
+                for view in views
+                for figure in view.figures
+            },
+        )
     )
     path.write_text(page, encoding="utf-8")
 
@@ -104,12 +108,13 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=plots.figures(run),
                 stories=[words.story(record, run.windows) for record in telling],
-                row=run.verdict
-                and _Row(
+                row=_Row(
                     lost=_part(_lost_share(run.verdict), most_lost),
                     unavailable=_part(run.verdict.metrics.unavailability_s, longest),
                     latency=_part(_p99(run.verdict), slowest),
-                ),
+                )
+                if run.verdict
+                else None,
             )
         )
     return views

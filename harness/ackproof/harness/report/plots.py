@@ -79,7 +79,7 @@ def zoom_range(run: Run, window: Window) -> list[float]:
 
 
 def faults(run: Run) -> Figure | None:
-    """Every fault as a bar: injected, in force, recovering."""
+    """Show every fault as a bar: injected, in force, recovering."""
     shown = run.windows[:MAX_FAULT_ROWS]
     if not shown:
         return None
@@ -97,12 +97,20 @@ def faults(run: Run) -> Figure | None:
             phases[colour]["hovertext"].append(f"F{window.window} {what}")
         note = "" if window.verified else " · not verified"
         labels.append(
-            _lane_label(f"F{window.window} {window.fault} of {words.brokers(window.nodes)}{note}",
-                        -row - 0.46)
+            _lane_label(
+                f"F{window.window} {window.fault} of {words.brokers(window.nodes)}{note}",
+                -row - 0.46,
+            )
         )
     traces = [
-        {"type": "bar", "orientation": "h", "width": 0.3, "hoverinfo": "text",
-         "marker": {"color": colour, "line": {"width": 1, "color": "@fault"}}, **phase}
+        {
+            "type": "bar",
+            "orientation": "h",
+            "width": 0.3,
+            "hoverinfo": "text",
+            "marker": {"color": colour, "line": {"width": 1, "color": "@fault"}},
+            **phase,
+        }
         for colour, phase in phases.items()
         if phase["x"]
     ]
@@ -110,7 +118,8 @@ def faults(run: Run) -> Figure | None:
     return Figure(
         name="faults",
         title="Faults",
-        caption="When each fault really held." + (f" {more} more are in the table." if more else ""),
+        caption="When each fault really held."
+        + (f" {more} more are in the table." if more else ""),
         spoken="; ".join(_spoken_window(run, window) for window in shown[:8]) + ".",
         height=_FAULT_HEIGHT * len(shown) + 40,
         keys=(
@@ -141,18 +150,34 @@ def _phases(run: Run, window: Window) -> list[tuple[str, float, float, str]]:
     healed = run.second(window.healed_at) if window.healed_at else end
     verified = run.second(window.verified_at) if window.verified_at else healed
     found = [
-        ("@fault/0.35", injected, verified,
-         f"injected at {words.clock(window.injected_at)} UTC"
-         + ("" if window.verified_at else ", never seen to hold"))
+        (
+            "@fault/0.35",
+            injected,
+            verified,
+            f"injected at {words.clock(window.injected_at)} UTC"
+            + ("" if window.verified_at else ", never seen to hold"),
+        )
     ]
     if window.verified_at:
-        found.append(("@fault", verified, healed,
-                      f"in force from {words.clock(window.verified_at)} to "
-                      f"{words.clock(window.healed_at)} UTC"))
+        found.append(
+            (
+                "@fault",
+                verified,
+                healed,
+                f"in force from {words.clock(window.verified_at)} to "
+                f"{words.clock(window.healed_at)} UTC",
+            )
+        )
     if window.healed_at:
-        found.append(("@fault/0.15", healed, end,
-                      f"healed at {words.clock(window.healed_at)}, recovered at "
-                      f"{words.clock(window.recovered_at)} UTC"))
+        found.append(
+            (
+                "@fault/0.15",
+                healed,
+                end,
+                f"healed at {words.clock(window.healed_at)}, recovered at "
+                f"{words.clock(window.recovered_at)} UTC",
+            )
+        )
     return found
 
 
@@ -166,16 +191,16 @@ def _spoken_window(run: Run, window: Window) -> str:
 
 
 def rate(run: Run, sends: Sends) -> Figure:
-    """Sends per second by outcome, and those acked that were lost."""
+    """Show sends per second by outcome, and those acked that were lost."""
     series = [
-        ("acked", "@acked", sends.acked, "acked", True),
-        ("lost", "@lost", sends.lost, "acked, but lost", True),
-        ("unknown", "@unknown", sends.unknown, "unknown", False),
-        ("failed", "@failed", sends.failed, "failed", False),
+        ("@acked", sends.acked, "acked", 0.2),
+        ("@lost", sends.lost, "acked, but lost", 0.7),
+        ("@unknown", sends.unknown, "unknown", 0.0),
+        ("@failed", sends.failed, "failed", 0.0),
     ]
-    drawn = [entry for entry in series if entry[0] == "acked" or entry[2].any()]
+    drawn = [entry for entry in series if entry[2] == "acked" or entry[1].any()]
     at = _bin_starts(sends)
-    traces = [
+    traces: list[dict[str, Any]] = [
         {
             "type": "scatter",
             "mode": "lines",
@@ -183,15 +208,14 @@ def rate(run: Run, sends: Sends) -> Figure:
             "y": _numbers(values / sends.width),
             "line": {"color": colour, "width": 1.5, "shape": "hv"},
             "hovertemplate": f"%{{y:,.0f}}/s {text}<extra></extra>",
-            "meta": "utc",
-            **({"fill": "tozeroy", "fillcolor": f"{colour}/{0.2 if name == 'acked' else 0.7}"}
-               if filled else {}),
+            "fill": "tozeroy" if opacity else "none",
+            "fillcolor": f"{colour}/{opacity}",
         }
-        for name, colour, values, text, filled in drawn
+        for colour, values, text, opacity in drawn
     ]
-    if sends.lost.any():
-        # Three lost among thousands would not show as an area: a tick below the axis does.
-        where = np.flatnonzero(sends.lost).tolist()
+    where = np.flatnonzero((sends.lost > 0) & (sends.lost * 50 < sends.acked.max())).tolist()
+    if where:
+        # Three lost among thousands would not show as an area: a tick across the axis does.
         traces.append(
             {
                 "type": "scatter",
@@ -209,7 +233,9 @@ def rate(run: Run, sends: Sends) -> Figure:
             }
         )
     untimed = (
-        f" {words.count(sends.untimed)} sends without any time are not drawn." if sends.untimed else ""
+        f" {words.count(sends.untimed)} sends without any time are not drawn."
+        if sends.untimed
+        else ""
     )
     return Figure(
         name="rate",
@@ -218,7 +244,7 @@ def rate(run: Run, sends: Sends) -> Figure:
         f"bins of {sends.width:g} s.{untimed}",
         spoken=_spoken_rate(sends),
         height=230 + _band_height(run),
-        keys=tuple(Key(colour=colour, text=text) for _, colour, _, text, _ in drawn),
+        keys=tuple(Key(colour=colour, text=text) for colour, _, text, _ in drawn),
         traces=traces,
         layout=_layout(
             run,
@@ -263,7 +289,7 @@ def _longest_gap(acked: Numbers) -> tuple[int, int] | None:
 
 
 def timeline(run: Run) -> Figure | None:
-    """A lane for each partition: the leader as colour, the ISR's size as height, the epoch."""
+    """Show each partition as a lane: leader as colour, ISR size as height, epoch as text."""
     if not run.lanes:
         return None
     by_leader: dict[int, dict[str, list[Any]]] = {}
@@ -313,8 +339,11 @@ def timeline(run: Run) -> Figure | None:
                 "marker": {
                     "color": colour,
                     "line": {"width": 1, "color": "@lost" if none else "@surface"},
-                    **({"pattern": {"shape": "/", "fgcolor": "@lost", "size": 6, "solidity": 0.2}}
-                       if none else {}),
+                    **(
+                        {"pattern": {"shape": "/", "fgcolor": "@lost", "size": 6, "solidity": 0.2}}
+                        if none
+                        else {}
+                    ),
                 },
                 **bars,
             }
@@ -382,7 +411,7 @@ def _spoken_lane(lane: Lane) -> str:
 
 
 def quantiles(run: Run, sends: Sends) -> Figure | None:
-    """Ack latency by time: median, 99th percentile and longest, on a log scale."""
+    """Show ack latency by time: median, 99th percentile and longest, on a log scale."""
     if not np.isfinite(sends.maximum).any():
         return None
     low = math.log10(max(float(np.nanmin(sends.minimum)), 1e-3))
@@ -395,8 +424,8 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             "type": "scatter",
             "x": at,
             "y": _numbers(values),
-            "hovertemplate": f"%{{y:.3~g}} ms {text}<extra></extra>",
-            "meta": "utc",
+            "text": [words.duration(v) if math.isfinite(v) else "" for v in values.tolist()],
+            "hovertemplate": f"%{{text}} {text}<extra></extra>",
             **style,
         }
 
@@ -404,8 +433,8 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
     return Figure(
         name="quantiles",
         title="Ack latency",
-        caption=f"By when sent; log scale; bins of {sends.width:g} s. Median and p99 are within 1 %, "
-        "the longest is exact.",
+        caption=f"By when sent; log scale; bins of {sends.width:g} s. Median and p99 are within "
+        "1 %, the longest is exact.",
         spoken=_spoken_quantiles(sends),
         height=height,
         keys=(
@@ -414,8 +443,9 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             Key(colour="@longest", text="longest"),
         ),
         traces=[
-            line(sends.maximum, "longest", mode="markers",
-                 marker={"color": "@longest", "size": 3.5}),
+            line(
+                sends.maximum, "longest", mode="markers", marker={"color": "@longest", "size": 3.5}
+            ),
             line(sends.p99, "p99", mode="lines", line={"color": "@p99", "width": 1.75}),
             line(sends.p50, "median", mode="lines", line={"color": "@p50", "width": 1.75}),
         ],
@@ -447,7 +477,7 @@ def _spoken_quantiles(sends: Sends) -> str:
 
 
 def loss_map(losses: Losses) -> Figure | None:
-    """Where in each partition the lost records stood when they were acked."""
+    """Show where in each partition the lost records stood when they were acked."""
     if not losses.lanes:
         return None
     labels = []
@@ -486,7 +516,7 @@ def loss_map(losses: Losses) -> Figure | None:
     return Figure(
         name="loss-map",
         title="Loss map",
-        caption=f"Lost records by {title}; neighbouring ones are drawn as one mark.{untold}{hidden}",
+        caption=f"Lost records by {title}; neighbours are drawn as one mark.{untold}{hidden}",
         spoken="; ".join(_loss_label(lane) + _spoken_extent(lane) for lane in losses.lanes) + ".",
         height=height,
         timed=False,
@@ -494,10 +524,20 @@ def loss_map(losses: Losses) -> Figure | None:
         if "offset" in kinds
         else (Key(colour="@lost", text="lost"),),
         traces=[
-            {**bar, **track, "width": 0.3, "hoverinfo": "skip",
-             "marker": {"color": "@track", "line": {"width": 0}}},
-            {**bar, **marks, "width": 0.3, "hoverinfo": "text",
-             "marker": {"color": "@lost", "line": {"width": 1.5, "color": "@lost"}}},
+            {
+                **bar,
+                **track,
+                "width": 0.3,
+                "hoverinfo": "skip",
+                "marker": {"color": "@track", "line": {"width": 0}},
+            },
+            {
+                **bar,
+                **marks,
+                "width": 0.3,
+                "hoverinfo": "text",
+                "marker": {"color": "@lost", "line": {"width": 1.5, "color": "@lost"}},
+            },
         ],
         layout={
             "height": height,
@@ -608,21 +648,47 @@ def _layout(
             start, end = run.second(window.injected_at), _end_of(run, window)
             healed = run.second(window.healed_at) if window.healed_at else end
             shapes.append(
-                {"type": "rect", "layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1,
-                 "x0": round(start, 3), "x1": round(healed, 3), "line": {"width": 0},
-                 "fillcolor": "@fault/0.1"}
+                {
+                    "type": "rect",
+                    "layer": "below",
+                    "xref": "x",
+                    "yref": "paper",
+                    "y0": 0,
+                    "y1": 1,
+                    "x0": round(start, 3),
+                    "x1": round(healed, 3),
+                    "line": {"width": 0},
+                    "fillcolor": "@fault/0.1",
+                }
             )
             shapes.append(
-                {"type": "line", "layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1,
-                 "x0": round(start, 3), "x1": round(start, 3),
-                 "line": {"width": 1, "color": "@fault/0.6", "dash": "dot"}}
+                {
+                    "type": "line",
+                    "layer": "below",
+                    "xref": "x",
+                    "yref": "paper",
+                    "y0": 0,
+                    "y1": 1,
+                    "x0": round(start, 3),
+                    "x1": round(start, 3),
+                    "line": {"width": 1, "color": "@fault/0.6", "dash": "dot"},
+                }
             )
             if band_labels:
                 labels.append(
-                    {"xref": "x", "x": round(start, 3), "xanchor": "left", "yref": "paper", "y": 1,
-                     "yanchor": "bottom", "yshift": row * _LABEL_HEIGHT, "showarrow": False,
-                     "text": f"F{window.window}", "borderpad": 0,
-                     "font": {"size": 11, "color": "@fault"}}
+                    {
+                        "xref": "x",
+                        "x": round(start, 3),
+                        "xanchor": "left",
+                        "yref": "paper",
+                        "y": 1,
+                        "yanchor": "bottom",
+                        "yshift": row * _LABEL_HEIGHT,
+                        "showarrow": False,
+                        "text": f"F{window.window}",
+                        "borderpad": 0,
+                        "font": {"size": 11, "color": "@fault"},
+                    }
                 )
     top = _MARGIN["t"] + (_band_height(run) if bands and band_labels else 0)
     return {
@@ -633,7 +699,7 @@ def _layout(
             "range": time_range(run),
             "ticksuffix": " s",
             "nticks": 9,
-            "unifiedhovertitle": {"text": "%{x:.1f} s · %{customdata} UTC"},
+            "unifiedhovertitle": {"text": "%{x:.2f} s"},
         },
         "yaxis": yaxis,
         "shapes": shapes,

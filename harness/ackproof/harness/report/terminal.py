@@ -152,8 +152,10 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
         console.print(line, highlight=False)
         _say(
             console,
-            f"injected {words.clock(fault.injected_at)}, verified {words.clock(fault.verified_at)}, "
-            f"healed {words.clock(fault.healed_at)}, recovered {words.clock(fault.recovered_at)}",
+            f"injected {words.clock(fault.injected_at)}, "
+            f"verified {words.clock(fault.verified_at)}, "
+            f"healed {words.clock(fault.healed_at)}, "
+            f"recovered {words.clock(fault.recovered_at)}",
             indent=3,
         )
         _say(console, f"trigger: {fault.trigger}", indent=3)

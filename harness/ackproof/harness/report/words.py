@@ -137,28 +137,26 @@ def agreement_of(verdict: Verdict) -> Agreement:
     return "undecided" if "undecided" in found or not found else "agrees"
 
 
+def agreed(verdicts: Sequence[Verdict]) -> str:
+    """Say where prediction and observation agree; nothing if nowhere."""
+    agreeing = [verdict for verdict in verdicts if agreement_of(verdict) == "agrees"]
+    if not agreeing:
+        return ""
+    if len(agreeing) == len(verdicts) > 1:
+        what = "configurations" if len(set(map(name, verdicts))) == len(verdicts) else "runs"
+        return f"Prediction and observation agree in all {len(verdicts)} {what}."
+    return f"Prediction and observation agree in {_names(agreeing)}."
+
+
 def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
-    """Say whether prediction and observation agree, and where they do not."""
-    by: dict[Agreement, list[Verdict]] = {"agrees": [], "disagrees": [], "undecided": []}
+    """Say whether prediction and observation agree, and where they do not, with the reason."""
+    sentences = [agreed(verdicts)]
     for verdict in verdicts:
-        by[agreement_of(verdict)].append(verdict)
-    sentences = []
-    if len(by["agrees"]) == len(verdicts) > 1:
-        sentences.append(
-            f"Prediction and observation agree in all {len(verdicts)} configurations."
-        )
-    elif by["agrees"]:
-        sentences.append(f"Prediction and observation agree in {_names(by['agrees'])}.")
-    sentences += [
-        f"FINDING in {name(verdict)}: {finding}"
-        for verdict in by["disagrees"]
-        for finding in finding_sentences(verdict)
-    ]
-    sentences += [
-        f"Undecided in {name(verdict)}: {undecided_because(verdict)}"
-        for verdict in by["undecided"]
-    ]
-    return sentences
+        for finding in finding_sentences(verdict):
+            sentences.append(f"FINDING in {name(verdict)}: {finding}")
+        if agreement_of(verdict) == "undecided":
+            sentences.append(f"Undecided in {name(verdict)}: {undecided_because(verdict)}")
+    return [sentence for sentence in sentences if sentence]
 
 
 def finding_sentences(verdict: Verdict) -> list[str]:
@@ -252,8 +250,11 @@ def _price_answer(groups: dict[str, list[Verdict]]) -> str:
     if len(groups) < 2:
         return ""
     latency = {
-        label: median(verdict.metrics.ack_latency_ms.p99 for verdict in group
-                      if verdict.metrics.ack_latency_ms)
+        label: median(
+            verdict.metrics.ack_latency_ms.p99
+            for verdict in group
+            if verdict.metrics.ack_latency_ms
+        )
         for label, group in groups.items()
         if acks_of(group[0]) != "0" and any(verdict.metrics.ack_latency_ms for verdict in group)
     }
@@ -274,7 +275,9 @@ def _each(milliseconds: dict[str, float]) -> str:
 def story(record: LostRecord, windows: Sequence[FaultInForce]) -> str:
     """Return one lost record as a proof that a stranger can check."""
     where = f"{record.topic}-{record.partition}"
-    acked = "acked without an offset" if record.offset is None else f"acked at offset {record.offset}"
+    acked = (
+        "acked without an offset" if record.offset is None else f"acked at offset {record.offset}"
+    )
     when = f" at {clock(record.resolved_at)}" if record.resolved_at else ""
     during = ""
     for window in windows:
@@ -282,8 +285,10 @@ def story(record: LostRecord, windows: Sequence[FaultInForce]) -> str:
             during = f" during {window.fault} of {brokers(window.nodes)}"
     found = ""
     if record.found:
-        found = f"; {record.found}" if record.offset is None else (
-            f"; at that offset now: {record.found}"
+        found = (
+            f"; {record.found}"
+            if record.offset is None
+            else (f"; at that offset now: {record.found}")
         )
     return (
         f"LOST producer {record.producer} sequence {record.sequence} on {where}, "

@@ -36,13 +36,17 @@ function clock(milliseconds) {
 }
 
 function traces(figure, palette) {
-  return painted(figure.data, palette).map((trace) => ({
-    showlegend: false,
-    ...trace,
-    ...(trace.meta === "utc" && {
-      customdata: trace.x.map((second) => clock(figure.origin + 1000 * second)),
-    }),
-  }));
+  const drawn = painted(figure.data, palette).map((trace) => ({ showlegend: false, ...trace }));
+  if (figure.layout.hovermode === "x unified") {
+    // An invisible line whose hover text is the time of day, the first in the box.
+    const { x, y } = drawn[0];
+    drawn.unshift({
+      type: "scatter", mode: "lines", line: { width: 0 }, showlegend: false, x, y,
+      customdata: x.map((second) => clock(figure.origin + 1000 * second)),
+      hovertemplate: "%{customdata} UTC<extra></extra>",
+    });
+  }
+  return drawn;
 }
 
 function layout(figure, palette, range) {

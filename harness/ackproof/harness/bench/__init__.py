@@ -1,0 +1,1 @@
+"""What ackproof itself costs, measured on the user's own machine."""

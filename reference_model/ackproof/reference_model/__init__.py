@@ -1,0 +1,40 @@
+"""An executable model of Kafka's replication of one partition.
+
+`predict` says beforehand what a configuration and a fault schedule can do to acked records, by
+searching all interleavings. Standard library only, no effects. `docs/model.md` tells what is
+modelled, where each rule comes from, and what is left out.
+"""
+
+from ackproof.reference_model.configuration import Acks, Configuration, Profile
+from ackproof.reference_model.prediction import ANOMALIES, Outlook, Prediction, join, predict
+from ackproof.reference_model.rules import Rules
+from ackproof.reference_model.schedule import (
+    Condition,
+    Elapsed,
+    FaultName,
+    Injection,
+    IsrSize,
+    LeaderChanged,
+    Progress,
+    Role,
+)
+
+__all__ = [
+    "ANOMALIES",
+    "Acks",
+    "Condition",
+    "Configuration",
+    "Elapsed",
+    "FaultName",
+    "Injection",
+    "IsrSize",
+    "LeaderChanged",
+    "Outlook",
+    "Prediction",
+    "Profile",
+    "Progress",
+    "Role",
+    "Rules",
+    "join",
+    "predict",
+]

@@ -1,0 +1,155 @@
+"""The answer: per anomaly impossible, possible or certain, and why.
+
+An anomaly is `certain` if every state in which the outcome is settled has it, `possible` if some
+have, `impossible` if none has, all within the bounds that `Prediction.bounds` spells out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ackproof.reference_model.client import IN_FLIGHT
+from ackproof.reference_model.configuration import Configuration
+from ackproof.reference_model.model import Model
+from ackproof.reference_model.rules import KAFKA, Rules
+from ackproof.reference_model.schedule import Injection
+from ackproof.reference_model.search import SEARCHED, Exploration, explore
+from ackproof.reference_model.story import tell
+
+#: How many states a prediction may search; a few seconds.
+MAX_STATES = 150_000
+
+
+class Outlook(StrEnum):
+    """What is foretold of one anomaly."""
+
+    IMPOSSIBLE = "impossible"
+    POSSIBLE = "possible"
+    CERTAIN = "certain"
+
+
+_NEVER = {
+    "phantom": "no rule of the model writes a record that was not sent",
+    "corrupt": "no rule of the model changes a record's bytes",
+}
+
+_SAYING = {
+    "lost": "lack an acked record",
+    "duplicated": "have a record twice",
+    "reordered": "have records out of send order",
+}
+
+#: All anomalies, in the order in which predictions name them.
+ANOMALIES = (*SEARCHED, *_NEVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a configuration and a schedule allow.
+
+    outlook, reasons: by anomaly (`ANOMALIES`). trace: the shortest story to a loss, one sentence
+    a step; empty if there is none. bounds: within what `impossible` holds. states: how many were
+    searched. complete: False if the budget ran out; then nothing searched for is called
+    impossible or certain.
+    """
+
+    outlook: Mapping[str, Outlook]
+    trace: tuple[str, ...]
+    reasons: Mapping[str, str]
+    bounds: str
+    states: int
+    complete: bool
+
+
+def predict(
+    configuration: Configuration,
+    schedule: Sequence[Injection],
+    *,
+    max_states: int = MAX_STATES,
+    rules: Rules = KAFKA,
+) -> Prediction:
+    """Return what `schedule` may do to records written under `configuration`.
+
+    Time is abstract. The schedule's `Elapsed` and `or_after` bound it: replica.lag.time.max.ms,
+    the broker session, request and delivery timeouts fire only where those bounds leave time for
+    them, and have fired where the bounds leave one and a half times their time. What needs no
+    timer is taken to be prompt: `or_after` fires only if the conditions cannot come about by
+    prompt steps (acks=all with replication cut, say, and the ISR not yet shrunk). `rules` are
+    Kafka's; tests take one away.
+    """
+    model = Model(configuration, tuple(schedule), rules)
+    found = explore(model, max_states=max_states)
+    outlook = dict.fromkeys(_NEVER, Outlook.IMPOSSIBLE)
+    reasons = dict(_NEVER)
+    for anomaly in SEARCHED:
+        outlook[anomaly], reasons[anomaly] = _judge(found, anomaly)
+    trace = tell(model, found.trace(found.first["lost"])) if "lost" in found.first else ()
+    return Prediction(
+        outlook={anomaly: outlook[anomaly] for anomaly in ANOMALIES},
+        trace=trace,
+        reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
+        bounds=_bounds(model, found),
+        states=len(found.states),
+        complete=found.complete,
+    )
+
+
+def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
+    having, final, saying = found.having[anomaly], found.final, _SAYING[anomaly]
+    if not found.complete:
+        return Outlook.POSSIBLE, (
+            f"the search was cut off after {len(found.states)} states, so nothing is excluded"
+        )
+    if not having:
+        return Outlook.IMPOSSIBLE, f"none of {final} final states {saying}"
+    if having == final and not found.stuck:
+        return Outlook.CERTAIN, f"all of {final} final states {saying}"
+    return Outlook.POSSIBLE, f"{having} of {final} final states {saying}"
+
+
+def _bounds(model: Model, found: Exploration) -> str:
+    records = ", ".join(
+        f"{model.phases.count(phase)} {'before the first fault' if not phase else 'after ' + str(phase)}"
+        for phase in range(model.faults + 1)
+    )
+    parts = [
+        f"{len(found.states)} states of one partition with {model.replicas} replicas",
+        f"records: one acked and replicated at the start, then {records}; at most "
+        f"{min(model.configuration.max_in_flight, IN_FLIGHT)} in flight",
+        f"faults: the {model.faults} of the schedule, in its order, and no other; logs survive",
+        "time: what needs no timer is prompt, so `or_after` fires only if its conditions cannot "
+        "come about without one; a number of records includes some of this partition, unless it "
+        "stands still; living brokers that are not cut off keep up",
+        "left out: preferred leader election, transactions, reassignment, clients that restart",
+    ]
+    if not found.complete:
+        parts.insert(0, "INCOMPLETE: the budget of states ran out")
+    if found.stuck:
+        parts.append(f"{found.stuck} states never settle: the partition stays without leader")
+    return "; ".join(parts)
+
+
+def join(predictions: Sequence[Prediction]) -> Prediction:
+    """Return one prediction for several partitions or producer groups of one run.
+
+    An anomaly is certain if it is in any, else possible if it is in any. Raises ValueError for no
+    predictions at all.
+    """
+    if not predictions:
+        raise ValueError("there is no prediction to join: give at least one")
+    weight = list(Outlook)
+    outlook, reasons = {}, {}
+    for anomaly in ANOMALIES:
+        worst = max(predictions, key=lambda one: weight.index(one.outlook[anomaly]))
+        outlook[anomaly], reasons[anomaly] = worst.outlook[anomaly], worst.reasons[anomaly]
+    losing = [one for one in predictions if one.trace and one.outlook["lost"] == outlook["lost"]]
+    return Prediction(
+        outlook=outlook,
+        trace=min((one.trace for one in losing), key=len, default=()),
+        reasons=reasons,
+        bounds=" | ".join(dict.fromkeys(one.bounds for one in predictions)),
+        states=sum(one.states for one in predictions),
+        complete=all(one.complete for one in predictions),
+    )

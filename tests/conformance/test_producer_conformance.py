@@ -1,0 +1,132 @@
+"""One body, two arms: what the producer records is what a Kafka log holds.
+
+The mock arm is librdkafka's mock cluster, reached over TCP like a real one. If both arms pass,
+the fast tests that use the mock can be relied upon.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+
+from ackproof.harness.clients import ProducerProcess, ProducerSpec
+from ackproof.harness.ledger import recover, stream_path
+from ackproof.spark_analysis.record import decode, run_token
+
+#: What the mock gives every topic; it creates them when they are first asked for.
+PARTITIONS = 4
+WITHIN = 60.0
+
+_topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def mock_bootstrap() -> Iterator[str]:
+    cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
+    brokers = cluster.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    cluster.close()
+
+
+@pytest.fixture(params=["mock", pytest.param("cluster", marks=pytest.mark.cluster)])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    name = "mock_bootstrap" if request.param == "mock" else "kafka_bootstrap"
+    try:
+        return request.getfixturevalue(name)
+    except pytest.FixtureLookupError:
+        pytest.skip(f"no fixture {name!r}: real brokers are not set up here")
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
+    name = next(_topics)
+    if request.node.get_closest_marker("cluster"):
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
+    return name
+
+
+def spec(run_dir: Path, bootstrap: str, topic: str, **fields) -> ProducerSpec:
+    return ProducerSpec(
+        run_id=f"run-of-{topic}",
+        number=5,
+        topic=topic,
+        partitions=PARTITIONS,
+        bootstrap_servers=bootstrap,
+        progress=run_dir / "page",
+        ledger=stream_path(run_dir, 5),
+        **fields,
+    )
+
+
+def read_log(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
+    """Return every record of the topic by partition and offset."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
+    )
+    partitions = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
+    consumer.assign(partitions)
+    log: dict[tuple[int, int], bytes] = {}
+    at_end: set[int] = set()
+    while len(at_end) < PARTITIONS:
+        message = consumer.poll(WITHIN)
+        assert message is not None, f"read {len(log)} records, then nothing"
+        if message.error():
+            at_end.add(message.partition())
+        else:
+            log[message.partition(), message.offset()] = message.value()
+    consumer.close()
+    return log
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"acks": "all", "enable.idempotence": True}, {"acks": 1}, {"acks": "all", "linger.ms": 0}],
+    ids=["idempotent", "acks-1", "acks-all"],
+)
+def test_every_acked_row_is_at_its_offset_in_the_log(tmp_path, bootstrap, topic, settings):
+    process = ProducerProcess(
+        spec(tmp_path, bootstrap, topic, records=5_000, settings=settings, size=100)
+    )
+    process.start()
+    assert process.wait(WITHIN) == 0, process.error
+    table = recover(process.spec.ledger)
+    assert table["outcome"].to_pylist() == ["acked"] * 5_000
+    log = read_log(bootstrap, topic)
+    token = run_token(process.spec.run_id)
+    recorded = {
+        (row["partition"], row["offset"]): (token, row["producer"], row["sequence"])
+        for row in table.select(["partition", "offset", "producer", "sequence"]).to_pylist()
+    }
+    assert {place: decode(value) for place, value in log.items()} == recorded
+    assert {len(value) for value in log.values()} == {100}
+
+
+def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(tmp_path, bootstrap, topic):
+    process = ProducerProcess(spec(tmp_path, bootstrap, topic, seconds=WITHIN))
+    process.start()
+    try:
+        retry(
+            retry=retry_if_result(lambda acked: acked < 5_000),
+            stop=stop_after_delay(WITHIN),
+            wait=wait_fixed(0.005),
+        )(lambda: process.progress().acked)()
+    finally:
+        process.kill()
+    table = recover(process.spec.ledger)
+    log = read_log(bootstrap, topic)
+    written = [decode(value)[2] for value in log.values()]
+    assert set(written) <= set(table["sequence"].to_pylist())
+    acked = table.filter(pc.field("outcome") == "acked")
+    for place in zip(
+        *(acked[name].to_pylist() for name in ("partition", "offset", "sequence")), strict=True
+    ):
+        assert decode(log[place[:2]])[2] == place[2]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from docker import DockerClient
+
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.engine import LABEL_RUN
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.harness.waits import wait_for
+
+pytestmark = pytest.mark.cluster
+
+
+def test_ready_means_every_broker_and_every_replica(cluster: KafkaCluster) -> None:
+    assert cluster.admin.brokers() == {1, 2, 3}
+    partitions = cluster.admin.partitions()
+    assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(partitions)
+    assert all(view.full_isr for view in partitions.values())
+
+
+def test_ports_are_bound_to_loopback_only(cluster: KafkaCluster) -> None:
+    for broker in cluster.broker_ids():
+        container = cluster.nodes[broker].container
+        container.reload()
+        bindings = container.attrs["NetworkSettings"]["Ports"]["9094/tcp"]
+        assert {binding["HostIp"] for binding in bindings} == {"127.0.0.1"}
+
+
+def test_no_container_is_privileged(cluster: KafkaCluster) -> None:
+    for node in cluster.nodes.values():
+        assert not node.container.attrs["HostConfig"]["Privileged"]
+        assert not node.container.attrs["HostConfig"]["CapAdd"]
+
+
+def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
+    cluster: KafkaCluster,
+) -> None:
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0}
+    )
+    producer.produce("orders", b"kept", partition=0)
+    assert producer.flush(30) == 0
+    leader = cluster.leader("orders", 0)
+    assert leader is not None
+    node = cluster.nodes[leader]
+    read_id = ["cat", "/var/lib/ackproof/data/meta.properties"]
+    before = node.container.exec_run(read_id).output, cluster.address(leader)
+    cluster.kill(leader)
+    assert cluster.exit_status(leader) == 137
+    assert not cluster.answers(leader)
+    cluster.start(leader)
+    wait_for(
+        lambda: cluster.in_sync(leader),
+        bool,
+        within_s=90,
+        failure=lambda _: ClusterError("the broker did not come back"),
+    )
+    assert cluster.answers(leader)  # at the same pinned port
+    node.container.reload()
+    (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
+    assert (node.container.exec_run(read_id).output, network["IPAddress"]) == before
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "check",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.value() == b"kept"
+
+
+def test_two_clusters_at_once_do_not_collide(
+    cluster: KafkaCluster, engine: DockerClient, image: str
+) -> None:
+    other = booted(
+        ClusterSpec(brokers=1),
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=images.ensure_sidecar,
+    )
+    with other as second:
+        second.create_topics({"orders": TopicSpec(replication_factor=1)})
+        assert second.admin.brokers() == {1}
+        assert cluster.admin.brokers() == {1, 2, 3}
+        ours = {broker.external_port for broker in cluster.topology.brokers}
+        assert second.topology.brokers[0].external_port not in ours
+
+
+def leftovers(engine: DockerClient, run_id: str) -> list[object]:
+    wanted = {"label": f"{LABEL_RUN}={run_id}"}
+    return [
+        *engine.containers.list(all=True, filters=wanted),
+        *engine.networks.list(filters=wanted),
+        *engine.volumes.list(filters=wanted),
+    ]
+
+
+def test_a_broker_that_dies_at_boot_shows_its_last_words_and_leaves_nothing(
+    engine: DockerClient, image: str
+) -> None:
+    run_id = f"test-{uuid4().hex[:8]}"
+    spec = ClusterSpec(brokers=1, settings={"log.segment.bytes": "not-a-number"})
+    began = time.monotonic()
+    doomed = booted(spec, client=engine, image=image, run_id=run_id, sidecar=str)
+    with pytest.raises(ClusterError, match=r"(?s)ended with exit status.*not-a-number"), doomed:
+        pass
+    assert time.monotonic() - began < 60  # noticed by its death, not by a timeout
+    assert leftovers(engine, run_id) == []
+
+
+def test_a_topic_that_kafka_refuses_is_one_clear_error(cluster: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match=r"no\.such\.setting"):
+        cluster.create_topics({"bad": TopicSpec(settings={"no.such.setting": 1})})

@@ -1,0 +1,293 @@
+"""Small histories of a run, as text a person can check, and the run directory Spark reads.
+
+A history is one topic's. Its notation, one line an event::
+
+    sends    "1/7 to 0: acked at 9"            producer 1, sequence 7, partition 0, offset 9
+             "1/8 to 0: acked"                 no offset known
+             "1/9 to 0: failed MSG_TIMED_OUT"  or `unknown`, with or without an error
+             "2/0 to 1: acked at 0 [3-4.5]"    sent and resolved, in seconds
+    log      "0@9: 1/7"                        an intact record
+             "0@10: corrupt"                   `corrupt 1/8`: its header still says so;
+             "0@11: foreign"                   `short`: cut short; `other 3/4`: of another run
+    ends     "0: 0-12"                         `0: 0-12 read up to 8 of 12`: incomplete, why
+    windows  "3: 10-20"                        fault window 3, seconds; `10-` never ended
+    expected "lost 1/7 on 0 at 9 in 3: offset 9 holds producer 1 sequence 9"
+
+Sends without times are a second apart and take 0.1 s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ackproof.spark_analysis import record, tables
+from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
+
+RUN_ID = "run-of-tests"
+SIZE = 40
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+#: Histories of one run share its fault windows: each has a day, and window numbers, of its own.
+_APART = timedelta(days=1)
+_NUMBERS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    producer: int
+    sequence: int
+    partition: int
+    outcome: Outcome
+    error: str | None = None
+    offset: int | None = None
+    sent: float | None = None
+    resolved: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """`producer` and `sequence`: what an intact record is, what a corrupt one's header says."""
+
+    partition: int
+    offset: int
+    state: RecordState
+    producer: int | None = None
+    sequence: int | None = None
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    partition: int
+    begin: int
+    end: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultWindow:
+    number: int
+    injected: float
+    healed: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    sends: Sequence[Send]
+    log: Sequence[Record]
+    ends: Sequence[End]
+    windows: Sequence[FaultWindow] = ()
+
+
+def _match(pattern: str, line: str) -> dict[str, str | None]:
+    found = re.fullmatch(pattern, line)
+    if found is None:
+        raise ValueError(f"not in the notation: {line!r}")
+    return found.groupdict()
+
+
+def _integer(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
+
+
+_TIME = r"\d+(?:\.\d+)?"
+
+
+def _send(line: str, index: int) -> Send:
+    found = _match(
+        r"(?P<producer>\d+)/(?P<sequence>\d+) to (?P<partition>\d+): (?P<outcome>\w+)"
+        rf"(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?(?: \[(?P<sent>{_TIME})-(?P<until>{_TIME})?\])?",
+        line,
+    )
+    timed = found["sent"] is not None
+    return Send(
+        producer=int(found["producer"]),
+        sequence=int(found["sequence"]),
+        partition=int(found["partition"]),
+        outcome=Outcome(found["outcome"]),
+        error=found["error"],
+        offset=_integer(found["offset"]),
+        sent=_number(found["sent"]) if timed else float(index),
+        resolved=_number(found["until"]) if timed else index + 0.1,
+    )
+
+
+def _record(line: str) -> Record:
+    found = _match(
+        r"(?P<partition>\d+)@(?P<offset>\d+):(?: (?P<what>corrupt|foreign|short|other))?"
+        r"(?: (?P<producer>\d+)/(?P<sequence>\d+))?",
+        line,
+    )
+    state = {
+        None: RecordState.INTACT,
+        "corrupt": RecordState.CORRUPT,
+        "short": RecordState.CORRUPT,
+    }.get(found["what"], RecordState.FOREIGN)
+    return Record(
+        partition=int(found["partition"]),
+        offset=int(found["offset"]),
+        state=state,
+        producer=_integer(found["producer"]),
+        sequence=_integer(found["sequence"]),
+        short=found["what"] == "short",
+    )
+
+
+def _end(line: str) -> End:
+    found = _match(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?", line)
+    return End(
+        partition=int(found["partition"]),
+        begin=int(found["begin"]),
+        end=int(found["end"]),
+        reason=found["reason"],
+    )
+
+
+def _window(line: str) -> FaultWindow:
+    found = _match(
+        rf"(?P<number>\d+): (?P<injected>{_TIME})-(?P<healed>{_TIME})?",
+        line,
+    )
+    return FaultWindow(
+        number=int(found["number"]),
+        injected=float(found["injected"]),
+        healed=_number(found["healed"]),
+    )
+
+
+def parse(case: Mapping[str, Any]) -> History:
+    """Return a history from its notation."""
+    return History(
+        sends=[_send(line, index) for index, line in enumerate(case.get("sends", []))],
+        log=[_record(line) for line in case.get("log", [])],
+        ends=[_end(line) for line in case.get("ends", [])],
+        windows=[_window(line) for line in case.get("windows", [])],
+    )
+
+
+def value_of(item: Record) -> bytes | None:
+    """Return a record's bytes, as a producer and then the fault would leave them."""
+    if item.state is RecordState.FOREIGN and item.producer is None:
+        return b"hello, this is somebody else's record"
+    whose = RUN_ID if item.producer is not None and item.state is not RecordState.FOREIGN else "?"
+    encode = record.encoder(run_id=whose, producer=item.producer or 0, size=SIZE)
+    value = encode(item.sequence or 0)
+    if item.state is RecordState.CORRUPT:
+        value = value[:10] if item.short else value[:-1] + b"\xff"
+    return value
+
+
+def _at(topic: int, seconds: float | None) -> datetime | None:
+    return None if seconds is None else _START + topic * _APART + timedelta(seconds=seconds)
+
+
+def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = True) -> None:
+    """Write the run directory of a run with one topic a history; see `show` for the way back.
+
+    `log=False` leaves out the final log and the ends, for tests that write them by other means.
+    """
+    common = {"schema_version": tables.SCHEMA_VERSION, "run_id": RUN_ID}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "ledger": [],
+        "final_log": [],
+        "partition_ends": [],
+        "fault_windows": [],
+    }
+    for index, (topic, history) in enumerate(histories.items()):
+        here = common | {"topic": topic}
+        rows["ledger"] += [
+            here
+            | {
+                "producer": send.producer,
+                "sequence": send.sequence,
+                "partition": send.partition,
+                "outcome": send.outcome.value,
+                "error": send.error,
+                "offset": send.offset,
+                "sent_at": _at(index, send.sent),
+                "resolved_at": _at(index, send.resolved),
+            }
+            for send in history.sends
+        ]
+        rows["final_log"] += [here | _log_row(index, item) for item in history.log]
+        rows["partition_ends"] += [
+            here
+            | {
+                "partition": end.partition,
+                "begin_offset": end.begin,
+                "end_offset": end.end,
+                "complete": end.reason is None,
+                "reason": end.reason,
+            }
+            for end in history.ends
+        ]
+        rows["fault_windows"] += [
+            common
+            | {
+                "window": index * _NUMBERS + window.number,
+                "fault": "kill",
+                "target": "leader",
+                "nodes": [1],
+                "parameters": "{}",
+                "trigger": "at 0s",
+                "injected_at": _at(index, window.injected),
+                "healed_at": _at(index, window.healed),
+                "recovered_at": _at(index, window.healed),
+                "verified": True,
+                "evidence": "",
+            }
+            for window in history.windows
+        ]
+    schemas = {
+        "ledger": tables.LEDGER,
+        "fault_windows": tables.FAULT_WINDOWS,
+    }
+    if log:
+        schemas |= {"final_log": tables.FINAL_LOG, "partition_ends": tables.PARTITION_ENDS}
+    for name, schema in schemas.items():
+        place = run_dir / tables.LOCATION[name]
+        if not place.suffix:
+            place.mkdir(parents=True)
+            place /= "part-0.parquet"
+        pq.write_table(pa.Table.from_pylist(rows[name], schema=schema), place)
+
+
+def _log_row(topic: int, item: Record) -> dict[str, Any]:
+    value = value_of(item)
+    intact = item.state is RecordState.INTACT
+    return {
+        "partition": item.partition,
+        "offset": item.offset,
+        "written_at": _at(topic, item.offset),
+        "state": item.state.value,
+        "producer": item.producer if intact else None,
+        "sequence": item.sequence if intact else None,
+        "size": len(value),
+        "head": None if intact else value[:64].hex().upper(),
+    }
+
+
+def show(row: Mapping[str, Any], *, found: bool = True) -> str:
+    """Return a row of the anomalies table in the notation of `expected`."""
+    name = "" if row["producer"] is None else f" {row['producer']}/{row['sequence']}"
+    at = "" if row["offset"] is None else f" at {row['offset']}"
+    window = "" if row["window"] is None else f" in {row['window'] % _NUMBERS}"
+    why = f": {row['found']}" if found else ""
+    return f"{Anomaly(row['anomaly'])}{name} on {row['partition']}{at}{window}{why}"
+
+
+def anomalies_of(run_dir: Path) -> list[dict[str, Any]]:
+    """Return the stored anomalies, read without Spark."""
+    rows = pq.read_table(run_dir / tables.LOCATION["anomalies"]).to_pylist()
+    return sorted(rows, key=lambda row: (row["topic"], show(row)))
