@@ -107,7 +107,8 @@ _TIME = r"\d+(?:\.\d+)?"
 def _send(line: str, index: int) -> Send:
     found = _match(
         r"(?P<producer>\d+)/(?P<sequence>\d+) to (?P<partition>\d+): (?P<outcome>\w+)"
-        rf"(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?(?: \[(?P<sent>{_TIME})-(?P<until>{_TIME})?\])?",
+        r"(?: at (?P<offset>\d+))?(?: (?P<error>\w+))?"
+        rf"(?: \[(?P<sent>{_TIME})-(?P<until>{_TIME})?\])?",
         line,
     )
     timed = found["sent"] is not None
@@ -282,9 +283,17 @@ def show(row: Mapping[str, Any], *, found: bool = True) -> str:
     """Return a row of the anomalies table in the notation of `expected`."""
     name = "" if row["producer"] is None else f" {row['producer']}/{row['sequence']}"
     at = "" if row["offset"] is None else f" at {row['offset']}"
-    window = "" if row["window"] is None else f" in {row['window'] % _NUMBERS}"
+    window = "" if (number := _own_window(row)) is None else f" in {number}"
     why = f": {row['found']}" if found else ""
     return f"{Anomaly(row['anomaly'])}{name} on {row['partition']}{at}{window}{why}"
+
+
+def _own_window(row: Mapping[str, Any]) -> int | None:
+    """Return the window's number in its history; None for another's that never ended."""
+    if row["window"] is None:
+        return None
+    history, number = divmod(row["window"], _NUMBERS)
+    return number if history == (row["resolved_at"] - _START) // _APART else None
 
 
 def anomalies_of(run_dir: Path) -> list[dict[str, Any]]:

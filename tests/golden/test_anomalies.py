@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 
 import pytest
-from spark_histories import anomalies_of, parse, show, write_run
 
 from ackproof.spark_analysis.tables import Anomaly
+from spark_histories import anomalies_of, parse, show, write_run
 
 pytestmark = pytest.mark.spark
 

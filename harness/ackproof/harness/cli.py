@@ -120,7 +120,7 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
     Example: [bold]ackproof predict scenarios/acks.yaml[/]
     """
     from ackproof.harness.outlook import foresee
-    from ackproof.harness.report.terminal import print_prediction
+    from ackproof.harness.report.listings import print_prediction
     from ackproof.harness.scenario_file import load_all
 
     predictions = [(item, foresee(item.scenario)) for item in load_all(scenario)]
@@ -198,7 +198,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
     """Say what this machine can and cannot do, and what to do about it."""
     from ackproof.harness.doctor import examine
-    from ackproof.harness.report.terminal import print_checks
+    from ackproof.harness.report.listings import print_checks
 
     checks = examine(out)
     if as_json:
@@ -215,7 +215,7 @@ def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
 def faults(as_json: Json = False) -> None:
     """List every fault with its fields."""
     from ackproof.faults import registered
-    from ackproof.harness.report.terminal import print_faults
+    from ackproof.harness.report.listings import print_faults
 
     if as_json:
         _print_json({name: kind.model_json_schema() for name, kind in registered().items()})
@@ -323,9 +323,8 @@ def main() -> None:
 
 def _run_command() -> int:
     try:
-        app(standalone_mode=False)
-    except typer.Exit as done:
-        return int(done.exit_code)
+        # A command that ends with typer.Exit makes this return its code; others return None.
+        return app(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE
@@ -338,7 +337,6 @@ def _run_command() -> int:
     except BrokenPipeError:  # `ackproof … | head`: the reader has seen enough
         sys.stderr.close()
         return ExitCode.HOLDS
-    return ExitCode.HOLDS
 
 
 def _first_interrupt(number: int, frame: FrameType | None) -> None:

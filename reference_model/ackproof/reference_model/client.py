@@ -22,6 +22,7 @@ from ackproof.reference_model.state import (
     members,
     record_of,
 )
+
 #: So many records are in flight at most: two are enough for one to overtake another.
 IN_FLIGHT = 2
 
@@ -99,7 +100,11 @@ def give_up(model: Model, state: State, record: int) -> State:
     trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
     client = _with_status(state.client, record, DROPPED if trace else UNSENT)
     if model.limited_retries and not trace:
-        whole = (*client.retries[:record], model.configuration.retries, *client.retries[record + 1 :])
+        whole = (
+            *client.retries[:record],
+            model.configuration.retries,
+            *client.retries[record + 1 :],
+        )
         client = client._replace(retries=whole)
     return state._replace(client=client)
 

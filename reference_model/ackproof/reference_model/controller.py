@@ -15,9 +15,7 @@ def active(controller: Controller, replica: int) -> bool:
     return not (controller.fenced | controller.stopping) >> replica & 1
 
 
-def change(
-    model: Model, before: Controller, target_isr: int, *, unclean: int = 0
-) -> Controller:
+def change(model: Model, before: Controller, target_isr: int, *, unclean: int = 0) -> Controller:
     """Return the partition after its ISR was asked to become `target_isr`.
 
     `unclean` are replicas known to have crashed: they are not eligible (KIP-966).
@@ -66,7 +64,9 @@ def _elect(model: Model, before: Controller, isr: int, elr: int) -> tuple[int, s
 def fence(model: Model, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker's session ended (`handleBrokerFenced`)."""
     bit = 1 << replica
-    fenced = controller._replace(fenced=controller.fenced | bit, stopping=controller.stopping & ~bit)
+    fenced = controller._replace(
+        fenced=controller.fenced | bit, stopping=controller.stopping & ~bit
+    )
     return _without(model, fenced, replica)
 
 

@@ -36,9 +36,9 @@ _NEVER = {
 }
 
 _SAYING = {
-    "lost": "lack an acked record",
-    "duplicated": "have a record twice",
-    "reordered": "have records out of send order",
+    "lost": "without an acked record",
+    "duplicated": "with a record twice",
+    "reordered": "with records out of send order",
 }
 
 #: All anomalies, in the order in which predictions name them.
@@ -103,21 +103,19 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
             f"the search was cut off after {len(found.states)} states, so nothing is excluded"
         )
     if not having:
-        return Outlook.IMPOSSIBLE, f"none of {final} final states {saying}"
+        return Outlook.IMPOSSIBLE, f"no way leads to a final log {saying} ({final} final states)"
     if having == final and not found.stuck:
-        return Outlook.CERTAIN, f"all of {final} final states {saying}"
-    return Outlook.POSSIBLE, f"{having} of {final} final states {saying}"
+        return Outlook.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
+    return Outlook.POSSIBLE, f"some ways lead to a final log {saying} ({having} of {final} states)"
 
 
 def _bounds(model: Model, found: Exploration) -> str:
-    records = ", ".join(
-        f"{model.phases.count(phase)} {'before the first fault' if not phase else 'after ' + str(phase)}"
-        for phase in range(model.faults + 1)
-    )
+    counts = [str(model.phases.count(phase)) for phase in range(model.faults + 1)]
     parts = [
         f"{len(found.states)} states of one partition with {model.replicas} replicas",
-        f"records: one acked and replicated at the start, then {records}; at most "
-        f"{min(model.configuration.max_in_flight, IN_FLIGHT)} in flight",
+        "records: one acked and replicated at the start; then, before the first fault and after "
+        f"each fault, at most {', '.join(counts)}; at most "
+        f"{min(model.configuration.max_in_flight, IN_FLIGHT)} of them in flight",
         f"faults: the {model.faults} of the schedule, in its order, and no other; logs survive",
         "time: what needs no timer is prompt, so `or_after` fires only if its conditions cannot "
         "come about without one; a number of records includes some of this partition, unless it "

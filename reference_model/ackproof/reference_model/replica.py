@@ -60,9 +60,7 @@ def learn(model: Model, state: State, number: int) -> State:
     """
     broker, controller = state.brokers[number], state.controller
     if controller.leader != number:
-        view = Broker(
-            broker.status, broker.clean, broker.log, controller.leader, controller.epoch
-        )
+        view = Broker(broker.status, broker.clean, broker.log, controller.leader, controller.epoch)
         return state.with_broker(number, view)
     if broker.leader == number and broker.epoch == controller.epoch:
         view = broker._replace(isr=controller.isr, maximal=controller.isr)
@@ -99,16 +97,11 @@ def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
 
 def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     """Return what one fetch of a follower does ('truncate' or 'fetch'); None for nothing."""
+    if not _answered(model, state, number):
+        return None
     follower = state.brokers[number]
     source = follower.leader
-    if follower.status < UP or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
-        return None
     leader = state.brokers[source]
-    if not leads(leader, source):
-        return None
-    if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
-        return None  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
-
     if model.reduces and reigns(model, state) and model.rules.epoch_truncation:
         return _catch_up(model, state, number)
     end = len(follower.log)
@@ -127,6 +120,18 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     if new:
         state = state.with_broker(number, follower._replace(log=follower.log + new))
     return "fetch", state
+
+
+def _answered(model: Model, state: State, number: int) -> bool:
+    """Whether a follower's fetch reaches its leader and is not refused."""
+    follower = state.brokers[number]
+    source = follower.leader
+    if not follower.alive or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
+        return False
+    leader = state.brokers[source]
+    if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
+        return False  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
+    return leads(leader, source)
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:

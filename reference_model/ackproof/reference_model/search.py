@@ -247,9 +247,7 @@ class _Search:
             for timer in self._timers.get(index, ())
         )
 
-    def _reaching(
-        self, goals: Iterable[int], counts: Callable[[Timer | None], bool]
-    ) -> set[int]:
+    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:
         """Return the states of the layer from which some goal can be reached by such steps."""
         reached = set(goals)
         frontier = list(reached)

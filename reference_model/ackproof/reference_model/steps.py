@@ -14,6 +14,7 @@ from ackproof.reference_model.controller import fence, register
 from ackproof.reference_model.model import Model
 from ackproof.reference_model.state import (
     DOWN,
+    FLYING,
     NOBODY,
     STARTING,
     STOPPING,
@@ -23,7 +24,6 @@ from ackproof.reference_model.state import (
     Controller,
     State,
     Step,
-    Timer,
     members,
 )
 
@@ -44,6 +44,8 @@ def simplify(model: Model, state: State) -> State:
     if not model.reduces or not replica.reigns(model, state):
         return state
     leader, isr = state.controller.leader, state.controller.isr
+    if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
+        return state  # an old leader may still append
     if model.acks == "all":
         if isr.bit_count() < model.min_isr or state.run.cuts[leader]:
             return state
@@ -87,7 +89,7 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
             yield ("send", record), producer.send(model, state, record), None
     record = producer.next_to_resend(model, client)
     if record is not None:
-        status = producer.FLYING + client.leader
+        status = FLYING + client.leader
         yield ("resend", record), producer.set_status(state, record, status), None
     leader = controller.leader
     if leader not in (NOBODY, client.leader) and state.brokers[leader].alive:

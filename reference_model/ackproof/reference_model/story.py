@@ -42,7 +42,9 @@ def _sentence(model: Model, label: Label, before: State, after: State) -> str:
     what, *numbers = label
     kind, _, why = what.partition(": ")
     if kind == "inject":
-        return _inject(model, numbers[0], numbers[1], why)
+        told = _inject(model, numbers[0], numbers[1], why)
+        changed = before.controller != after.controller
+        return f"{told} {_elected(before, after)}" if changed else told
     if kind == "heal":
         return _heal(model.schedule[numbers[0]], before.run.targets[numbers[0]], why)
     return _TELL[what](model, numbers, before, after)
@@ -52,7 +54,7 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
     injection = model.schedule[fault]
     when = {
         "conditions": "",
-        "time": f" {injection.or_after or 0:g} s have passed, so" if fault else "",
+        "time": f" {injection.or_after or 0:g} s have passed, so",
         "elsewhere": " While other partitions go on,",
     }[why]
     action = {
@@ -157,7 +159,8 @@ _TELL: dict[str, _Teller] = {
     "fetch": lambda m, n, b, a: f"{name(n[0])} fetches from {name(n[1])}.",
     "truncate": lambda m, n, b, a: f"{name(n[0])} truncates what {name(n[1])} does not have.",
     "shrink": lambda m, n, b, a: (
-        f"{name(n[0])} has not heard of {_names(n[1])} for replica.lag.time.max.ms. {_elected(b, a)}"
+        f"{name(n[0])} has not heard of {_names(n[1])} for replica.lag.time.max.ms. "
+        + _elected(b, a)
     ),
     "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
@@ -192,4 +195,4 @@ def _end(model: Model, states: Sequence[State]) -> str:
         if held
         else "no broker ever appended it"
     )
-    return f"The final log is that of {name(leader)}. {which} acked, and lost: {where}."
+    return f"The final log is that of {name(leader)}. Acked and lost: {which}; {where}."

@@ -196,6 +196,12 @@ class TestLeftovers:
         )
         assert [item.name for item in found] == ["mine", "orphan"]
 
+    def test_removal_spares_the_living_unless_everything_is_asked_for(self, dead_pid):
+        fake = client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))])
+        assert engine.remove_leftovers(fake).containers == 1
+        assert fake.api.removed == ["orphan"]
+        assert engine.remove_leftovers(fake, everything=True).containers == 2
+
     @pytest.mark.parametrize("pid", ["", "abc", "-1", "0", "9" * 30])
     def test_unreadable_owner_counts_as_dead(self, pid):
         assert len(engine.leftovers(client(containers=[("x", marks(pid))]))) == 1
@@ -214,7 +220,7 @@ class TestLeftovers:
             volumes=[("v", marks(dead_pid))],
         )
         found = engine.leftovers(fake)
-        removed = engine.remove_leftovers(fake, found[::-1])
+        removed = engine.remove(fake, found[::-1])
         assert removed == engine.Removed(containers=2, networks=1, volumes=1)
         assert fake.api.removed[2:] == ["n", "v"]
 
@@ -228,14 +234,14 @@ class TestLeftovers:
                 "gone-too": [api_error(404, "no such volume")],
             },
         )
-        assert engine.remove_leftovers(fake, engine.leftovers(fake)) == engine.Removed()
+        assert engine.remove_leftovers(fake) == engine.Removed()
 
     def test_object_held_for_a_moment_is_tried_again(self, dead_pid):
         fake = client(
             volumes=[("v", marks(dead_pid))],
             errors={"v": [api_error(409, "volume is in use")]},
         )
-        assert engine.remove_leftovers(fake, engine.leftovers(fake)) == engine.Removed(volumes=1)
+        assert engine.remove_leftovers(fake) == engine.Removed(volumes=1)
         assert fake.api.removed == ["v"]
 
     def test_what_stays_held_is_kept_and_the_rest_removed(self, dead_pid, monkeypatch):
@@ -245,7 +251,7 @@ class TestLeftovers:
             volumes=[("v", marks(dead_pid))],
             errors={"n": [api_error(403, "network n has active endpoints")]},
         )
-        removed = engine.remove_leftovers(fake, engine.leftovers(fake))
+        removed = engine.remove_leftovers(fake)
         assert removed.volumes == 1
         assert removed.kept == ("network n: network n has active endpoints",)
 
@@ -261,7 +267,7 @@ def test_a_real_engine_is_cleaned_of_one_dead_run_only(dead_pid):
         real.volumes.create(f"{run}-vol", labels=dead)
         found = [item for item in engine.leftovers(real) if item.run_id == run]
         assert sorted(item.kind for item in found) == ["network", "volume"]
-        assert engine.remove_leftovers(real, found) == engine.Removed(networks=1, volumes=1)
-        assert engine.remove_leftovers(real, found) == engine.Removed()
+        assert engine.remove(real, found) == engine.Removed(networks=1, volumes=1)
+        assert engine.remove(real, found) == engine.Removed()
     finally:
         mine.remove()

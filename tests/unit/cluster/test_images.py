@@ -158,6 +158,20 @@ class TestEnsure:
         assert images.ensure("4.4.0-rc1", client=engine).source == "local"
 
 
+class TestBuild:
+    def test_builds_though_images_are_there_and_a_registry_answers(self, buildable):
+        engine = FakeEngine(PUBLISHED, BUILT, images.BASE, registry=[PUBLISHED])
+        assert images.build("4.3.1", client=engine).source == "built"
+        assert buildable == [(BUILT, "4.3.1")]
+        assert engine.asked == []
+
+    def test_what_is_missing_is_named(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
+        with pytest.raises(ImageError, match=r"Kafka 4.3.1 can be built here: no Maven"):
+            images.build("4.3.1", client=FakeEngine(images.BASE))
+        assert buildable == []
+
+
 class TestSidecar:
     def test_present_base_serves(self, buildable):
         assert images.ensure_sidecar(client=FakeEngine(images.BASE)) == images.BASE

@@ -62,8 +62,16 @@ _ACKED = OUTCOMES.index(Outcome.ACKED)
 _FAILED = OUTCOMES.index(Outcome.FAILED)
 _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
 
-#: Where a record's value holds the sequence (see `record`).
-_SEQUENCE = slice(24, 32)
+#: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
+_SEQUENCE_AT = 24
+
+
+def _offsets(messages: list[Message]) -> pa.Array:
+    try:
+        return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
+    except TypeError:
+        # None where the broker told no offset: acks=0, and a resend found to be a duplicate.
+        return pa.array(list(map(Message.offset, messages)), pa.int64())
 
 
 def _now_us() -> int:
@@ -165,8 +173,7 @@ class Recorder:
         self._ledger.write(
             sequence=sequence,
             outcome=_ACKED,
-            # None where the broker told no offset: acks=0, and a resend found to be a duplicate.
-            offset=pa.array(list(map(Message.offset, messages)), pa.int64()),
+            offset=_offsets(messages),
             sent_at=sent_at,
             resolved_at=sent_at + (latency * 1e6).astype(np.int64),
         )
@@ -197,9 +204,9 @@ class Recorder:
         self._errors.clear()
 
     def _sequences(self, messages: list[Message]) -> npt.NDArray[np.int64]:
-        values = np.frombuffer(b"".join(map(Message.value, messages)), np.uint8)
-        field = values.reshape(len(messages), self._size)[:, _SEQUENCE]
-        return np.ascontiguousarray(field).view(">i8").ravel().astype(np.int64)
+        values = b"".join(map(Message.value, messages))
+        field = np.ndarray(len(messages), ">i8", values, _SEQUENCE_AT, (self._size,))
+        return field.astype(np.int64)
 
     def _publish(self) -> None:
         counts = self._counts

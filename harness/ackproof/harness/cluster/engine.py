@@ -152,7 +152,7 @@ def _group(host: str) -> str:
 
 
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:
-    """List what dead harness processes left on the engine, in an order safe for removal.
+    """List what dead harness processes left on the engine.
 
     With `everything`, list also what belongs to processes that live, this one included.
     """
@@ -198,8 +198,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def remove_leftovers(client: DockerClient, found: Sequence[Leftover]) -> Removed:
-    """Remove what `leftovers` found: containers, then networks, then volumes.
+def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Removed:
+    """Remove what `leftovers` lists; see `remove`."""
+    return remove(client, leftovers(client, everything=everything))
+
+
+def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
+    """Remove these objects: containers first, then networks, then volumes.
 
     An object that is already gone, or that another process is removing, is no error and is not
     counted. What the engine refuses to remove ends up in `Removed.kept`.

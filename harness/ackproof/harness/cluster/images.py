@@ -47,6 +47,8 @@ goes on without it.
 REGISTRY_TIMEOUT_S = 15.0
 """How long the engine may take to find out whether a registry has an image."""
 
+_BUILD_HINT = "to build one, on Debian as root: apt-get install maven mmdebstrap"
+
 Source = Literal["local", "pulled", "built"]
 
 
@@ -94,9 +96,34 @@ def ensure(
             say(f"pulled {published}")
             return BrokerImage(reference=published, source="pulled", version=version)
         say(f"{published} cannot be pulled: {reason}")
-        reference = _build(client, version, reason, say)
-        say(f"built {reference}")
+        if problems := _build_problems(client, version):
+            raise ImageError(
+                f"no broker image for Kafka {version}: none is local, {published} cannot be pulled "
+                f"({reason}), and none can be built here: {'; '.join(problems)}",
+                hint=f"`docker pull {published}` or `docker load` must work; {_BUILD_HINT}",
+            )
+        reference = _build(client, version, say)
         return BrokerImage(reference=reference, source="built", version=version, reason=reason)
+
+
+def build(
+    version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
+) -> BrokerImage:
+    """Build `ackproof/kafka:<version>`, whatever images exist, without any container registry.
+
+    Raises:
+        EngineError: no engine answers.
+        ImageError: `version` is not a version, or it cannot be built here.
+    """
+    check_version(version)
+    client = client or connect()
+    with exclusive("images", say):
+        if problems := _build_problems(client, version):
+            raise ImageError(
+                f"no image for Kafka {version} can be built here: {'; '.join(problems)}",
+                hint=_BUILD_HINT,
+            )
+        return BrokerImage(reference=_build(client, version, say), source="built", version=version)
 
 
 def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> str:
@@ -197,17 +224,14 @@ def _request_timeout(client: DockerClient, seconds: float) -> Iterator[None]:
         api.timeout = before
 
 
-def _build(client: DockerClient, version: str, no_pull: str, say: Say) -> str:
-    """Build `ackproof/kafka:<version>`; the tag is set last, on an image that passed its test."""
+def _build_problems(client: DockerClient, version: str) -> list[str]:
     has_base = _exists(client, BASE) or base_tarball().exists()
     problems = [*(() if has_base else base_problems()), jars_problem(version)]
-    if any(problems):
-        raise ImageError(
-            f"no broker image for Kafka {version}: none is local, {PUBLISHED}:{version} cannot be "
-            f"pulled ({no_pull}), and none can be built: {'; '.join(filter(None, problems))}",
-            hint=f"`docker pull {PUBLISHED}:{version}` or `docker load` must work; to build one, "
-            "on Debian as root: apt-get install maven mmdebstrap",
-        )
+    return [problem for problem in problems if problem]
+
+
+def _build(client: DockerClient, version: str, say: Say) -> str:
+    """Build and tag the image; the tag is set last, on an image that passed its smoke test."""
     jars = kafka_jars(version, say)
     if not _exists(client, BASE):
         build_base(client, say)
@@ -221,6 +245,7 @@ def _build(client: DockerClient, version: str, no_pull: str, say: Say) -> str:
         paths={f"libs/{jar.name}": jar for jar in sorted(jars.iterdir())},
         arguments={"BASE": BASE},
     )
+    say(f"built {reference}")
     return reference
 
 
@@ -231,8 +256,7 @@ def _build_sidecar(client: DockerClient, problems: tuple[str, ...], say: Say) ->
         raise ImageError(
             f"no image for network faults: {BASE} cannot be built ({'; '.join(problems)}), "
             f"and {parent} cannot be pulled: {reason}",
-            hint=f"`docker pull {parent}` or `docker load` must work; to build one, "
-            "on Debian as root: apt-get install mmdebstrap",
+            hint=f"`docker pull {parent}` or `docker load` must work; {_BUILD_HINT}",
         )
     say(f"building {SIDECAR}")
     docker_build(client, SIDECAR, kind="sidecar", texts={"Dockerfile": dockerfile})

@@ -42,16 +42,17 @@ def print_comparison(
     table.add_column("verdict", min_width=len(Word.INCONCLUSIVE))
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
+        outlooks = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
+        lost, acked = (words.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
         table.add_row(
             _configuration(verdict, with_settings=wide),
-            _slashed(verdict.predicted.get("lost", "-"), verdict.predicted.get("duplicated", "-")),
-            _slashed(
-                words.count(verdict.observed.get("lost", 0)),
-                words.count(verdict.observed.get("acked", 0)),
-            ),
+            _slashed(*outlooks, wide=wide),
+            _slashed(lost, acked, wide=wide),
             words.count(verdict.observed.get("duplicated", 0)),
             words.number(verdict.metrics.unavailability_s),
-            _slashed(words.number(latency.p50), words.number(latency.p99)) if latency else "-",
+            _slashed(words.number(latency.p50), words.number(latency.p99), wide=wide)
+            if latency
+            else "-",
             Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
         )
     console.print(table)
@@ -184,8 +185,8 @@ def _configuration(verdict: Verdict, *, with_settings: bool) -> Text:
     return text
 
 
-def _slashed(first: str, second: str) -> str:
-    return f"{first} / {second}"
+def _slashed(first: str, second: str, *, wide: bool) -> str:
+    return f"{first} / {second}" if wide else f"{first} /\n{second}"
 
 
 def _head(console: Console, title: str) -> None:

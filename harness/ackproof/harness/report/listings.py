@@ -1,0 +1,70 @@
+"""What `predict`, `doctor` and `faults` print: lists for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ackproof.faults import Fault
+    from ackproof.harness.doctor import Check
+    from ackproof.harness.run_dir import PredictionRecord
+
+_COLOUR = {
+    "impossible": "green",
+    "possible": "yellow",
+    "certain": "red",
+    "ok": "green",
+    "limited": "yellow",
+    "missing": "red",
+}
+
+
+def print_prediction(console: Console, name: str, record: PredictionRecord) -> None:
+    """Print each anomaly's outlook with its reason, then the shortest story to a loss."""
+    console.print(f"[bold]{escape(name)}[/]")
+    table = _table()
+    for anomaly, outlook in record.predicted.items():
+        reason = record.prediction.reasons.get(anomaly, "")
+        table.add_row(anomaly, _coloured(outlook), escape(reason))
+    console.print(table)
+    if record.prediction.trace:
+        console.print("  the shortest way to a loss:")
+        for number, step in enumerate(record.prediction.trace, start=1):
+            console.print(f"  {number:2}. {escape(step)}", highlight=False)
+    console.print(f"  [dim]within: {escape(record.prediction.bounds)}[/]", highlight=False)
+    console.print()
+
+
+def print_checks(console: Console, checks: Sequence[Check]) -> None:
+    """Print one line a capability, and beneath each lack what to do about it."""
+    table = _table()
+    for check in checks:
+        found = escape(check.found) + (f"\n[dim]{escape(check.advice)}[/]" if check.advice else "")
+        table.add_row(_coloured(check.state), check.what, found)
+    console.print(table)
+
+
+def print_faults(console: Console, faults: Mapping[str, type[Fault]]) -> None:
+    """Print every fault with what it does and the fields that it has."""
+    for name, kind in faults.items():
+        summary = (kind.__doc__ or "").strip().partition("\n")[0]
+        console.print(f"[bold]{name}[/]  {escape(summary)}", highlight=False)
+        table = _table()
+        for field, info in kind.model_fields.items():
+            if field != "fault":
+                example = f"[dim]{escape(repr(info.examples[0]))}[/]" if info.examples else ""
+                table.add_row(field, escape(info.description or ""), example)
+        console.print(table)
+
+
+def _table() -> Table:
+    return Table(box=None, show_header=False, padding=(0, 2, 0, 2))
+
+
+def _coloured(word: str) -> str:
+    return f"[{_COLOUR[word]}]{word}[/]"
