@@ -48,8 +48,7 @@ def anomalies(history: History) -> list[str]:  # noqa: PLR0912  one branch a rul
         for key, offsets in copies.items()
         if key in sent and sent[key].outcome is not Outcome.FAILED
     }
-    for partition, producer, sequence in claimed:
-        offset = claimed[partition, producer, sequence]
+    for (partition, producer, sequence), offset in claimed.items():
         if any(
             key[:2] == (partition, producer) and key[2] > sequence and before < offset
             for key, before in claimed.items()

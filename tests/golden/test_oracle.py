@@ -34,7 +34,8 @@ _seconds = st.integers(0, 20)
 @st.composite
 def _sends(draw) -> list[Send]:
     sends = []
-    for producer, sequence in draw(st.lists(_names, unique=True, max_size=8)):
+    few = draw(st.sampled_from([0, 6]))
+    for producer, sequence in draw(st.lists(_names, unique=True, min_size=few, max_size=8)):
         outcome = draw(st.sampled_from([Outcome.ACKED, Outcome.ACKED, *Outcome]))
         sent = draw(_seconds)
         late = draw(st.one_of(_seconds, st.none()) if outcome is Outcome.UNKNOWN else _seconds)
@@ -54,13 +55,16 @@ def _sends(draw) -> list[Send]:
 
 @st.composite
 def _log(draw, sends: list[Send]) -> list[Record]:
-    places = draw(st.lists(st.tuples(_partitions, _offsets), unique=True, max_size=12))
+    few = draw(st.sampled_from([0, 6]))
+    place = st.tuples(_partitions, _offsets)
+    places = draw(st.lists(place, unique=True, min_size=few, max_size=12))
     log = []
     for partition, offset in sorted(places):
-        state = draw(st.sampled_from([RecordState.INTACT, RecordState.INTACT, *RecordState]))
+        state = draw(st.sampled_from([RecordState.INTACT] * 5 + [*RecordState]))
         sent_here = [(s.producer, s.sequence) for s in sends if s.partition == partition]
-        names = st.sampled_from(sent_here) | _names if sent_here else _names
-        name = draw(names if state is RecordState.INTACT else names | st.none()) or (None, None)
+        some_name = st.sampled_from([*sent_here * 3, draw(_names)])
+        intact = state is RecordState.INTACT
+        name = draw(some_name if intact else some_name | st.none()) or (None, None)
         log.append(
             Record(
                 partition=partition,

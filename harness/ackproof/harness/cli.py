@@ -38,6 +38,8 @@ Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
 
 _RUNS = Path("runs")
+#: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
+_INTERRUPTED = 130
 
 
 def _stderr() -> Console:
@@ -323,20 +325,22 @@ def main() -> None:
 
 def _run_command() -> int:
     try:
-        # A command that ends with typer.Exit makes this return its code; others return None.
-        return app(standalone_mode=False) or ExitCode.HOLDS
+        # Returns the code of a command that ended with typer.Exit, else None; typer turns Ctrl-C
+        # into 130.
+        code = app(standalone_mode=False) or ExitCode.HOLDS
     except typer.TyperException as error:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE
     except AckproofError as error:
         _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
-        return ExitCode.INCONCLUSIVE
     except BrokenPipeError:  # `ackproof … | head`: the reader has seen enough
         sys.stderr.close()
         return ExitCode.HOLDS
+    if code == _INTERRUPTED:
+        _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
+        return ExitCode.INCONCLUSIVE
+    return int(code)
 
 
 def _first_interrupt(number: int, frame: FrameType | None) -> None:

@@ -61,7 +61,7 @@ STREAM = pa.schema(
 )
 
 #: LZ4 costs less than the write(2) of the bytes it saves.
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -169,14 +169,13 @@ class LedgerWriter:
 
     def _append(self) -> None:
         """Write the message that was just composed, whole, and start the next."""
-        with self._message.getbuffer() as message:
-            rest = memoryview(message)
-            try:
-                while rest:
-                    # A short write comes before ENOSPC, which the next write then raises.
-                    rest = rest[os.write(self._fd, rest) :]
-            except OSError as error:
-                raise self._disk_error(error) from error
+        rest = memoryview(self._message.getvalue())
+        try:
+            while rest:
+                # A short write comes before ENOSPC, which the next write then raises.
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as error:
+            raise self._disk_error(error) from error
         self._message.seek(0)
         self._message.truncate()
 

@@ -1,9 +1,9 @@
 """What stays the same during one search: configuration, schedule, rules and what follows of them.
 
 Which records there are: one acked record that every replica holds (left out of the logs) stands
-for all that was sent before; then one record may be sent in each phase of the schedule (before
-the first fault, and after each), two if there is no fault. A record may be in flight while any
-number of faults happen. `BOUNDS` is that in words.
+for all that was sent before. Then one record or two may be sent in each phase of the schedule:
+before the first fault, and after each (`Model.phases`). More do not change the predictions, as
+far as the tests try.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ackproof.reference_model.configuration import Configuration
 from ackproof.reference_model.rules import KAFKA, Rules
-from ackproof.reference_model.schedule import Injection, IsrSize, Timing
+from ackproof.reference_model.schedule import Injection, IsrSize, Progress, Timing
 from ackproof.reference_model.state import (
     FLYING,
     NOBODY,
@@ -107,9 +107,9 @@ class Model:
     @cached_property
     def phases(self) -> tuple[int, ...]:
         """The phase in which each record may be sent."""
-        before_restarts = [n for n, one in enumerate(self.schedule) if one.fault == "restart"]
         every = list(range(self.faults + 1)) * (1 + self.more_records)
-        return tuple(sorted([*every, *before_restarts, self.faults]))
+        two = [n for n, injection in enumerate(self.schedule) if _needs_two(n, injection)]
+        return tuple(sorted([*every, *two, self.faults]))
 
     @cached_property
     def records(self) -> int:
@@ -178,3 +178,15 @@ class Model:
         kind, faults = timer
         _, certainly = self._times(kind)
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
+
+
+def _needs_two(fault: int, injection: Injection) -> bool:
+    """Whether one record before a fault is too few.
+
+    Two can overtake each other during a controlled shutdown; and where the fault waits for one to
+    be acked, it takes another one to be in flight when it comes.
+    """
+    waits = any(
+        isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when
+    )
+    return injection.fault == "restart" or (fault > 0 and waits)

@@ -102,6 +102,8 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
         return Outlook.POSSIBLE, (
             f"the search was cut off after {len(found.states)} states, so nothing is excluded"
         )
+    if not final:
+        return Outlook.POSSIBLE, "no way leads to a final log at all, so nothing is excluded"
     if not having:
         return Outlook.IMPOSSIBLE, f"no way leads to a final log {saying} ({final} final states)"
     if having == final and not found.stuck:

@@ -202,7 +202,7 @@ class _Search:
                     pending, index, wait.at_least
                 ):
                     self._schedule_step(pending, index, "time")
-            return set()
+            return self._never_ready(pending, members)
 
         goals = [index for index in members if pending.due(model, states[index])]
         for index in goals:
@@ -234,7 +234,13 @@ class _Search:
                 and self._in_time(pending, index, seconds)
             ):
                 self._schedule_step(pending, index, "time")
-        return set()
+        return self._never_ready(pending, members)
+
+    def _never_ready(self, pending: Pending, members: list[int]) -> set[int]:
+        """Return the states after which there is nobody to hit, so that not even time helps."""
+        states = self._found.states
+        ready = [index for index in members if pending.ready(self._model, states[index])]
+        return set(members) - self._reaching(ready, lambda _: True)
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         for label, after in pending.fire(self._model, self._found.states[index]):

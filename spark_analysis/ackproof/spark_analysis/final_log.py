@@ -92,7 +92,7 @@ def read_final_log(
         if "kafka" not in str(error).lower():
             raise
         raise AnalysisError(
-            f"Spark cannot read Kafka ({_first_line(error)}); if its connector is missing, fetch "
+            f"Spark cannot read Kafka ({_cause(error)}); if its connector is missing, fetch "
             f"it with: python -m ackproof.spark_analysis.connector"
         ) from error
     return parse_records(
@@ -167,7 +167,7 @@ def write_final_log(
         log.write.mode("overwrite").parquet(place)
     except Exception as error:
         raise AnalysisError(
-            f"the final log could not be read or stored in {place} ({_first_line(error)}); "
+            f"the final log could not be read or stored in {place} ({_cause(error)}); "
             "are all brokers up, every partition led, and is there room on the disk?"
         ) from error
     stored = log.sparkSession.read.schema(log.schema).parquet(place)
@@ -215,5 +215,10 @@ def _no_records(spark: SparkSession) -> DataFrame:
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _cause(error: Exception) -> str:
+    """Return the first line of what an error really is: Java's innermost cause, if it has one."""
+    java = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    said = str(error if java is None else java.toString())
+    return said.strip().partition("\n")[0] or type(error).__name__

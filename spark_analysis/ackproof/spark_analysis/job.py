@@ -1,7 +1,8 @@
 """The comparison as a job for a Spark cluster: `spark-submit job.py --input RUN_DIR`.
 
 RUN_DIR is any address that the cluster can read, and needs the tables `ledger`, `final_log`,
-`partition_ends` and `fault_windows` (see `tables.LOCATION`). Every setting is the cluster's.
+`partition_ends` and `fault_windows` (see `tables.LOCATION`). Every setting but the Parquet type
+of times is the cluster's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 from ackproof.spark_analysis.diff import diff
 from ackproof.spark_analysis.errors import AnalysisError
+from ackproof.spark_analysis.session import TIMESTAMP_TYPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.appName("ackproof diff").getOrCreate()
+    spark = (
+        SparkSession.builder.appName("ackproof diff")
+        .config("spark.sql.parquet.outputTimestampType", TIMESTAMP_TYPE)
+        .getOrCreate()
+    )
     try:
         result = diff(spark, options.input, output=options.output)
     except AnalysisError as error:

@@ -16,6 +16,9 @@ from ackproof.spark_analysis.errors import AnalysisError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Spark's own default, INT96, is deprecated in Parquet and has lost its time zone elsewhere.
+TIMESTAMP_TYPE = "TIMESTAMP_MICROS"
+
 _DRIVER_MEMORY = "1g"
 
 _running: SparkSession | None = None
@@ -94,6 +97,7 @@ def _start(*, cores: int, scratch: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": TIMESTAMP_TYPE,
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.shuffle.partitions": str(4 * cores),
     }

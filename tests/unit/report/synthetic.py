@@ -7,6 +7,7 @@ ISR is full. What that does to orders-0 depends on `acks`; orders-1 and orders-2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof.harness.run_dir import RunRecord, write_model
 from ackproof.harness.verdict import (
     Expectation,
     FaultReport,
@@ -95,6 +97,7 @@ def make(directory: Path, options: Options, *, name: str | None = None) -> Verdi
     (directory / "scenario.yaml").write_text(SCENARIO.format(acks=options.acks))
     verdict = _verdict(directory.name, options, sends, windows, name or f"acks={options.acks}")
     (directory / "verdict.json").write_text(verdict.model_dump_json(indent=2))
+    _write_record(directory, verdict.configuration_name)
     return verdict
 
 
@@ -109,6 +112,7 @@ def make_interrupted(directory: Path) -> None:
     windows[0] |= {"healed_at": None, "recovered_at": None}
     windows[1] |= {"healed_at": None, "recovered_at": None}
     _write(directory, "fault_windows", tables.FAULT_WINDOWS, _columns(windows))
+    _write_record(directory, "acks=1, killed", troubles=["broker 1 did not come back"])
     states = [state for state in _states() if state["at"] < at(9.0)]
     _write(directory, "partition_states", tables.PARTITION_STATES, _columns(states))
     (directory / "scenario.yaml").write_text(SCENARIO.format(acks="1"))
@@ -356,6 +360,18 @@ def _write(
         pq.write_table(table.slice(part * each, each), path / f"part-{part}.parquet")
 
 
+def _write_record(directory: Path, name: str, *, troubles: Sequence[str] = ()) -> None:
+    record = RunRecord(
+        run_id=directory.name,
+        configuration_name=name,
+        image="ackproof/kafka:4.3.1",
+        pid=1,
+        started_at=at(-12),
+        troubles=list(troubles),
+    )
+    write_model(directory / "run.json", record)
+
+
 def _verdict(
     run_id: str,
     options: Options,
@@ -423,11 +439,17 @@ def _verdict(
         prediction=PredictionReport(
             trace=[] if impossible else TRACE,
             reasons={
-                "lost": "an ack needs two in-sync replicas, and one fault reaches one broker"
+                "lost": "no way leads to a final log without an acked record (30 final states)"
                 if impossible
-                else "an ack needs only the leader's log, and the leader dies before it replicates"
+                else "every way leads to a final log without an acked record (15 final states)",
+                "duplicated": "no way leads to a final log with a record twice (30 final states)"
+                if impossible
+                else "some ways lead to a final log with a record twice (3 of 15 final states)",
+                "phantom": "no rule of the model writes a record that was not sent",
+                "corrupt": "no rule of the model changes a record's bytes",
             },
-            bounds="Searched to 14 steps: 3 brokers, 1 partition, 2 records; 1,204 states.",
+            bounds="888 states of one partition with 3 replicas; faults: the 2 of the schedule | "
+            "1204 states of one partition with 3 replicas; faults: the 2 of the schedule",
         ),
         findings=findings,
         expectations=[

@@ -84,10 +84,18 @@ def test_page_is_one_small_file_that_needs_no_network(tmp_path, acks_0, acks_1, 
 def test_verdicts_come_first_as_a_table(comparison):
     tags = [tag for tag, _ in comparison.elements]
     assert tags.index("table") < tags.index("article")
-    head = comparison.text[: comparison.text.index("Why the model says so")]
+    head = comparison.text[: comparison.text.index("Prediction and observation agree in all") + 80]
     assert "certain / possible" in head
     assert "impossible / impossible" in head
     assert "Prediction and observation agree in all 3 configurations." in head
+
+
+def test_every_run_shows_its_verdict_in_the_table_and_at_its_head(everything):
+    pills = [
+        span["class"] for span in everything.all("span") if "pill" in (span.get("class") or "")
+    ]
+    shown = [f"pill {word}" for word in ("holds", "violated", "inconclusive", "none")]
+    assert pills == [*shown, *shown]
 
 
 def test_comparison_is_answered_in_words(comparison, acks_1):
@@ -100,6 +108,7 @@ def test_comparison_is_answered_in_words(comparison, acks_1):
 def test_single_run_has_no_comparison(tmp_path, acks_1):
     page = page_of(tmp_path, acks_1.directory)
     assert "shows what can happen" not in page.text
+    assert not any("bar" in (span.get("class") or "").split() for span in page.all("span"))
     assert "certain / possible" in page.text
 
 
@@ -118,11 +127,12 @@ def test_agreeing_runs_raise_no_notice(comparison):
 
 
 def test_interrupted_run_says_what_is_missing(everything):
-    assert "interrupted is not whole" in everything.text
+    assert "acks=1, killed is not whole" in everything.text
     assert "verdict.json: not there" in everything.text
     assert "ledger/part-1.parquet: cannot be read" in everything.text
     assert "The run was not analysed, so nothing can be said about losses." in everything.text
     assert "never healed" in everything.text
+    assert "broker 1 did not come back" in everything.text
 
 
 def test_stories_name_record_place_time_and_fault(comparison):

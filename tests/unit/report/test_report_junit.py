@@ -50,7 +50,7 @@ def test_failure_carries_the_evidence(written, finding):
         f"loss: wanted none, observed 3 of {finding.verdict.observed['acked']:,} acked"
     )
     assert "broker 1: exit status 137" in failure.text
-    assert "FINDING: the model calls 'lost' impossible" in failure.text
+    assert "FINDING: lost is predicted impossible, observed 3: With acks=all" in failure.text
 
 
 def test_inconclusive_is_an_error_with_its_reason(written, unverified):

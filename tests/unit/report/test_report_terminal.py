@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.harness.report import print_comparison, print_run
+from ackproof.harness.report import print_comparison, print_run, words
+from ackproof.harness.verdict import Word
 
 
 def printed(call, *, width: int = 80, terminal: bool = False) -> str:
@@ -45,7 +46,7 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
 def test_disagreement_is_said_in_words(acks_1, finding, unverified):
     text = " ".join(compared(acks_1, finding, unverified).split())
     assert "Prediction and observation agree in acks=1." in text
-    assert "FINDING in acks=all: the model calls 'lost' impossible, and 3 were observed." in text
+    assert "FINDING in acks=all: lost is predicted impossible, observed 3: With acks=all" in text
     assert "Undecided in acks=1: kill of broker 1 was never seen to hold" in text
 
 
@@ -75,7 +76,7 @@ def test_run_says_verdict_and_reason_first(finding):
     first, second, *_ = shown(finding).splitlines()
     assert first.startswith("VIOLATED")
     assert second == finding.verdict.reason
-    assert "FINDING: the model calls 'lost' impossible" in shown(finding)
+    assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
 
 
 def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
@@ -97,12 +98,30 @@ def test_table_marks_the_anomaly_that_disagrees(finding, unverified):
     rows = {line.split()[0]: line.split() for line in shown(finding).splitlines() if line.strip()}
     assert rows["lost"] == ["lost", "impossible", "3", "FINDING"]
     assert rows["duplicated"] == ["duplicated", "impossible", "0", "agrees"]
-    assert "duplicated possible 0 undecided" in " ".join(shown(unverified).split())
+    assert "phantom impossible 0 undecided" in " ".join(shown(unverified).split())
 
 
 def test_long_paths_stay_whole(acks_1, tmp_path):
     directory = tmp_path / ("long" * 30)
     assert f"Run directory: {directory}" in shown(acks_1._replace(directory=directory))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "observed", "verdict", "together"),
+    [
+        ("certain", 3, Word.HOLDS, "agrees"),
+        ("certain", 0, Word.VIOLATED, "undecided"),
+        ("certain", 3, Word.INCONCLUSIVE, "agrees"),
+        ("possible", 0, Word.HOLDS, "agrees"),
+        ("possible", 3, Word.INCONCLUSIVE, "agrees"),
+        ("impossible", 0, Word.HOLDS, "agrees"),
+        ("impossible", 0, Word.INCONCLUSIVE, "undecided"),
+        ("impossible", 3, Word.VIOLATED, "undecided"),
+    ],
+)
+def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, together):
+    changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": verdict}
+    assert words.agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
 
 
 def test_brackets_are_text_not_markup(acks_1):

@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from ackproof.harness.errors import RunDirectoryError
+from ackproof.harness.run_dir import RunRecord, read_record
 from ackproof.harness.verdict import Verdict
 from ackproof.spark_analysis.tables import LOCATION, TIME, Anomaly, Outcome
 
 VERDICT_FILE = "verdict.json"
 SCENARIO_FILE = "scenario.yaml"
+RECORD_FILE = "run.json"
 
 #: How many lost records a report tells in full.
 TELLING = 8
@@ -171,6 +173,10 @@ class Run:
     scenario: str | None
     #: What is absent or unreadable, one sentence each.
     missing: tuple[str, ...]
+    #: What went wrong on the way, as `run.json` records it.
+    troubles: tuple[str, ...]
+    #: The configuration's name, if `run.json` tells one.
+    configuration_name: str
     #: Second 0 of every axis: the first send (of a run without any, its first known event).
     origin: datetime | None
     #: Where the time axis ends, seconds since `origin`.
@@ -185,9 +191,8 @@ class Run:
     @property
     def name(self) -> str:
         """What to call this run: its configuration, else its scenario, else its directory."""
-        if self.verdict is None:
-            return self.directory.name
-        return self.verdict.configuration_name or self.verdict.scenario
+        scenario = self.verdict.scenario if self.verdict else self.directory.name
+        return self.configuration_name or scenario
 
     def second(self, moment: datetime) -> float:
         """Return `moment` in seconds since the origin."""
@@ -204,7 +209,7 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
         raise RunDirectoryError(
             f"{directory} is not a directory", hint="Name a run directory, as in runs/latest."
         )
-    known = [VERDICT_FILE, SCENARIO_FILE, *map(str, LOCATION.values())]
+    known = [RECORD_FILE, VERDICT_FILE, SCENARIO_FILE, *map(str, LOCATION.values())]
     if not any((directory / name).exists() for name in known):
         raise RunDirectoryError(
             f"{directory} is not a run directory: it holds none of {', '.join(known)}",
@@ -213,6 +218,7 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
     tables = _Tables(directory)
     verdict = _read_verdict(directory, tables.missing)
     scenario = _read_scenario(directory, tables.missing)
+    record = _read_record(directory, tables.missing)
     windows = _read_windows(tables, verdict)
     ledger = _read_extent(tables)
     moments = [moment for window in windows for moment in _moments_of(window) if moment is not None]
@@ -236,6 +242,10 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
         verdict=verdict,
         scenario=scenario,
         missing=tuple(tables.missing),
+        troubles=tuple(record.troubles) if record else (),
+        configuration_name=verdict.configuration_name
+        if verdict
+        else (record.configuration_name if record else ""),
         origin=origin,
         end=end,
         sends=_read_sends(tables, bins, ledger, lost)
@@ -362,6 +372,14 @@ def _read_verdict(directory: Path, missing: list[str]) -> Verdict | None:
         where = ".".join(map(str, first["loc"])) or "the file"
         missing.append(f"{VERDICT_FILE}: cannot be read ({where}: {first['msg']}).")
     return None
+
+
+def _read_record(directory: Path, missing: list[str]) -> RunRecord | None:
+    try:
+        return read_record(directory)
+    except RunDirectoryError:
+        missing.append(f"{RECORD_FILE}: not there, or cannot be read.")
+        return None
 
 
 def _read_scenario(directory: Path, missing: list[str]) -> str | None:

@@ -33,7 +33,9 @@ def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
 
 
 def _suite(verdict: Verdict) -> ET.Element:
-    seconds = (verdict.finished_at - verdict.started_at).total_seconds()
+    seconds = verdict.metrics.duration_s
+    if verdict.finished_at is not None:
+        seconds = (verdict.finished_at - verdict.started_at).total_seconds()
     cases = [_case(verdict, expectation) for expectation in _expectations(verdict)]
     suite = ET.Element(
         "testsuite",

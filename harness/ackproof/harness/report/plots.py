@@ -335,12 +335,19 @@ def timeline(run: Run) -> Figure | None:
                 "textposition": "inside",
                 "insidetextanchor": "start",
                 "textangle": 0,
-                "insidetextfont": {"color": "@lost" if none else "@on-broker"},
+                "insidetextfont": {"color": "@ink" if none else "@on-broker"},
                 "marker": {
                     "color": colour,
                     "line": {"width": 1, "color": "@lost" if none else "@surface"},
                     **(
-                        {"pattern": {"shape": "/", "fgcolor": "@lost", "size": 6, "solidity": 0.2}}
+                        {
+                            "pattern": {
+                                "shape": "/",
+                                "fgcolor": "@lost",
+                                "size": 12,
+                                "solidity": 0.06,
+                            }
+                        }
                         if none
                         else {}
                     ),

@@ -138,9 +138,13 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
             Text("FINDING" if finding else state, style=_FINDING if finding else ""),
         )
     console.print(table)
-    if verdict.prediction.trace:
+    _print_trace(console, verdict.prediction.trace)
+
+
+def _print_trace(console: Console, trace: Sequence[str]) -> None:
+    if trace:
         _say(console, "The model's shortest trace:")
-        _numbered(console, verdict.prediction.trace)
+        _numbered(console, trace)
 
 
 def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:

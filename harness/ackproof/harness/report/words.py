@@ -119,14 +119,20 @@ def anomalies(verdict: Verdict) -> list[str]:
 def agreement(verdict: Verdict, anomaly: str) -> Agreement:
     """Return whether prediction and observation agree on one anomaly.
 
-    Undecided: the run is inconclusive, or no prediction was made. Of an inconclusive run only
-    a finding is believed.
+    The findings say where they disagree. Undecided: no prediction was made; or it was seen (or
+    not) against the prediction, and yet that is no finding, because of doubts about the run; or
+    nothing was seen, as predicted, in an inconclusive run, which might have missed it.
     """
     if any(finding.anomaly == anomaly for finding in verdict.findings):
         return "disagrees"
-    if verdict.verdict is Word.INCONCLUSIVE or anomaly not in verdict.predicted:
-        return "undecided"
-    return "agrees"
+    outlook, seen = verdict.predicted.get(anomaly), verdict.observed.get(anomaly, 0) > 0
+    conclusive = verdict.verdict is not Word.INCONCLUSIVE
+    agrees = {
+        "certain": seen,
+        "possible": True,
+        "impossible": not seen and conclusive,
+    }
+    return "agrees" if outlook and agrees[outlook] else "undecided"
 
 
 def agreement_of(verdict: Verdict) -> Agreement:
@@ -162,17 +168,17 @@ def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
 def finding_sentences(verdict: Verdict) -> list[str]:
     """Say each finding in one sentence and its explanation."""
     return [
-        f"the model calls {finding.anomaly!r} {finding.predicted}, and {count(finding.observed)} "
-        f"{'was' if finding.observed == 1 else 'were'} observed. {finding.explanation}".rstrip()
+        f"{finding.anomaly} is predicted {finding.predicted}, observed {count(finding.observed)}: "
+        f"{finding.explanation}"
         for finding in verdict.findings
     ]
 
 
 def undecided_because(verdict: Verdict) -> str:
     """Say why a run says nothing about its prediction."""
-    if verdict.verdict is Word.INCONCLUSIVE:
-        return verdict.reason
-    return "no prediction was made."
+    if not verdict.predicted:
+        return "no prediction was made"
+    return verdict.reason
 
 
 def _names(verdicts: Sequence[Verdict]) -> str:
@@ -298,6 +304,8 @@ def story(record: LostRecord, windows: Sequence[FaultInForce]) -> str:
 
 def reproduce(directory: Path) -> list[tuple[str, str]]:
     """Return the commands that run a run again and judge it again, each with what it does."""
+    if directory.is_relative_to(Path.cwd()):
+        directory = directory.relative_to(Path.cwd())
     here = shlex.quote(str(directory))
     scenario = shlex.quote(str(directory / SCENARIO_FILE))
     return [

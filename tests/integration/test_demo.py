@@ -1,0 +1,166 @@
+"""The comparison that the README shows, and what its run directories are good for afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.harness.analysis import judge_run
+from ackproof.harness.verdict import Verdict, Word
+from ackproof.spark_analysis.tables import FINAL_LOG, LOCATION
+from integration.command import ackproof, printed
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def verdicts(out: Path) -> list[dict[str, Any]]:
+    result = ackproof("compare", "scenarios/acks.yaml", "--json", "--out", out)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = printed(result)
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_model_said_so_before(verdicts: list[dict[str, Any]]) -> None:
+    assert [v["predicted"]["lost"] for v in verdicts] == ["certain", "certain", "impossible"]
+    assert all(v["findings"] == [] for v in verdicts)
+
+
+def test_acks_0_and_1_lose_and_acks_all_does_not(verdicts: list[dict[str, Any]]) -> None:
+    none, one, everyone = (v["observed"] for v in verdicts)
+    assert none["lost"] > 0
+    assert one["lost"] > 0
+    assert everyone["lost"] == 0
+    for observed in (none, one, everyone):
+        assert observed["acked"] > 5000
+        assert observed["sent"] == observed["acked"] + observed["failed"] + observed["unknown"]
+        assert observed["phantom"] == observed["corrupt"] == observed["unseen"] == 0
+
+
+def test_the_loss_is_no_luck(verdicts: list[dict[str, Any]], out: Path) -> None:
+    """Everything that one partition acked between the proof of the cut and the kill is gone."""
+    run_dir = out / verdicts[1]["run_id"]
+    cut, kill = verdicts[1]["faults"]
+    assert cut["verified"]
+    assert kill["verified"]
+    assert cut["nodes"] == kill["nodes"]
+    windows = pq.read_table(run_dir / LOCATION["fault_windows"]).to_pylist()
+    states = pq.read_table(run_dir / LOCATION["partition_states"]).to_pylist()
+    before_kill = [s for s in states if s["partition"] == 0 and s["at"] < windows[1]["injected_at"]]
+    assert len(before_kill[-1]["isr"]) == 3, "the ISR had shrunk before the kill"
+    ledger = pq.read_table(run_dir / LOCATION["ledger"])
+    at_risk = ledger.filter(
+        (pc.field("partition") == 0)
+        & (pc.field("outcome") == "acked")
+        & (pc.field("sent_at") > pa.scalar(windows[0]["verified_at"]))
+        & (pc.field("resolved_at") < pa.scalar(windows[1]["injected_at"]))
+    )
+    lost = pq.read_table(run_dir / LOCATION["anomalies"]).filter(pc.field("anomaly") == "lost")
+    names = set(zip(*(lost[c].to_pylist() for c in ("producer", "sequence")), strict=True))
+    assert at_risk.num_rows > 100
+    assert {(row["producer"], row["sequence"]) for row in at_risk.to_pylist()} <= names, (
+        "an acked record that no follower could have fetched has survived"
+    )
+
+
+def test_there_is_a_report_and_a_junit_file(verdicts: list[dict[str, Any]], out: Path) -> None:
+    last = out / verdicts[-1]["run_id"]
+    page = (last / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert len(page) < 10_000_000
+    for verdict in verdicts:
+        assert verdict["run_id"] in page
+    suite = ET.parse(last / "junit.xml").getroot()
+    assert len(list(suite.iter("testcase"))) >= 3
+    assert not list(suite.iter("failure"))
+
+
+def test_a_stored_run_gives_the_same_verdict_again(
+    verdicts: list[dict[str, Any]], out: Path
+) -> None:
+    run_dir = out / verdicts[1]["run_id"]
+    before = json.loads((run_dir / "verdict.json").read_text())
+    result = ackproof("check", run_dir, "--json")
+    assert result.returncode == 0, result.stderr
+    assert printed(result) == before
+
+
+Change = Callable[[list[dict[str, Any]]], None]
+
+
+def remove(rows: list[dict[str, Any]]) -> None:
+    del rows[100]
+
+
+def repeat(rows: list[dict[str, Any]]) -> None:
+    rows.append({**rows[100], "offset": rows[-1]["offset"] + 1})
+
+
+def swap(rows: list[dict[str, Any]]) -> None:
+    first = rows[100]
+    second = next(row for row in rows[101:] if row["producer"] == first["producer"])
+    first["sequence"], second["sequence"] = second["sequence"], first["sequence"]
+
+
+def add(rows: list[dict[str, Any]]) -> None:
+    rows.append({**rows[100], "sequence": 10**9, "offset": rows[-1]["offset"] + 1})
+
+
+def damage(rows: list[dict[str, Any]]) -> None:
+    rows[100].update(state="corrupt", producer=None, sequence=None, head="414B5031")
+
+
+@pytest.mark.parametrize(
+    ("change", "anomaly"),
+    [
+        (remove, "lost"),
+        (repeat, "duplicated"),
+        (swap, "reordered"),
+        (add, "phantom"),
+        (damage, "corrupt"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_planted_in_a_clean_run_is_found_and_named(
+    change: Change, anomaly: str, verdicts: list[dict[str, Any]], out: Path, tmp_path: Path
+) -> None:
+    clean = out / verdicts[2]["run_id"]
+    planted = tmp_path / clean.name
+    shutil.copytree(clean, planted)
+    log = planted / LOCATION["final_log"]
+    rows = pq.read_table(log).filter(pc.field("partition") == 1).sort_by("offset").to_pylist()
+    others = pq.read_table(log).filter(pc.field("partition") != 1)
+    named = dict(rows[100])
+    change(rows)
+    shutil.rmtree(log)
+    log.mkdir()
+    table = pa.concat_tables([pa.Table.from_pylist(rows, schema=FINAL_LOG), others.cast(FINAL_LOG)])
+    pq.write_table(table, log / "planted.parquet")
+    verdict = judge_run(planted)
+    assert found(verdict) == {anomaly: 1}
+    assert verdict.verdict is Word.VIOLATED
+    (evidence,) = pq.read_table(planted / LOCATION["anomalies"]).to_pylist()
+    assert (evidence["topic"], evidence["partition"]) == ("orders", 1)
+    if anomaly in ("lost", "duplicated"):
+        name = (evidence["producer"], evidence["sequence"])
+        assert name == (named["producer"], named["sequence"])
+
+
+def found(verdict: Verdict) -> dict[str, int]:
+    anomalies = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unseen")
+    return {name: verdict.observed[name] for name in anomalies if verdict.observed[name]}
