@@ -170,11 +170,8 @@ def report(
     Example: [bold]ackproof report runs/latest[/]
     """
     from ackproof.harness.report import write_html
-    from ackproof.harness.run_dir import read_verdict
 
     resolved = [run_dir.resolve() for run_dir in run_dirs]
-    for run_dir in resolved:
-        read_verdict(run_dir)  # refuses what is not a run directory before anything is written
     path = to or resolved[-1] / "report.html"
     write_html(path, resolved, title=resolved[-1].name)
     typer.echo(path)

@@ -60,7 +60,7 @@ STREAM = pa.schema(
     ]
 )
 
-#: LZ4 costs less than the write(2) of the bytes it saves.
+#: LZ4 costs about what the write(2) of the bytes it saves would. Threads would fight the client's.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"

@@ -7,7 +7,7 @@ order; only what is already in flight can overtake a record that has to be sent 
 
 from __future__ import annotations
 
-from ackproof.reference_model.model import Model
+from ackproof.reference_model.model import REQUEST_TIMEOUT_S, Model
 from ackproof.reference_model.replica import advance_high_watermark
 from ackproof.reference_model.state import (
     ACKED,
@@ -107,6 +107,17 @@ def give_up(model: Model, state: State, record: int) -> State:
         )
         client = client._replace(retries=whole)
     return state._replace(client=client)
+
+
+def time_out(model: Model, state: State, record: int) -> State:
+    """Return the state after a request timed out: sent again if delivery.timeout.ms leaves time.
+
+    Else delivery.timeout.ms is left out: by it a send that waits becomes unknown instead of acked
+    later, and newer ones, which fare as it would have, take its place.
+    """
+    if model.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S:
+        return give_up(model, state, record)
+    return fail(model, state, record)
 
 
 def disconnect(model: Model, state: State, number: int) -> State:
@@ -235,14 +246,6 @@ def blocked(model: Model, state: State, number: int) -> int | None:
         for r in members(leader.maximal & ~(1 << number))
     )
     return record if frozen or silent else None
-
-
-def stalled(model: Model, state: State) -> bool:
-    """Whether no record can be acked now: there is no leader, or for acks=all no minimum ISR."""
-    controller = state.controller
-    if controller.leader == NOBODY or not state.brokers[controller.leader].alive:
-        return True
-    return model.acks == "all" and controller.isr.bit_count() < model.min_isr
 
 
 def _last_offset(state: State, number: int, record: int) -> int:

@@ -150,8 +150,7 @@ class Model:
         if kind == "lag":
             lag = configuration.replica_lag_time_max_s
             return lag, lag * CERTAINLY
-        seconds = configuration.delivery_timeout_s if kind == "delivery" else REQUEST_TIMEOUT_S
-        return seconds, float("inf")
+        return REQUEST_TIMEOUT_S, float("inf")
 
     def ended(self, state: State) -> bool:
         """Whether every fault that will ever begin has been verified and healed."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ackproof.reference_model.client import is_acked, unresolved
-from ackproof.reference_model.injection import Pending
+from ackproof.reference_model.injection import Pending, heal
 from ackproof.reference_model.model import Model
 from ackproof.reference_model.replica import reigns
 from ackproof.reference_model.state import Label, State, Timer, record_of
@@ -145,6 +145,9 @@ class _Search:
                 if index in done:
                     continue
                 done.add(index)
+                if self._at_end(found.states[index]):
+                    self._end(index, ("end",))
+                    continue
                 members.append(index)
                 timers: list[Timer] = []
                 for label, after, timer in steps(model, found.states[index]):
@@ -164,33 +167,43 @@ class _Search:
             depth += 1
         return members
 
+    def _at_end(self, state: State) -> bool:
+        """Whether only what is healed at the end is left: then the end comes at once."""
+        model, run = self._model, state.run
+        return (
+            run.phase == model.faults
+            and run.healed != (1 << run.injected) - 1
+            and not _to_heal(model, run.injected, run.healed)
+        )
+
     def _advance(self, layer: _Layer, members: list[int]) -> None:
         """Take the schedule's steps out of a finished layer, and judge what is settled."""
-        model, states = self._model, self._found.states
+        model = self._model
         injected, healed, over = layer
-        heals = [fault for fault in range(injected) if not healed >> fault & 1]
-        by_itself = [f for f in heals if model.schedule[f].heals_by_itself]
-        hopeless = set(members)  # states in which no heal will come by itself
-        for fault in by_itself:
-            pending = Pending(model, fault, heals=True)
-            hopeless &= self._fire(pending, members)
-        last = over or injected == model.faults
-        if not last:
-            pending = Pending(model, injected, heals=False)
-            never = self._fire(pending, members) & hopeless
-            for index in never:
-                state = states[index]
-                if state.run.phase == injected:
-                    after = state._replace(run=state.run._replace(over=True))
-                    self._enter(after, index, ("give up", injected))
-        elif heals:
-            for index in hopeless:
-                for fault in heals:
-                    pending = Pending(model, fault, heals=True)
-                    if pending.ready(model, states[index]):
-                        self._schedule_step(pending, index, "end")
-        else:
+        hopeless = set(members)  # states in which no fault will be healed by itself
+        for fault in _to_heal(model, injected, healed):
+            hopeless &= self._fire(Pending(model, fault, heals=True), members)
+        if over or (injected == model.faults and healed == (1 << injected) - 1):
             self._judge(members)
+        elif injected == model.faults:
+            for index in hopeless:
+                self._end(index, ("end",))
+        else:
+            never = self._fire(Pending(model, injected, heals=False), members)
+            for index in never & hopeless:
+                self._end(index, ("give up", injected))
+
+    def _end(self, index: int, label: Label) -> None:
+        """Let the run end: everything still in force is healed, the newest first."""
+        state = self._found.states[index]
+        if state.run.phase < state.run.injected:
+            return  # a controlled shutdown is still on its way
+        over = state.run.injected < self._model.faults
+        after = state._replace(run=state.run._replace(over=over))
+        for fault in reversed(range(state.run.injected)):
+            if not state.run.healed >> fault & 1:
+                after = heal(self._model, after, fault)
+        self._enter(simplify(self._model, after), index, label)
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
         """Let what is pending happen wherever it may; return the states in which it never will."""
@@ -278,3 +291,12 @@ class _Search:
                 first = found.first.get(name)
                 if first is None or self._depth[index] < self._depth[first]:
                     found.first[name] = index
+
+
+def _to_heal(model: Model, injected: int, healed: int) -> list[int]:
+    """Return the faults in force that are healed by conditions or time of their own."""
+    return [
+        fault
+        for fault in range(injected)
+        if not healed >> fault & 1 and model.schedule[fault].heals_by_itself
+    ]

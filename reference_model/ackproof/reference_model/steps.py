@@ -19,7 +19,6 @@ from ackproof.reference_model.state import (
     STARTING,
     STOPPING,
     UP,
-    WAITING,
     Broker,
     Controller,
     State,
@@ -82,11 +81,9 @@ def _steps(model: Model, state: State) -> Iterator[Step]:
 
 def _producer(model: Model, state: State) -> Iterator[Step]:
     client, controller = state.client, state.controller
-    # A record sent after the last heal fares like one sent just before it.
-    if not (model.faults and model.ended(state)):
-        record = producer.next_unsent(model, state)
-        if record is not None:
-            yield ("send", record), producer.send(model, state, record), None
+    record = producer.next_unsent(model, state)
+    if record is not None:
+        yield ("send", record), producer.send(model, state, record), None
     record = producer.next_to_resend(model, client)
     if record is not None:
         status = FLYING + client.leader
@@ -95,11 +92,6 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
     if leader not in (NOBODY, client.leader) and state.brokers[leader].alive:
         metadata = state._replace(client=client._replace(leader=leader))
         yield ("metadata", leader), metadata, None
-    if WAITING in client.status and producer.stalled(model, state):
-        timer = ("delivery", in_force(state))
-        if model.may_have_fired(timer, state):
-            record = client.status.index(WAITING)
-            yield ("expire", record), producer.give_up(model, state, record), timer
 
 
 def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
@@ -138,7 +130,7 @@ def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
     if record is not None:
         timer = ("request", in_force(state))
         if model.may_have_fired(timer, state):
-            yield ("timeout", number, record), producer.fail(model, state, record), timer
+            yield ("timeout", number, record), producer.time_out(model, state, record), timer
 
 
 def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:

@@ -46,8 +46,8 @@ def _sentence(model: Model, label: Label, before: State, after: State) -> str:
         changed = before.controller != after.controller
         return f"{told} {_elected(before, after)}" if changed else told
     if kind == "heal":
-        return _heal(model.schedule[numbers[0]], before.run.targets[numbers[0]], why)
-    return _TELL[what](model, numbers, before, after)
+        return _healed(model, before, after)
+    return _TELL[what](model, numbers, before, after).rstrip()
 
 
 def _inject(model: Model, fault: int, mask: int, why: str) -> str:
@@ -67,15 +67,21 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
     return f"Fault {fault + 1}:{when} {action}"
 
 
-def _heal(injection: Injection, mask: int, why: str) -> str:
-    at_end = "The schedule is done: " if why == "end" else ""
+def _healed(model: Model, before: State, after: State) -> str:
+    faults = members(after.run.healed & ~before.run.healed)
+    return " ".join(
+        _heal(model.schedule[fault], before.run.targets[fault]) for fault in reversed(faults)
+    )
+
+
+def _heal(injection: Injection, mask: int) -> str:
     action = {
-        "none": "nothing is to be healed.",
+        "none": "Nothing is to be healed.",
         "kill": f"{_names(mask)} is started again.",
         "restart": f"{_names(mask)} is started again.",
-        "isolate_replication": f"others can fetch from {_names(mask)} again.",
-    }[injection.fault]
-    return at_end + action if at_end else action[0].upper() + action[1:]
+        "isolate_replication": f"Others can fetch from {_names(mask)} again.",
+    }
+    return action[injection.fault]
 
 
 _Teller = Callable[[Model, Sequence[int], State, State], str]
@@ -146,7 +152,6 @@ _TELL: dict[str, _Teller] = {
     "send": _sent,
     "resend": _resent,
     "metadata": lambda m, n, b, a: f"The producer learns that {name(n[0])} leads.",
-    "expire": lambda m, n, b, a: f"delivery.timeout.ms is over for {_record(n[0])}: unknown.",
     "append": _appended,
     "duplicate": lambda m, n, b, a: f"{name(n[0])} already has {_record(n[1])}: no second copy.",
     "not leader": _refused("NOT_LEADER_OR_FOLLOWER"),
@@ -166,7 +171,10 @@ _TELL: dict[str, _Teller] = {
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
     "fence": _fenced,
     "rejoin": _rejoined,
-    "give up": lambda m, n, b, a: f"Fault {n[0] + 1} can never begin: the run goes to its end.",
+    "end": lambda m, n, b, a: f"The schedule is done. {_healed(m, b, a)}",
+    "give up": lambda m, n, b, a: (
+        f"Fault {n[0] + 1} can never begin, so the run goes to its end. {_healed(m, b, a)}"
+    ),
 }
 
 

@@ -110,9 +110,8 @@ def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
 
     value = F.col("value")
     ours = F.substring(value, 1, 4) == F.lit(MAGIC)
-    whole = (F.length(value) >= HEADER_SIZE) & (
-        F.crc32(F.substring(value, 9, 2**31 - 1)) == number(F.hex(F.substring(value, 5, 4)))
-    )
+    checksum = F.lpad(F.hex(F.crc32(F.substring(value, 9, 2**31 - 1))), 8, "0")
+    whole = (F.length(value) >= HEADER_SIZE) & (F.hex(F.substring(value, 5, 4)) == checksum)
     of_this_run = F.substring(value, 9, 8) == F.lit(run_token(run_id))
     state = (
         F.when(value.isNull() | ~ours, RecordState.FOREIGN)

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients.outcome import classify, earliest_resend_s, error_name
 from ackproof.harness.clients.progress import ProgressPage, State
@@ -39,8 +40,8 @@ from ackproof.spark_analysis.tables import Outcome
 #: Records handed over between two polls.
 CHUNK = 384
 
-#: Outcomes are recorded when so many wait, or so many seconds after the last time.
-RECORD_AT = 2048
+#: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
+RECORD_AT = 8192
 RECORD_EVERY_S = 0.01
 
 #: The longest wait in one poll, seconds: so often a stop is noticed and the counts are fresh.
@@ -49,8 +50,9 @@ POLL_S = 0.01
 #: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
 RESERVE = 8192
 
-#: How long to wait for the topic's metadata at the start, seconds.
+#: How long to wait for a broker to answer at the start, and then for the topic, seconds.
 METADATA_S = 30.0
+TOPIC_S = 5.0
 
 #: What librdkafka may take beyond the delivery timeout: it looks for expired sends once a second.
 SETTLE_MARGIN_S = 5.0
@@ -133,7 +135,8 @@ class Recorder:
     def record(self, now: float) -> None:
         """Record what was collected, if it is enough or old enough, and publish the counts."""
         waiting = len(self._delivered) + len(self._errors)
-        if waiting and (waiting >= RECORD_AT or now - self._recorded_at >= RECORD_EVERY_S):
+        enough = len(self._delivered) >= RECORD_AT
+        if waiting and (enough or now - self._recorded_at >= RECORD_EVERY_S):
             if self._delivered:
                 self._record_delivered()
             if self._errors:
@@ -154,12 +157,16 @@ class Recorder:
         self._ledger.close()
 
     def _collector(self) -> Callable[[KafkaError | None, Message], None]:
-        # The only Python code that runs once a record: a closure, and nothing but an append.
-        delivered, errors = self._delivered.append, self._errors.append
+        # The only Python code that runs once a record. One poll may serve a whole queue of
+        # reports, so it is here that there can be enough to record.
+        messages = self._delivered
+        delivered, errors = messages.append, self._errors.append
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 delivered(message)
+                if len(messages) >= RECORD_AT:
+                    self.record(time.monotonic())
             else:
                 errors((error, message))
 
@@ -230,6 +237,7 @@ class Sending:
         self._callback = recorder.on_delivery if recorder else None
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
+        self._started = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
         self._producer = self._connect()
@@ -249,14 +257,14 @@ class Sending:
         gc.disable()  # messages are many, short-lived and never in cycles
         self._page.started_at = _now_us()
         self._page.state = State.PRODUCING
-        started = time.monotonic()
-        while not self._over(started):
-            due = self._due(started)
+        self._started = time.monotonic()
+        while not (self._next == self._spec.records or self._over()):
+            due = self._due()
             if due > self._next:
                 self._hand_over(min(due, self._next + CHUNK))
                 self._serve(0)
             else:
-                self._serve(self._pause(started))
+                self._serve(self._pause())
         self._page.state = State.SETTLING
         self._settle()
         if self._recorder:
@@ -279,18 +287,24 @@ class Sending:
                     "error_cb": self._on_error,
                 }
             )
-            topic = producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic]
+            # A topic that was just created may not be known to every broker yet.
+            topic = Retrying(
+                retry=retry_if_result(lambda topic: len(topic.partitions) < spec.partitions),
+                stop=stop_after_delay(TOPIC_S),
+                wait=wait_fixed(0.1),
+                retry_error_callback=lambda last: last.outcome and last.outcome.result(),
+            )(lambda: producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic])
         except KafkaException as error:
             raise WorkloadError(
                 f"producer {spec.number} cannot start with {spec.bootstrap_servers}: "
                 f"{error.args[0].str()}",
                 hint=f"settings: {spec.settings}",
             ) from error
-        if topic.error is not None or len(topic.partitions) < spec.partitions:
+        if len(topic.partitions) < spec.partitions:
             raise WorkloadError(
                 f"producer {spec.number} needs {spec.partitions} partitions of {spec.topic!r}, "
                 f"and it has {len(topic.partitions)}",
-                hint=str(topic.error) if topic.error else "create the topic with as many",
+                hint="create the topic with at least as many",
             )
         return producer
 
@@ -298,32 +312,32 @@ class Sending:
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error
 
-    def _over(self, started: float) -> bool:
-        spec = self._spec
+    def _over(self) -> bool:
+        """Whether no more sends may be made, whatever is still due."""
+        seconds = self._spec.seconds
         return (
-            (spec.records is not None and self._next >= spec.records)
-            or (spec.seconds is not None and time.monotonic() - started >= spec.seconds)
-            or self._stopped()
+            self._terminated
+            or self._page.stop
+            or self.fatal is not None
+            or (seconds is not None and time.monotonic() - self._started >= seconds)
+            or self._orphaned()
         )
-
-    def _stopped(self) -> bool:
-        return self._terminated or self._page.stop or self.fatal is not None or self._orphaned()
 
     def _orphaned(self) -> bool:
         return os.getppid() != self._parent
 
-    def _due(self, started: float) -> int:
+    def _due(self) -> int:
         """Return the sequence below which every send should have been made by now."""
         spec = self._spec
         due = self._next + CHUNK
         if spec.rate is not None:
-            due = int((time.monotonic() - started) * spec.rate) + 1
+            due = int((time.monotonic() - self._started) * spec.rate) + 1
         return due if spec.records is None else min(due, spec.records)
 
-    def _pause(self, started: float) -> float:
+    def _pause(self) -> float:
         """Return how long until the next send is due, within what a poll may take."""
         rate = self._spec.rate
-        until = POLL_S if rate is None else started + self._next / rate - time.monotonic()
+        until = POLL_S if rate is None else self._started + self._next / rate - time.monotonic()
         # librdkafka waits in whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 
@@ -338,7 +352,7 @@ class Sending:
     def _hand_over_to(self, partition: int, sequences: range) -> None:
         """Hand over `sequences`, waiting for room in the client's queue as often as it takes.
 
-        Those that a stop leaves without room are no sends.
+        Those that find no room before the producer's time is over are no sends.
         """
         messages = [{"value": value} for value in map(self._encode, sequences)]
         produce_batch = self._producer.produce_batch
@@ -360,7 +374,7 @@ class Sending:
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
             self._serve(POLL_S)
-            if self._stopped():
+            if self._over():
                 return
 
     def _serve(self, timeout: float) -> None:
