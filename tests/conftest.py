@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.engine import connect
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+
 if TYPE_CHECKING:
+    from docker import DockerClient
     from pyspark.sql import SparkSession
 
 
@@ -18,3 +25,35 @@ def spark() -> Iterator[SparkSession]:
 
     yield session()
     stop()
+
+
+@pytest.fixture(scope="session")
+def engine() -> DockerClient:
+    """The container engine of this machine."""
+    return connect()
+
+
+@pytest.fixture(scope="session")
+def image(engine: DockerClient) -> str:
+    """A broker image of the default version."""
+    return images.ensure(client=engine).reference
+
+
+@pytest.fixture(scope="module")
+def cluster(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """Three brokers with the topic orders (3 partitions, 3 replicas), one cluster a module."""
+    with booted(
+        ClusterSpec(),
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+    ) as booted_cluster:
+        booted_cluster.create_topics({"orders": TopicSpec(partitions=3)})
+        yield booted_cluster
+
+
+@pytest.fixture(scope="module")
+def kafka_bootstrap(cluster: KafkaCluster) -> str:
+    """Where clients of a real cluster begin."""
+    return cluster.bootstrap_servers

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,8 @@ def await_acks(out: Path, process: subprocess.Popen[str], *, at_least: int) -> P
         failure=lambda count: ClusterError(f"only {count} acked"),
     )
     return (out / "latest").resolve()
+
+
+def clock() -> datetime:
+    """Return the current time, for fault windows."""
+    return datetime.now(UTC)

@@ -12,7 +12,7 @@ from ackproof.faults.restart import Restart
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.waits import wait_for
-from integration.conftest import clock
+from integration.command import clock
 
 pytestmark = pytest.mark.cluster
 

@@ -313,6 +313,58 @@ def image_build(
         typer.echo(f"{image.reference} ({image.source})")
 
 
+@bench_app.command("boot")
+def bench_boot(
+    scenario: Annotated[Path, typer.Option(help="Whose cluster and topics to boot.")] = Path(
+        "scenarios/acks.yaml"
+    ),
+    repetitions: Annotated[int, typer.Option(min=1)] = 5,
+    as_json: Json = False,
+) -> None:
+    """Time until a controller and three brokers are ready, against one stock broker."""
+    from ackproof.harness.bench.boot import bench_boot as measure
+    from ackproof.harness.cluster.engine import connect
+
+    found = measure(connect(), scenario, repetitions=repetitions)
+    if as_json:
+        _print_json({"ours_s": found.ours_s, "stock_s": found.stock_s, "ratio": found.ratio})
+        return
+    typer.echo(f"cluster ready, s:          {_numbers(found.ours_s)}")
+    typer.echo(f"one stock broker, s:       {_numbers(found.stock_s)}")
+    typer.echo(f"cluster / stock (medians): {found.ratio:.2f}")
+
+
+@bench_app.command("ledger")
+def bench_ledger(
+    records: Annotated[int, typer.Option(min=1000, help="Sends a turn.")] = 1_000_000,
+    repetitions: Annotated[int, typer.Option(min=1)] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compare acked throughput with a ledger, without one, and Kafka's verifiable producer."""
+    from ackproof.harness.bench.ledger import bench_on_fresh_broker
+
+    found = bench_on_fresh_broker(records=records, repetitions=repetitions)
+    if as_json:
+        from dataclasses import asdict
+
+        ratios = {
+            "ledgered_to_plain": found.ledgered_to_plain,
+            "ledgered_to_verifiable": found.ledgered_to_verifiable,
+        }
+        _print_json({**asdict(found), **ratios})
+        return
+    typer.echo(f"without ledger, records/s:      {_numbers(found.plain, 0)}")
+    typer.echo(f"with ledger, records/s:         {_numbers(found.ledgered, 0)}")
+    typer.echo(f"verifiable producer, records/s: {_numbers(found.verifiable, 0)}")
+    typer.echo(f"with / without:                 {found.ledgered_to_plain:.2f}")
+    typer.echo(f"with / verifiable producer:     {found.ledgered_to_verifiable:.2f}")
+    typer.echo(f"ledger, bytes a send:           {found.bytes_per_send:.1f}")
+
+
+def _numbers(values: Sequence[float], digits: int = 1) -> str:
+    return "  ".join(f"{value:,.{digits}f}" for value in values)
+
+
 def main() -> None:
     """Run the command; every error a user can meet is one message and an exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):

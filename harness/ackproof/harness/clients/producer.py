@@ -38,7 +38,7 @@ from ackproof.spark_analysis.record import encoder
 from ackproof.spark_analysis.tables import Outcome
 
 #: Records handed over between two polls.
-CHUNK = 384
+CHUNK = 768
 
 #: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
 RECORD_AT = 8192

@@ -1,0 +1,162 @@
+"""What Kafka is known to do must come out of the search, for every way of acknowledging."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from schedules import (
+    ACKED,
+    ALL,
+    ANY_ONE,
+    CUT,
+    DEMO,
+    KILL_FOLLOWERS,
+    KILL_LEADER,
+    LEADER,
+    LONG_CUT,
+    MORE_ACKED,
+    NO_FAULT,
+    RESTART_FOLLOWERS,
+    RESTART_LEADER,
+    TWO_LEADERS,
+    UNBOUNDED_DEMO,
+    kill,
+)
+
+from ackproof.reference_model import Elapsed, Injection, Outlook, predict
+
+IMPOSSIBLE, POSSIBLE, CERTAIN = Outlook
+
+ZERO, ONE = {"acks": "0"}, {"acks": "1"}
+PLAIN, IDEMPOTENT = {"acks": "all"}, {"acks": "all", "idempotence": True}
+WAYS = [ZERO, ONE, PLAIN, IDEMPOTENT]
+
+
+def outlook(configuration, schedule):
+    prediction = predict(configuration, schedule)
+    assert prediction.complete
+    return prediction.outlook
+
+
+@pytest.mark.parametrize("settings", WAYS)
+@pytest.mark.parametrize("schedule", [NO_FAULT, (Injection(fault="none"),)])
+def test_without_a_fault_nothing_goes_wrong(configure, settings, schedule):
+    assert set(outlook(configure(**settings), schedule).values()) == {IMPOSSIBLE}
+
+
+@pytest.mark.parametrize(
+    ("settings", "lost", "duplicated", "reordered"),
+    [
+        (ZERO, CERTAIN, IMPOSSIBLE, IMPOSSIBLE),
+        (ONE, CERTAIN, IMPOSSIBLE, POSSIBLE),
+        (PLAIN, IMPOSSIBLE, POSSIBLE, POSSIBLE),
+        (PLAIN | {"max_in_flight": 1}, IMPOSSIBLE, POSSIBLE, IMPOSSIBLE),
+        (IDEMPOTENT, IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE),
+    ],
+)
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_the_leader_dies_while_replication_is_cut(
+    configure, version, settings, lost, duplicated, reordered
+):
+    # kafka.md B2, seen on real clusters.
+    seen = outlook(configure(kafka_version=version, **settings), DEMO)
+    assert (seen["lost"], seen["duplicated"], seen["reordered"]) == (lost, duplicated, reordered)
+
+
+@pytest.mark.parametrize(
+    ("version", "min_isr", "lost"),
+    [
+        ("3.9.1", 2, POSSIBLE),  # the ISR may shrink to the leader first: then it is waited for
+        ("4.1.0", 1, POSSIBLE),
+        ("4.1.0", 2, CERTAIN),  # an eligible replica is elected all the same
+    ],
+)
+def test_without_a_time_limit_the_isr_may_shrink_first(configure, version, min_isr, lost):
+    configuration = configure(acks="1", kafka_version=version, min_insync_replicas=min_isr)
+    assert outlook(configuration, UNBOUNDED_DEMO)["lost"] == lost
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings", "lost"),
+    [
+        (KILL_LEADER, ZERO, POSSIBLE),
+        (KILL_LEADER, ONE, POSSIBLE),
+        (KILL_LEADER, PLAIN, IMPOSSIBLE),
+        (KILL_LEADER, IDEMPOTENT, IMPOSSIBLE),
+        (KILL_FOLLOWERS, ZERO, IMPOSSIBLE),
+        (KILL_FOLLOWERS, ONE, IMPOSSIBLE),
+        (KILL_FOLLOWERS, PLAIN, IMPOSSIBLE),
+        # A record acked by the old leader after the new one's last fetch (kafka.md, claim 14).
+        (RESTART_LEADER, ZERO, POSSIBLE),
+        (RESTART_LEADER, ONE, POSSIBLE),
+        (RESTART_LEADER, PLAIN, IMPOSSIBLE),
+        (RESTART_FOLLOWERS, ONE, IMPOSSIBLE),
+        (LONG_CUT, ONE, IMPOSSIBLE),
+        (LONG_CUT, IDEMPOTENT, IMPOSSIBLE),
+        ((kill(ANY_ONE),), ONE, POSSIBLE),
+        ((kill(ALL),), ONE, POSSIBLE),
+        ((kill(ALL),), PLAIN, IMPOSSIBLE),
+        (TWO_LEADERS, IDEMPOTENT, IMPOSSIBLE),
+    ],
+)
+def test_loss_by_fault_and_acks(configure, schedule, settings, lost):
+    assert outlook(configure(**settings), schedule)["lost"] == lost
+
+
+def test_a_broker_that_may_hold_no_replica_makes_loss_uncertain(configure):
+    schedule = (
+        CUT,
+        kill(LEADER | ANY_ONE, when=(MORE_ACKED,), or_after=5.0),
+    )
+    assert outlook(configure(acks="1"), schedule)["lost"] == CERTAIN
+    schedule = (CUT, kill(ANY_ONE, when=(MORE_ACKED,), or_after=5.0, heal_when=()))
+    assert outlook(configure(acks="1"), schedule)["lost"] == POSSIBLE
+
+
+@pytest.mark.parametrize("version", ["3.6.2", "3.9.1", "4.1.0"])
+def test_sigkill_loses_nothing_that_all_in_sync_replicas_had(configure, version):
+    # kafka.md claim 12: it takes a power loss of the sole ISR member.
+    configuration = configure(kafka_version=version, min_insync_replicas=1, idempotence=True)
+    for schedule in (KILL_LEADER, UNBOUNDED_DEMO):
+        assert outlook(configuration, schedule)["lost"] == IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("unclean", "lost"), [(False, IMPOSSIBLE), (True, POSSIBLE)])
+def test_unclean_election_loses_what_only_the_leader_had(configure, unclean, lost):
+    # kafka.md B4: the ISR shrinks to the leader, which acks alone and dies.
+    configuration = configure(
+        kafka_version="3.9.1",
+        min_insync_replicas=1,
+        max_in_flight=1,
+        unclean_leader_election=unclean,
+    )
+    assert outlook(configuration, UNBOUNDED_DEMO)["lost"] == lost
+
+
+def test_one_replica_keeps_what_it_appended(configure):
+    configuration = configure(acks="1", replication_factor=1, min_insync_replicas=1)
+    assert outlook(configuration, KILL_LEADER)["lost"] == IMPOSSIBLE
+
+
+def test_without_retries_nothing_is_duplicated(configure):
+    assert outlook(configure(), KILL_LEADER)["duplicated"] == POSSIBLE
+    assert outlook(configure(retries=0), KILL_LEADER)["duplicated"] == IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("after", "lost"), [(20.0, CERTAIN), (40.0, POSSIBLE), (60.0, IMPOSSIBLE)])
+def test_the_isr_shrinks_when_there_is_time(configure, after, lost):
+    # 30 to 45 s after the cut the leader is the only in-sync replica, and is waited for.
+    schedule = (
+        replace(CUT, when=(ACKED,)),
+        kill(when=(Elapsed(seconds=after), MORE_ACKED), or_after=after),
+    )
+    configuration = configure(acks="1", kafka_version="3.9.1")
+    assert outlook(configuration, schedule)["lost"] == lost
+
+
+@pytest.mark.parametrize("settings", WAYS)
+@pytest.mark.parametrize("schedule", [NO_FAULT, DEMO, KILL_LEADER, RESTART_LEADER])
+def test_nothing_is_made_up(configure, settings, schedule):
+    seen = outlook(configure(**settings), schedule)
+    assert (seen["phantom"], seen["corrupt"]) == (IMPOSSIBLE, IMPOSSIBLE)

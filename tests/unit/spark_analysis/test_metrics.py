@@ -1,0 +1,169 @@
+"""What a run cost, on ledgers small enough to compute by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof.spark_analysis.metrics import Bin, metrics, timeline
+from spark_histories import parse, write_run
+
+pytestmark = pytest.mark.spark
+
+
+def _run(run_dir, *sends: str):
+    write_run(run_dir, {"t": parse({"sends": sends})})
+    return run_dir
+
+
+@pytest.mark.parametrize(
+    ("sends", "unavailable_s"),
+    [
+        pytest.param(
+            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [30-30.1]"],
+            0.0,
+            id="an idle producer is no outage",
+        ),
+        pytest.param(
+            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: acked at 1 [1-3]"],
+            2.0,
+            id="from the first send under way to its ack",
+        ),
+        pytest.param(
+            ["1/0 to 0: acked at 0 [1-2]", "1/1 to 0: acked at 1 [0-5]"],
+            # 0 to 2 until the first ack, then 2 to 5 with sequence 1 under way all the time.
+            5.0,
+            id="from the ack before, if a send is under way already",
+        ),
+        pytest.param(
+            [
+                "1/0 to 0: acked at 0 [0-0.1]",
+                "1/1 to 0: failed NOT_LEADER [3-4]",
+                "1/2 to 0: acked at 1 [4.1-5]",
+            ],
+            2.0,
+            id="failed attempts start the clock",
+        ),
+        pytest.param(
+            ["1/0 to 0: acked at 0 [0-0.5]", "1/1 to 0: acked at 1 [1-1.5]"],
+            0.0,
+            id="half a second is not longer than half a second",
+        ),
+        pytest.param(
+            ["1/0 to 0: unknown [0-9]", "1/1 to 0: unknown [4-9]"],
+            4.0,
+            id="never acked: first to last send",
+        ),
+        pytest.param(
+            ["1/0 to 0: acked at 0 [0-0.1]", "1/1 to 0: unknown [2-9]", "1/2 to 0: unknown [5-9]"],
+            3.0,
+            id="after the last ack: until the last send",
+        ),
+        pytest.param(
+            [
+                "1/0 to 0: acked at 0 [0-0.1]",
+                "2/0 to 0: unknown [0.2-]",
+                "1/1 to 0: acked at 1 [9-9.1]",
+                "1/2 to 0: acked at 2 [20-20.1]",
+            ],
+            # From the dead producer's attempt at 0.2 to 9.1; not from 9.1 to 20 as well.
+            8.9,
+            id="a send of a dead producer was attempted, and is not under way for ever",
+        ),
+        pytest.param(
+            [
+                "1/0 to 0: acked at 0 [0-2]",
+                "1/1 to 1: acked at 0 [0-3]",
+                "1/2 to 1: acked at 1 [4-5]",
+            ],
+            4.0,
+            id="the worst partition counts, its stretches summed",
+        ),
+    ],
+)
+def test_unavailability(spark, tmp_path, sends, unavailable_s):
+    measured = metrics(spark, _run(tmp_path, *sends))
+    assert measured["unavailability_s"] == pytest.approx(unavailable_s)
+    assert measured["unavailability_gap_s"] == 0.5
+
+
+def test_unavailability_of_many_sends_costs_no_more_than_sorting_them(spark, tmp_path):
+    from ackproof.spark_analysis.metrics import unavailability
+
+    spark.range(200_000).selectExpr(
+        "'t' topic",
+        "0 partition",
+        "if(id = 100000, 'unknown', 'acked') outcome",
+        "timestamp_micros(id * 1000) sent_at",
+        "timestamp_micros(id * 1000 + if(id < 100000, 500, 800500)) resolved_at",
+    ).write.parquet(str(tmp_path / "ledger"))
+    row = unavailability(spark.read.parquet(str(tmp_path / "ledger"))).first()
+    # From the unknown send at 100.0 to the next ack, of the send at 100.001, 800.5 ms later.
+    assert row["unavailability_s"] == pytest.approx(0.8015)
+
+
+def test_durations_rates_and_latencies(spark, tmp_path):
+    sends = [f"1/{i} to 0: acked at {i} [{i}-{i + (i + 1) / 1000}]" for i in range(100)]
+    measured = metrics(
+        spark, _run(tmp_path, *sends, "1/100 to 0: failed X [10-10.2]", "1/101 to 0: unknown [9-]")
+    )
+    assert measured["duration_s"] == pytest.approx(99.1)
+    assert measured["acked_per_s"] == pytest.approx(100 / 99.1)
+    assert measured["ack_latency_ms"] == {
+        "p50": 50.0,
+        "p95": 95.0,
+        "p99": 99.0,
+        "p999": 100.0,
+        "max": 100.0,
+    }
+
+
+def test_a_run_without_sends_costs_nothing(spark, tmp_path):
+    assert metrics(spark, _run(tmp_path)) == {
+        "duration_s": 0.0,
+        "acked_per_s": 0.0,
+        "unavailability_s": 0.0,
+        "unavailability_gap_s": 0.5,
+        "ack_latency_ms": None,
+    }
+    assert timeline(spark, tmp_path).bins == ()
+
+
+def test_timeline_counts_sends_where_they_began_and_outcomes_where_they_were_known(spark, tmp_path):
+    run_dir = _run(
+        tmp_path,
+        "1/0 to 0: acked at 0 [0-0.5]",
+        "1/1 to 0: acked at 1 [0.2-2.2]",
+        "1/2 to 0: failed X [2-2.1]",
+        "1/3 to 0: unknown [3.9-]",
+    )
+    result = timeline(spark, run_dir, bins=5)
+    assert result.bin_s == 1.0
+    start = result.bins[0].at
+    assert [(bin_.at - start).total_seconds() for bin_ in result.bins] == [0, 1, 2, 3]
+    assert result.bins[0] == Bin(
+        at=start,
+        sent_acked=2,
+        acked=1,
+        latency_p50_ms=500.0,
+        latency_p99_ms=500.0,
+        latency_max_ms=500.0,
+    )
+    assert result.bins[1] == Bin(at=result.bins[1].at)
+    assert result.bins[2] == Bin(
+        at=result.bins[2].at,
+        sent_failed=1,
+        acked=1,
+        failed=1,
+        latency_p50_ms=2000.0,
+        latency_p99_ms=2000.0,
+        latency_max_ms=2000.0,
+    )
+    assert result.bins[3] == Bin(at=result.bins[3].at, sent_unknown=1)
+
+
+@pytest.mark.parametrize("bins", [2, 7, 300])
+def test_timeline_has_no_more_bins_than_asked_for(spark, tmp_path, bins):
+    sends = [f"1/{i} to 0: acked at {i} [{i}.7-{i}.9]" for i in range(50)]
+    result = timeline(spark, _run(tmp_path, *sends), bins=bins)
+    assert 1 <= len(result.bins) <= bins
+    assert sum(bin_.acked for bin_ in result.bins) == len(sends)
