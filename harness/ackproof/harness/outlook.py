@@ -7,7 +7,9 @@ another partition. The answers are joined: what is certain in one partition is c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ackproof.faults import Fault
 from ackproof.faults.targets import TargetSpec
@@ -22,6 +24,7 @@ from ackproof.reference_model import (
     Injection,
     IsrSize,
     LeaderChanged,
+    Outlook,
     Prediction,
     Progress,
     Role,
@@ -39,15 +42,12 @@ _ANY_TIME = IsrSize(op=">=", size=0)
 
 def foresee(scenario: Scenario) -> PredictionRecord:
     """Return what the model says about every anomaly, and why."""
-    configuration = _configuration(scenario, scenario.topic)
-    distinct: dict[tuple[Injection, ...], Prediction] = {}
+    topic = scenario.workload.topic
+    distinct: dict[tuple[tuple[Injection, ...], ...], Prediction] = {}
     for partition in range(scenario.topic.partitions):
-        schedule = tuple(
-            _injection(scenario, fault, scenario.workload.topic, partition)
-            for fault in scenario.faults
-        )
-        if schedule not in distinct:  # most partitions differ from each other in nothing
-            distinct[schedule] = predict(configuration, schedule)
+        readings = tuple(_schedules(scenario, topic, partition))
+        if readings not in distinct:  # most partitions differ from each other in nothing
+            distinct[readings] = _of_partition(scenario, readings)
     joined = join(list(distinct.values()))
     return PredictionRecord(
         predicted={name: outlook.value for name, outlook in joined.outlook.items()},
@@ -55,6 +55,45 @@ def foresee(scenario: Scenario) -> PredictionRecord:
             trace=list(joined.trace), reasons=dict(joined.reasons), bounds=joined.bounds
         ),
     )
+
+
+def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]]) -> Prediction:
+    """Return what may happen to one partition, whichever reading of the schedule comes true."""
+    configuration = _configuration(scenario, scenario.topic)
+    if not readings:
+        return _undecided(predict(configuration, []))
+    predictions = [predict(configuration, schedule) for schedule in readings]
+    joined = join(predictions)
+    outlook = {
+        anomaly: joined.outlook[anomaly]
+        if len({one.outlook[anomaly] for one in predictions}) == 1
+        else Outlook.POSSIBLE
+        for anomaly in joined.outlook
+    }
+    return replace(joined, outlook=outlook)
+
+
+def _undecided(harmless: Prediction) -> Prediction:
+    """Return the prediction for a schedule that the model cannot be told of."""
+    reason = "the model cannot be told of a fault on some of many brokers, so nothing is excluded"
+    searched = [name for name in harmless.outlook if name not in ("phantom", "corrupt")]
+    return replace(
+        harmless,
+        outlook={**harmless.outlook, **dict.fromkeys(searched, Outlook.POSSIBLE)},
+        reasons={**harmless.reasons, **dict.fromkeys(searched, reason)},
+        bounds=reason,
+        complete=False,
+    )
+
+
+def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple[Injection, ...]]:
+    """Yield every reading of the schedule, seen from one partition."""
+    roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
+    for chosen in itertools.product(*roles):
+        yield tuple(
+            _injection(fault, targets, topic, partition)
+            for fault, targets in zip(scenario.faults, chosen, strict=True)
+        )
 
 
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
@@ -79,10 +118,10 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
     )
 
 
-def _injection(scenario: Scenario, fault: Fault, topic: str, partition: int) -> Injection:
+def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # a name the model does not know is refused
-        targets=_roles(scenario, fault.target, topic, partition),
+        fault=fault.name,  # type: ignore[arg-type]  # the model refuses a name it does not know
+        targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,
         heal_when=_conditions(fault.heal_when, topic, partition),
@@ -90,14 +129,50 @@ def _injection(scenario: Scenario, fault: Fault, topic: str, partition: int) -> 
     )
 
 
-def _roles(scenario: Scenario, target: TargetSpec, topic: str, partition: int) -> frozenset[Role]:
-    """Return whom the target means, seen from one partition."""
+def _roles(scenario: Scenario, index: int, topic: str, partition: int) -> list[frozenset[Role]]:
+    """Return whom a fault's target may mean, seen from one partition: one of these.
+
+    Empty if the model has no words for it.
+    """
+    target, brokers = scenario.faults[index].target, scenario.cluster.brokers
     if (target.topic, target.partition) == (topic, partition):
-        return frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})
-    hit = {"leader": 1, "followers": scenario.topic.replication_factor - 1}.get(
-        target.role, len(target.brokers) or scenario.cluster.brokers
+        return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
+    if _hits_the_same(scenario.faults, index):
+        return [frozenset({Role.SAME})]
+    hit = _how_many(scenario, target)
+    if hit == brokers:
+        return [frozenset({Role.LEADER, Role.FOLLOWERS})]
+    if hit == 1:
+        return [frozenset({Role.ANY_ONE})]
+    if brokers == scenario.topic.replication_factor == 3:  # two of three
+        return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
+    return []  # the model has no name for "some of many"
+
+
+def _how_many(scenario: Scenario, target: TargetSpec) -> int:
+    match target.role:
+        case "leader":
+            return 1
+        case "followers":
+            return scenario.topics[target.topic].replication_factor - 1
+        case "brokers":
+            return len(set(target.brokers))
+        case "all":
+            return scenario.cluster.brokers
+
+
+def _hits_the_same(faults: Sequence[Fault], index: int) -> bool:
+    """Whether a fault hits whom the fault before it hit.
+
+    The same words mean the same brokers as long as no process was stopped in between: a cut of
+    replication moves no leadership.
+    """
+    before = faults[:index]
+    return (
+        bool(before)
+        and before[-1].target == faults[index].target
+        and all(fault.name in ("none", "isolate_replication") for fault in before)
     )
-    return frozenset({Role.ANY_ONE} if hit == 1 else {Role.LEADER, Role.FOLLOWERS})
 
 
 def _conditions(

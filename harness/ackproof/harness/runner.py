@@ -82,7 +82,8 @@ def record(
     """
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
-    runs.write_model(run_dir / "prediction.json", foresee(scenario))
+    with reporter.phase("asking the model what may happen"):
+        runs.write_model(run_dir / "prediction.json", foresee(scenario))
     image = images.ensure(scenario.kafka, client=client, say=reporter.note)
     recording = _Recording(configured, run_dir, image=f"{image.reference} ({image.source})")
     with recording, contextlib.ExitStack() as stack:

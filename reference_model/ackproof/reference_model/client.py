@@ -181,7 +181,9 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
         and model.rules.min_isr_precheck
         and leader.isr.bit_count() < model.min_isr
     ):
-        return "not enough replicas", record, fail(model, state, record)
+        hopeless = model.min_isr > model.replicas  # until delivery.timeout.ms
+        failed = give_up if hopeless else fail
+        return "not enough replicas", record, failed(model, state, record)
 
     stored = [record_of(one) for one in leader.log]
     if model.configuration.idempotence:

@@ -123,7 +123,7 @@ def target_masks(model: Model, state: State, fault: int) -> list[int]:
     leader = state.controller.leader
     if leader == NOBODY and injection.targets & {Role.LEADER, Role.FOLLOWERS}:
         return []
-    fixed = 0
+    fixed = state.run.targets[-1] if Role.SAME in injection.targets and state.run.targets else 0
     if Role.LEADER in injection.targets:
         fixed |= 1 << leader
     if Role.FOLLOWERS in injection.targets:

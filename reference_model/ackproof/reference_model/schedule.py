@@ -23,12 +23,14 @@ SLACK_S = 5.0
 class Role(StrEnum):
     """Whom a fault hits, resolved when it is injected.
 
-    ANY_ONE is one broker whose role for this partition is not known beforehand.
+    ANY_ONE is one broker whose role for this partition is not known beforehand. SAME is whomever
+    the fault before hit (nobody, for the first).
     """
 
     LEADER = "leader"
     FOLLOWERS = "followers"
     ANY_ONE = "any_one"
+    SAME = "same"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,9 +93,11 @@ class _Search:
         self._ids: dict[State, int] = {}
         self._depth: list[int] = []
         self._entries: dict[_Layer, list[int]] = defaultdict(list)
-        # Of the layer at hand: who leads to a state, and which timers run in it.
+        # Of the layer at hand: who leads to a state, which timers run in it, and what it becomes
+        # when a broker learns of metadata.
         self._before: dict[int, list[tuple[int, Timer | None]]] = {}
         self._timers: dict[int, list[Timer]] = {}
+        self._learned: dict[int, list[int]] = {}
 
     def run(self) -> Exploration:
         self._enter(self._model.initial(), -1, ("start",))
@@ -133,7 +135,7 @@ class _Search:
     def _close(self, entries: list[int]) -> list[int]:
         """Take every step but the schedule's, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
-        self._before, self._timers = defaultdict(list), {}
+        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
@@ -162,6 +164,8 @@ class _Search:
                     self._before[other].append((index, timer))
                     if timer is not None:
                         timers.append(timer)
+                    elif label[0] == "learn":
+                        self._learned[index].append(other)
                 if timers:
                     self._timers[index] = timers
             depth += 1
@@ -260,10 +264,16 @@ class _Search:
             self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
-        """Whether no step is overdue `seconds` after the reference of what is pending."""
-        return not any(
+        """Whether no step is overdue `seconds` after the reference of what is pending.
+
+        Neither now, nor once brokers have learned what they are about to.
+        """
+        overdue = any(
             self._model.must_have_fired(timer, pending.reference, seconds)
             for timer in self._timers.get(index, ())
+        )
+        return not overdue and all(
+            self._in_time(pending, other, seconds) for other in self._learned.get(index, ())
         )
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:

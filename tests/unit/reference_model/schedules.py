@@ -38,7 +38,9 @@ KILL_LEADER = (kill(),)
 KILL_FOLLOWERS = (kill(FOLLOWERS, heal_when=()),)
 RESTART_LEADER = (Injection(fault="restart", targets=LEADER, when=(ACKED,)),)
 RESTART_FOLLOWERS = (Injection(fault="restart", targets=FOLLOWERS, when=(ACKED,)),)
-LONG_CUT = (Injection(fault="isolate_replication", targets=LEADER, heal_when=(Elapsed(seconds=60),)),)
+LONG_CUT = (
+    Injection(fault="isolate_replication", targets=LEADER, heal_when=(Elapsed(seconds=60),)),
+)
 TWO_LEADERS = (kill(), kill(when=(isr(3),), heal_when=(), heal_or_after=None))
 FOLLOWER_THEN_LEADER = (
     kill(FOLLOWERS, heal_when=(isr(1),), heal_or_after=None),

@@ -30,7 +30,7 @@ def test_the_first_in_assignment_order_is_elected(start):
 
 
 def test_without_elr_the_last_member_is_waited_for(start):
-    # kafka.md claims 37, 38.
+    # No unclean leader election: only the last in-sync replica may lead again.
     model, controller = start("3.9.1")
     for replica in (0, 1, 2):
         controller = fence(model, controller, replica)
@@ -51,7 +51,7 @@ def test_an_eligible_replica_that_stopped_cleanly_is_elected(start):
 
 
 def test_after_unclean_stops_only_the_last_known_leader_is_elected(start):
-    # kafka.md claims 38, 39 and B7.
+    # KIP-966: an unclean registration leaves the ELR; an empty ELR falls back to the last leader.
     model, controller = start("4.1.0")
     for replica in (0, 1, 2):
         controller = fence(model, controller, replica)

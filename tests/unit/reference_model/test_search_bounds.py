@@ -1,4 +1,4 @@
-"""The search: its reductions change nothing, its budget excludes nothing, its traces are stories."""
+"""The search: its bounds and reductions change nothing, its traces tell the shortest story."""
 
 from __future__ import annotations
 

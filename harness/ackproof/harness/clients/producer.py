@@ -6,8 +6,9 @@ One thread does everything, in rounds: hand a chunk of records to librdkafka, se
 reports that came in, record them. What a record costs decides how much a run can prove, so work
 is done by the chunk: `produce_batch` (one call a partition: confluent-kafka 2.16 ignores the
 partition of a single message in a batch), and reports are only collected in the callback and
-turned into columns together. A send's time is that of its `produce_batch` call, which is also
-the one time librdkafka gives the whole batch.
+turned into columns together. `sent_at` is the moment of the `produce_batch` call, which is also
+the one time librdkafka gives the whole batch; `resolved_at` the end of the poll that served the
+delivery report (for errors, the report itself).
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
 _SEQUENCE_AT = 24
 
 
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
 def _offsets(messages: list[Message]) -> pa.Array:
     try:
         return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
@@ -98,8 +102,11 @@ class Recorder:
         self._sent = 0
         self._recorded_at = 0.0
         self._delivered: list[Message] = []
+        #: How many were delivered by when (microseconds UTC), once a poll: `resolved_at`.
+        self._stamps: list[tuple[int, int]] = []
         self._errors: list[tuple[KafkaError, Message]] = []
-        self.on_delivery = self._collector()
+        self.on_delivery = self._on_each()
+        self.on_last_of_batch: OnDelivery = self._on_last_of_batch
 
     @property
     def under_way(self) -> int:
@@ -134,14 +141,14 @@ class Recorder:
 
     def record(self, now: float) -> None:
         """Record what was collected, if it is enough or old enough, and publish the counts."""
-        waiting = len(self._delivered) + len(self._errors)
-        enough = len(self._delivered) >= RECORD_AT
-        if waiting and (enough or now - self._recorded_at >= RECORD_EVERY_S):
-            if self._delivered:
+        delivered = len(self._delivered)
+        if delivered or self._errors:
+            self._stamps.append((delivered, _now_us()))
+            if delivered >= RECORD_AT or now - self._recorded_at >= RECORD_EVERY_S:
                 self._record_delivered()
-            if self._errors:
                 self._record_errors()
-            self._recorded_at = now
+                self._stamps.clear()
+                self._recorded_at = now
         self._publish()
 
     def give_up(self) -> None:
@@ -156,38 +163,43 @@ class Recorder:
         self._publish()
         self._ledger.close()
 
-    def _collector(self) -> Callable[[KafkaError | None, Message], None]:
-        # The only Python code that runs once a record. One poll may serve a whole queue of
-        # reports, so it is here that there can be enough to record.
-        messages = self._delivered
-        delivered, errors = messages.append, self._errors.append
+    def _on_each(self) -> OnDelivery:
+        # The only Python code that runs once a record.
+        delivered, errors = self._delivered.append, self._errors.append
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 delivered(message)
-                if len(messages) >= RECORD_AT:
-                    self.record(time.monotonic())
             else:
                 errors((error, message))
 
         return on_delivery
 
+    def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
+        # One poll may serve a whole queue of reports: this is where there can be too many.
+        self.on_delivery(error, message)
+        if len(self._delivered) >= RECORD_AT:
+            self.record(time.monotonic())
+
     def _record_delivered(self) -> None:
         messages = self._delivered
+        if not messages:
+            return
         sequence = self._sequences(messages)
-        sent_at = self._under_way.settle(sequence)
-        latency = np.fromiter(map(Message.latency, messages), np.float64, len(messages))
+        delivered, at = np.array(self._stamps, np.int64).T
         self._ledger.write(
             sequence=sequence,
             outcome=_ACKED,
             offset=_offsets(messages),
-            sent_at=sent_at,
-            resolved_at=sent_at + (latency * 1e6).astype(np.int64),
+            sent_at=self._under_way.settle(sequence),
+            resolved_at=np.repeat(at, np.diff(delivered, prepend=0)),
         )
         self._counts[_ACKED] += len(messages)
         messages.clear()
 
     def _record_errors(self) -> None:
+        if not self._errors:
+            return
         errors, messages = zip(*self._errors, strict=True)
         sequence = self._sequences(list(messages))
         sent_at = self._under_way.settle(sequence)
@@ -354,9 +366,13 @@ class Sending:
 
         Those that find no room before the producer's time is over are no sends.
         """
-        messages = [{"value": value} for value in map(self._encode, sequences)]
+        messages: list[dict[str, Any]] = [
+            {"value": value} for value in map(self._encode, sequences)
+        ]
         produce_batch = self._producer.produce_batch
         while True:
+            if self._recorder:
+                messages[-1]["callback"] = self._recorder.on_last_of_batch
             at = _now_us()
             taken = produce_batch(self._spec.topic, messages, partition, self._callback)
             if self._recorder:

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.harness import outlook
+from ackproof.harness.scenario import Scenario
+from ackproof.harness.scenario_file import load
+from ackproof.reference_model import (
+    Configuration,
+    Elapsed,
+    Injection,
+    IsrSize,
+    LeaderChanged,
+    Prediction,
+    Progress,
+    Role,
+    predict,
+)
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+ANY_TIME = IsrSize(op=">=", size=0)
+LEADER = frozenset({Role.LEADER})
+
+Asked = list[tuple[Configuration, tuple[Injection, ...]]]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """What the model is asked; it answers as if there were no faults."""
+    questions: Asked = []
+
+    def answer(configuration: Configuration, schedule: Sequence[Injection]) -> Prediction:
+        questions.append((configuration, tuple(schedule)))
+        return predict(configuration, [])
+
+    monkeypatch.setattr(outlook, "predict", answer)
+    return questions
+
+
+def scenario(**changes: Any) -> Scenario:
+    found = load(SCENARIOS / "acks.yaml")[1].scenario
+    return Scenario.model_validate({**found.model_dump(by_alias=True), **changes})
+
+
+def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
+    outlook.foresee(scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}}))
+    configuration = asked[0][0]
+    assert configuration.acks == "1"
+    assert configuration.min_insync_replicas == 2
+    assert configuration.replica_lag_time_max_s == 5
+    assert configuration.session_timeout_s == 9
+    assert configuration.delivery_timeout_s == 60
+
+
+def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) -> None:
+    outlook.foresee(scenario())
+    cut, kill = asked[0][1]
+    assert cut == Injection(
+        fault="isolate_replication",
+        targets=LEADER,
+        when=(Progress(outcome="acked", more=False), IsrSize(op="==", size=3)),
+    )
+    assert kill == Injection(
+        fault="kill",
+        targets=LEADER,
+        when=(Progress(outcome="acked", more=True),),
+        or_after=5.0,
+        heal_when=(LeaderChanged(),),
+        heal_or_after=30.0,
+    )
+
+
+def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one(
+    asked: Asked,
+) -> None:
+    outlook.foresee(scenario())
+    assert len(asked) == 2, "the two other partitions are asked about once"
+    cut, kill = asked[1][1]
+    assert cut.targets == frozenset({Role.ANY_ONE})
+    assert cut.when[1] == ANY_TIME
+    assert kill.targets == frozenset({Role.SAME})
+    assert kill.heal_when == (ANY_TIME,)
+
+
+def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
+    kill = {"fault": "kill", "target": "leader of orders-0", "heal_after": "1s"}
+    outlook.foresee(scenario(faults=[kill, kill]))
+    assert [injection.targets for injection in asked[1][1]] == [frozenset({Role.ANY_ONE})] * 2
+
+
+@pytest.mark.parametrize(
+    ("target", "roles"),
+    [
+        ("followers of orders-0", [{Role.FOLLOWERS}]),
+        (2, [{Role.ANY_ONE}]),
+        ([1, 3], [{Role.FOLLOWERS}, {Role.LEADER, Role.ANY_ONE}]),
+        ("all", [{Role.LEADER, Role.FOLLOWERS}]),
+    ],
+)
+def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Asked) -> None:
+    one_partition = {"orders": {"settings": {"min.insync.replicas": 2}}}
+    kill = {"fault": "kill", "target": target, "when": "after 3s"}
+    outlook.foresee(scenario(topics=one_partition, faults=[kill]))
+    injections = [schedule[0] for _, schedule in asked]
+    assert [injection.targets for injection in injections] == roles
+    assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
+
+
+def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
+    record = outlook.foresee(
+        scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}])
+    )
+    assert record.predicted["lost"] == "possible"
+    assert record.predicted["phantom"] == "impossible"
+    assert "some of many brokers" in record.prediction.reasons["lost"]
+
+
+@pytest.mark.parametrize(
+    ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
+)
+def test_the_demo_is_foreseen(number: int, lost: str) -> None:
+    found = load(SCENARIOS / "acks.yaml")[number].scenario
+    record = outlook.foresee(found)
+    assert record.predicted["lost"] == lost
+    assert bool(record.prediction.trace) == (lost == "certain")
