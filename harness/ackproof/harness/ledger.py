@@ -227,7 +227,7 @@ class _Reader:
             try:
                 batch = pa.ipc.read_record_batch(self._source, schema)
             except (pa.ArrowInvalid, OSError, EOFError):
-                return
+                break
             sequence = batch["sequence"].to_numpy()
             if batch["outcome"][0].as_py() == RESERVATION:
                 below = int(sequence[0])

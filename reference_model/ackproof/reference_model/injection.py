@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ackproof.reference_model.client import disconnect, is_acked
 from ackproof.reference_model.controller import active, begin_shutdown, fence
@@ -34,15 +33,6 @@ from ackproof.reference_model.state import (
     members,
 )
 
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
-
 
 def holds(
     model: Model, state: State, condition: Condition, *, since_phase: int, leader: int
@@ -60,8 +50,8 @@ def holds(
             if outcome == "sent":
                 return any(status != UNSENT for status in statuses)
             return any(is_acked(model, status) for status in statuses)
-        case IsrSize(op=op, size=size):
-            return _COMPARE[op](state.controller.isr.bit_count(), size)
+        case IsrSize():
+            return condition.met_by(state.controller.isr.bit_count())
         case LeaderChanged():
             return state.controller.leader not in (NOBODY, leader)
         case Elapsed():

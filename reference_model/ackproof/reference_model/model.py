@@ -58,10 +58,14 @@ class Model:
         Not if healing waits for the size of the ISR, which such steps change.
         """
         return self.reduction and not any(
-            isinstance(condition, IsrSize)
+            isinstance(condition, IsrSize) and self._depends_on_size(condition)
             for injection in self.schedule
             for condition in injection.heal_when
         )
+
+    def _depends_on_size(self, condition: IsrSize) -> bool:
+        """Whether some sizes of the ISR meet a condition and others do not."""
+        return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
 
     @cached_property
     def replicas(self) -> int:

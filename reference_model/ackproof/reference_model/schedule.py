@@ -8,7 +8,8 @@ of the schedule, from the schedule's own `Elapsed` and `or_after`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -18,6 +19,16 @@ FaultName = Literal["none", "kill", "restart", "isolate_replication"]
 #: How much later than its own bound a step of the schedule may come (seconds): commands take
 #: time, and so does proving that a fault holds.
 SLACK_S = 5.0
+
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
 
 
 class Role(StrEnum):
@@ -52,6 +63,10 @@ class IsrSize:
 
     op: Literal["==", "!=", "<", ">", "<=", ">="]
     size: int
+
+    def met_by(self, size: int) -> bool:
+        """Whether an ISR of `size` members meets the condition."""
+        return _COMPARE[self.op](size, self.size)
 
 
 @dataclass(frozen=True, slots=True)

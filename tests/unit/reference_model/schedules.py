@@ -8,6 +8,7 @@ LEADER = frozenset({Role.LEADER})
 FOLLOWERS = frozenset({Role.FOLLOWERS})
 ALL = LEADER | FOLLOWERS
 ANY_ONE = frozenset({Role.ANY_ONE})
+SAME = frozenset({Role.SAME})
 
 ACKED = Progress(outcome="acked", more=False)
 MORE_ACKED = Progress(outcome="acked", more=True)

@@ -19,12 +19,13 @@ from schedules import (
     NO_FAULT,
     RESTART_FOLLOWERS,
     RESTART_LEADER,
+    SAME,
     TWO_LEADERS,
     UNBOUNDED_DEMO,
     kill,
 )
 
-from ackproof.reference_model import Elapsed, Injection, Outlook, predict
+from ackproof.reference_model import Elapsed, Injection, IsrSize, Outlook, predict
 
 IMPOSSIBLE, POSSIBLE, CERTAIN = Outlook
 
@@ -110,6 +111,17 @@ def test_a_broker_that_may_hold_no_replica_makes_loss_uncertain(configure):
     assert outlook(configure(acks="1"), schedule)["lost"] == CERTAIN
     schedule = (CUT, kill(ANY_ONE, when=(MORE_ACKED,), or_after=5.0, heal_when=()))
     assert outlook(configure(acks="1"), schedule)["lost"] == POSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("settings", "lost"), [(ONE, POSSIBLE), (PLAIN, IMPOSSIBLE), (IDEMPOTENT, IMPOSSIBLE)]
+)
+def test_one_unknown_broker_is_cut_off_and_killed(configure, settings, lost):
+    # The demo as another partition sees it. Its condition on a foreign ISR may hold at any time.
+    any_time = IsrSize(op=">=", size=0)
+    cut = replace(CUT, targets=ANY_ONE, when=(ACKED, any_time))
+    death = kill(SAME, when=(MORE_ACKED,), or_after=5.0, heal_when=(any_time,))
+    assert outlook(configure(**settings), (cut, death))["lost"] == lost
 
 
 @pytest.mark.parametrize("version", ["3.6.2", "3.9.1", "4.1.0"])

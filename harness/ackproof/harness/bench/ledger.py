@@ -17,12 +17,17 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from ackproof.harness.clients.process import ProducerProcess
 from ackproof.harness.clients.spec import ProducerSpec, Setting
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import booted
+from ackproof.harness.cluster.engine import connect
 from ackproof.harness.errors import ClusterError, WorkloadError
 from ackproof.harness.ledger import stream_path
+from ackproof.harness.scenario import ClusterSpec
 
 #: How long one turn may take, seconds.
 _TURN_S = 600.0
@@ -128,8 +133,8 @@ def _ours(spec: ProducerSpec) -> float:
 def _verifiable(
     exec_in_broker: Callable[[list[str]], str], bootstrap: str, topic: str, records: int
 ) -> float:
-    # One printed line a record; the last one sums up, measured by the tool itself. It holds every
-    # record on its heap: with 256 MB it dies before 3 million.
+    # One printed line a record; the last one sums up, measured by the tool itself. Its values are
+    # so short that a full send buffer of them is more than the default heap of 256 MB holds.
     command = (
         'java -Xmx1g -cp "/opt/kafka/libs/*" org.apache.kafka.tools.VerifiableProducer'
         f" --bootstrap-server {bootstrap} --topic {topic} --max-messages {records}"
@@ -180,3 +185,34 @@ class _Topic:
 
 def _median_ratio(above: tuple[float, ...], below: tuple[float, ...]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
+def bench_on_fresh_broker(*, records: int, repetitions: int) -> LedgerBench:
+    """Measure against one broker of its own: replication would hide what the producer costs.
+
+    Raises what `bench_ledger` and `booted` raise.
+    """
+    client = connect()
+    spec = ClusterSpec(brokers=1, heap="512m")
+    run_id = f"bench-ledger-{uuid4().hex[:8]}"
+    image = images.ensure(client=client).reference
+    with booted(
+        spec,
+        client=client,
+        image=image,
+        run_id=run_id,
+        sidecar=lambda: images.ensure_sidecar(client=client),
+    ) as cluster:
+        broker = cluster.nodes[1]
+
+        def exec_in_broker(command: list[str]) -> str:
+            output: Any = broker.container.exec_run(command, stderr=False).output
+            return str(output.decode(errors="replace"))
+
+        return bench_ledger(
+            cluster.bootstrap_servers,
+            exec_in_broker,
+            bootstrap_in_broker=f"{broker.spec.name}:{cluster.port('INTERNAL')}",
+            records=records,
+            repetitions=repetitions,
+        )
