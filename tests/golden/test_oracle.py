@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from oracle import anomalies
-from test_anomalies import CASES
 
 from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
+from golden.oracle import anomalies
+from golden.test_anomalies import CASES
 from spark_histories import (
     End,
     FaultWindow,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from schedules import (
+
+from ackproof.reference_model import Outlook, Rules, predict
+from unit.reference_model.schedules import (
     CUT,
     DEMO,
     FOLLOWER_THEN_LEADER,
@@ -12,8 +14,6 @@ from schedules import (
     isr,
     kill,
 )
-
-from ackproof.reference_model import Outlook, Rules, predict
 
 IDEMPOTENT = {"idempotence": True}
 ONE_AT_A_TIME = {"max_in_flight": 1, "retries": 0}

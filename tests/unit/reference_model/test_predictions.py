@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from schedules import (
+
+from ackproof.reference_model import Elapsed, Injection, IsrSize, Outlook, predict
+from unit.reference_model.schedules import (
     ACKED,
     ALL,
     ANY_ONE,
@@ -24,8 +26,6 @@ from schedules import (
     UNBOUNDED_DEMO,
     kill,
 )
-
-from ackproof.reference_model import Elapsed, Injection, IsrSize, Outlook, predict
 
 IMPOSSIBLE, POSSIBLE, CERTAIN = Outlook
 

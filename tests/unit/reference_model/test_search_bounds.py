@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from schedules import (
+
+from ackproof.reference_model import Injection, LeaderChanged, Outlook, join, predict
+from ackproof.reference_model.model import Model
+from ackproof.reference_model.search import SEARCHED, explore
+from unit.reference_model.schedules import (
     CUT,
     DEMO,
     FOLLOWERS,
@@ -12,10 +16,6 @@ from schedules import (
     RESTART_LEADER,
     kill,
 )
-
-from ackproof.reference_model import Injection, LeaderChanged, Outlook, join, predict
-from ackproof.reference_model.model import Model
-from ackproof.reference_model.search import SEARCHED, explore
 
 WAYS = [{"acks": "0"}, {"acks": "1"}, {}, {"idempotence": True}, {"retries": 1}]
 SCHEDULES = [(), KILL_LEADER, KILL_FOLLOWERS, RESTART_LEADER]

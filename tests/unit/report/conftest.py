@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import synthetic
 
 from ackproof.harness.verdict import Verdict
+from unit.report import synthetic
 
 
 class Made(NamedTuple):

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import synthetic
 
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.report import data
 from ackproof.harness.report.data import Mark, read_run, read_telling
 from ackproof.spark_analysis.tables import LOCATION
+from unit.report import synthetic
 
 
 def ledger_of(directory: Path) -> pa.Table:

@@ -75,7 +75,10 @@ def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, caps
     assert job.main(["--input", str(run_dir), "--output", str(output)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == {
-        "sent": 2, "acked": 2, "failed": 0, "unknown": 0,
+        "sent": 2,
+        "acked": 2,
+        "failed": 0,
+        "unknown": 0,
         **{anomaly.value: 0 for anomaly in Anomaly},
         "lost": 2,
     }
