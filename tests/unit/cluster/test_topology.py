@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import re
 
-from ackproof.harness.cluster.topology import NodeSpec, Topology, new_id
+from ackproof.harness.cluster.formatting import meta_properties, new_id
+from ackproof.harness.cluster.topology import NodeSpec, Topology
 
 TOPOLOGY = Topology(
     cluster_id="a" * 22,
@@ -47,3 +48,12 @@ def test_clients_begin_at_every_broker_on_loopback() -> None:
 def test_ids_have_kafkas_form() -> None:
     for _ in range(500):
         assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", new_id())
+
+
+def test_every_directory_has_an_id_of_its_own() -> None:
+    first, second = (
+        dict(line.split("=", 1) for line in text.splitlines())
+        for text in (meta_properties(cluster_id="c", node_id=n) for n in (1, 2))
+    )
+    assert first["directory.id"] != second["directory.id"]
+    assert (first["version"], first["cluster.id"], first["node.id"]) == ("1", "c", "1")

@@ -20,8 +20,8 @@ from ackproof.harness.cluster import images
 from ackproof.harness.cluster.admin import Admin
 from ackproof.harness.cluster.cluster import booted
 from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.formatting import new_id
 from ackproof.harness.cluster.ports import reserved
-from ackproof.harness.cluster.topology import new_id
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario_file import load
 from ackproof.harness.waits import wait_for

@@ -141,7 +141,7 @@ class Admin:
             "bootstrap.servers": self._bootstrap_servers,
             # A broker that comes back should be seen at once, not after a backoff of 10 s.
             "reconnect.backoff.ms": 50,
-            "reconnect.backoff.max.ms": 250,
+            "reconnect.backoff.max.ms": 100,
             "socket.connection.setup.timeout.ms": 2000,
             "log_level": 0,  # a killed broker is what we asked for, not news
         }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ackproof.faults import CommandResult
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
 from ackproof.harness.cluster.ports import reserved
@@ -22,7 +23,6 @@ from ackproof.harness.cluster.topology import (
     LISTENER_PORTS,
     NodeSpec,
     Topology,
-    new_id,
 )
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.waits import wait_for
@@ -252,12 +252,14 @@ def booted(
         network = ClusterNetwork(run_id)
         network.create()
         cleanup.callback(network.remove)
+        checkpoint = bootstrap_checkpoint(client, image)
         nodes = {
             node.node_id: KafkaNode(
                 node,
                 topology,
                 image=image,
                 run_id=run_id,
+                checkpoint=checkpoint,
                 heap=spec.heap,
                 network=network,
                 address=network.address(index),

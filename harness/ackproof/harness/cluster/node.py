@@ -7,12 +7,14 @@ pinned, so that a node that was killed returns with the same id, the same log an
 from __future__ import annotations
 
 import contextlib
-import textwrap
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testcontainers.core.container import DockerContainer
 
 from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.formatting import meta_properties
 from ackproof.harness.cluster.images import CLASSPATH, JAVA_OPTIONS
 from ackproof.harness.cluster.topology import DATA_DIR, LISTENER_PORTS, NodeSpec, Topology
 from ackproof.harness.errors import ClusterError
@@ -23,25 +25,22 @@ if TYPE_CHECKING:
 
     from ackproof.harness.cluster.network import ClusterNetwork
 
-_CONFIG_DIR = "/etc/ackproof"
+_PARENT, _NAME = "/etc", "ackproof"
+_CONFIG_DIR = f"{_PARENT}/{_NAME}"
+_FORMAT_DIR = f"{_CONFIG_DIR}/format"
 
-# Formatting happens once: a volume that holds meta.properties is a node that comes back. The
-# controller is formatted by Kafka's own tool, which writes the feature levels of its version.
+# Formatting happens once: a volume that holds meta.properties is a node that comes back.
 _START = f"""
 set -e
 if [ ! -f {DATA_DIR}/meta.properties ]; then
   mkdir -p {DATA_DIR}
-  if [ -n "$CLUSTER_ID" ]; then
-    java $FORMAT_OPTS -cp '{CLASSPATH}' kafka.tools.StorageTool format \\
-      --cluster-id "$CLUSTER_ID" --config {_CONFIG_DIR}/server.properties
-  else
-    cp {_CONFIG_DIR}/meta.properties {DATA_DIR}/meta.properties
-  fi
+  cp {_FORMAT_DIR}/* {DATA_DIR}
 fi
 exec java $KAFKA_OPTS -cp '{CLASSPATH}' kafka.Kafka {_CONFIG_DIR}/server.properties
 """
 
-# Kafka 4 logs through log4j 2, Kafka 3 through log4j 1; each ignores the other's file.
+# Kafka 4 logs through log4j 2, Kafka 3 through log4j 1; each ignores the other's file. Four fifths
+# of what a broker logs while it starts would be its own settings.
 _LOG4J2 = """
 <Configuration status="WARN">
   <Appenders>
@@ -49,11 +48,15 @@ _LOG4J2 = """
       <PatternLayout pattern="[%d{yyyy-MM-dd'T'HH:mm:ss,SSS}{UTC}] %p %m (%c)%n"/>
     </Console>
   </Appenders>
-  <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
+  <Loggers>
+    <Logger name="org.apache.kafka.common.config.AbstractConfig" level="WARN"/>
+    <Root level="INFO"><AppenderRef ref="out"/></Root>
+  </Loggers>
 </Configuration>
 """
 _LOG4J1 = """
 log4j.rootLogger=INFO, stdout
+log4j.logger.org.apache.kafka.common.config.AbstractConfig=WARN
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
@@ -73,6 +76,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         *,
         image: str,
         run_id: str,
+        checkpoint: bytes,
         heap: str,
         network: ClusterNetwork,
         address: str,
@@ -104,20 +108,19 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         self.with_name(f"ackproof-{run_id}-{spec.name}")
         self.with_volume_mapping(self._volume_name, DATA_DIR.rpartition("/")[0], "rw")
         self.with_env("KAFKA_OPTS", f"-Xms{heap} -Xmx{heap} {_SMALL_JVM} {_log_options()}")
-        self.with_env("FORMAT_OPTS", f"{_SMALL_JVM} -Xmx64m {_log_options()}")
+        files = {
+            "format/meta.properties": meta_properties(
+                cluster_id=topology.cluster_id, node_id=spec.node_id
+            ).encode(),
+            "server.properties": topology.server_properties(spec).encode(),
+            "log4j2.xml": _LOG4J2.encode(),
+            "log4j.properties": _LOG4J1.encode(),
+        }
         if spec.role == "controller":
-            self.with_env("CLUSTER_ID", topology.cluster_id)
-        else:
-            self._file("meta.properties", topology.meta_properties(spec))
-        self._file("server.properties", topology.server_properties(spec))
-        self._file("log4j2.xml", _LOG4J2)
-        self._file("log4j.properties", _LOG4J1)
+            files["format/bootstrap.checkpoint"] = checkpoint
+        self._files = files
         if spec.external_port is not None:
             self.ports[f"{LISTENER_PORTS['EXTERNAL']}/tcp"] = ("127.0.0.1", spec.external_port)
-
-    def _file(self, name: str, text: str) -> None:
-        content = textwrap.dedent(text).encode()
-        self.with_copy_into_container(content, f"{_CONFIG_DIR}/{name}")
 
     @property
     def container(self) -> Container:
@@ -136,7 +139,10 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         client = self.get_docker_client().client
         try:
             self._volume = client.volumes.create(self._volume_name, labels=self._labels)
-            self.start()
+            with tempfile.TemporaryDirectory() as scratch:
+                # One folder, not file by file: the engine takes a while for each copy.
+                self.with_copy_into_container(self._write_files(Path(scratch)), _PARENT)
+                self.start()
         except APIError as error:
             if "already allocated" in str(error) or "address already in use" in str(error):
                 raise ClusterError(
@@ -147,6 +153,13 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             raise ClusterError(
                 f"{self.spec.name} cannot be started: {error.explanation}"
             ) from error
+
+    def _write_files(self, scratch: Path) -> Path:
+        for name, content in self._files.items():
+            path = scratch / _NAME / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return scratch / _NAME
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone; a no-op if it already is."""

@@ -11,8 +11,6 @@ and the controller still talk::
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -106,29 +104,6 @@ class Topology:
                 f"INTERNAL://{node.name}:{internal},EXTERNAL://127.0.0.1:{node.external_port}"
             )
         return "".join(f"{key}={_text(value)}\n" for key, value in sorted(properties.items()))
-
-    def meta_properties(self, node: NodeSpec) -> str:
-        """Return the text of the node's meta.properties: what `kafka-storage format` writes.
-
-        A broker takes everything else, feature levels included, from the controller's log, so
-        writing this file is all its formatting (`org.apache.kafka.metadata.properties`
-        `MetaProperties`, version 1). It saves three JVM starts a boot.
-        """
-        return (
-            f"version=1\ncluster.id={self.cluster_id}\nnode.id={node.node_id}\n"
-            f"directory.id={new_id()}\n"
-        )
-
-
-def new_id() -> str:
-    """Return a random id in Kafka's form (`org.apache.kafka.common.Uuid`): 22 URL-safe characters.
-
-    Ids that begin with a dash are skipped, as Kafka itself does: tools take them for flags.
-    """
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def _text(value: object) -> str:
