@@ -8,11 +8,13 @@ and ask for the same again.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
 import tenacity
 
+from ackproof.harness.cluster.cache import cache_dir
 from ackproof.harness.cluster.engine import labels
 from ackproof.harness.errors import ClusterError
 
@@ -61,14 +63,26 @@ class ClusterNetwork:
             self.network = None
 
     def _create(self) -> Network:
+        from docker.errors import APIError
+
+        # What the engine chose last time is mostly free again; asking anew takes a quarter second.
+        memory = cache_dir() / "subnet"
+        if memory.exists():
+            with contextlib.suppress(APIError, ValueError):
+                return self._create_on(ipaddress.IPv4Network(memory.read_text()))
+        probe = self._new({})
+        subnet = probe._unwrap_network.attrs["IPAM"]["Config"][0]["Subnet"]
+        probe.remove()
+        network = self._create_on(ipaddress.IPv4Network(subnet))
+        memory.write_text(subnet)
+        return network
+
+    def _create_on(self, subnet: ipaddress.IPv4Network) -> Network:
         from docker.types import IPAMConfig, IPAMPool
 
-        probe = self._new({})
-        chosen = probe._unwrap_network.attrs["IPAM"]["Config"][0]
-        probe.remove()
-        pool = IPAMPool(subnet=chosen["Subnet"], gateway=chosen.get("Gateway"))
+        pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
         network = self._new({"ipam": IPAMConfig(pool_configs=[pool])})
-        self._subnet = ipaddress.IPv4Network(chosen["Subnet"])
+        self._subnet = subnet
         return network
 
     def _new(self, options: dict[str, Any]) -> Network:
