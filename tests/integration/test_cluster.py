@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from uuid import uuid4
 
 import pytest
@@ -111,11 +110,9 @@ def test_a_broker_that_dies_at_boot_shows_its_last_words_and_leaves_nothing(
 ) -> None:
     run_id = f"test-{uuid4().hex[:8]}"
     spec = ClusterSpec(brokers=1, settings={"log.segment.bytes": "not-a-number"})
-    began = time.monotonic()
     doomed = booted(spec, client=engine, image=image, run_id=run_id, sidecar=str)
     with pytest.raises(ClusterError, match=r"(?s)ended with exit status.*not-a-number"), doomed:
         pass
-    assert time.monotonic() - began < 60  # noticed by its death, not by a timeout
     assert leftovers(engine, run_id) == []
 
 

@@ -7,6 +7,7 @@ Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: int
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on s
 _RUNS = Path("runs")
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
+_DEFECT = "This may be a defect of ackproof; ACKPROOF_TRACEBACK=1 shows where it happened."
 
 
 def _stderr() -> Console:
@@ -62,7 +64,7 @@ def run(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None
     """
     from ackproof.harness.report import print_run
 
-    results = _run_all(scenario, out, title=scenario.stem)
+    results, failure = _run_all(scenario, out, title=scenario.stem)
     verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
@@ -70,7 +72,7 @@ def run(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None
     else:
         for run_dir, verdict in results:
             print_run(_stdout(), verdict, run_dir)
-    _exit_with(verdicts)
+    _exit_with(verdicts, failure)
 
 
 @app.command()
@@ -81,38 +83,58 @@ def compare(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> 
     """
     from ackproof.harness.report import print_comparison
 
-    results = _run_all(scenario, out, title=scenario.stem)
+    results, failure = _run_all(scenario, out, title=scenario.stem)
     verdicts = [verdict for _, verdict in results]
     if as_json:
         _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     else:
         html = results[-1][0] / "report.html"
         print_comparison(_stdout(), verdicts, [run_dir for run_dir, _ in results], html)
-    _exit_with(verdicts)
+    _exit_with(verdicts, failure)
 
 
-def _run_all(scenario: Path, out: Path, *, title: str) -> Sequence[tuple[Path, Any]]:
-    """Run every configuration; write one report and one junit.xml for all into the last run."""
+def _run_all(
+    scenario: Path, out: Path, *, title: str
+) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
+    """Run every configuration; write one report and one junit.xml for all into the last run.
+
+    Returns what ended the suite early beside the results until then; raises it if there are none.
+    """
     from ackproof.harness.cluster.engine import connect
     from ackproof.harness.compare import compare as compare_all
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import write_html, write_junit
+    from ackproof.harness.run_dir import disk_errors
     from ackproof.harness.scenario_file import load_all
 
     configurations = load_all(scenario)
-    results = compare_all(
+    results: list[tuple[Path, Any]] = []
+    failure = None
+    runs = compare_all(
         configurations, out=out, client=connect(), reporter=ConsoleReporter(_stderr())
     )
+    try:
+        results.extend(runs)
+    except AckproofError as error:
+        if not results:
+            raise
+        failure = error
     last = results[-1][0]
-    write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
-    write_junit(last / "junit.xml", [verdict for _, verdict in results])
-    return results
+    with disk_errors(last):
+        write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
+        write_junit(last / "junit.xml", [verdict for _, verdict in results])
+    return results, failure
 
 
-def _exit_with(verdicts: Sequence[Any]) -> NoReturn:
+def _exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
+    """End with the code of the suite: 1 outranks 4 outranks 3."""
     from ackproof.harness.verdict import exit_code
 
-    raise typer.Exit(exit_code(list(verdicts)))
+    code = exit_code(list(verdicts))
+    if failure is not None:
+        _complain(failure)
+        code = code if code == ExitCode.VIOLATED else failure.exit_code
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -164,17 +186,23 @@ def check(run_dir: RunPath, as_json: Json = False) -> None:
 def report(
     run_dirs: Annotated[list[Path], typer.Argument(help="One run directory, or several.")],
     to: Annotated[Path | None, typer.Option("--to", help="The file to write.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Write report.html again from one stored run, or one page for several.
 
     Example: [bold]ackproof report runs/latest[/]
     """
     from ackproof.harness.report import write_html
+    from ackproof.harness.run_dir import disk_errors
 
     resolved = [run_dir.resolve() for run_dir in run_dirs]
     path = to or resolved[-1] / "report.html"
-    write_html(path, resolved, title=resolved[-1].name)
-    typer.echo(path)
+    with disk_errors(path):
+        write_html(path, resolved, title=resolved[-1].name)
+    if as_json:
+        _print_json({"report": str(path)})
+    else:
+        typer.echo(path)
 
 
 @app.command()
@@ -187,7 +215,16 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 
     found = load_all(scenario)
     if as_json:
-        _print_json([{"path": str(item.path), "configuration_name": item.name} for item in found])
+        _print_json(
+            [
+                {
+                    "path": str(item.path),
+                    "scenario": item.scenario.name,
+                    "configuration_name": item.name,
+                }
+                for item in found
+            ]
+        )
         return
     for item in found:
         typer.echo(f"{item.path}: {item.scenario.name} {item.name}".rstrip() + ": valid")
@@ -381,15 +418,25 @@ def _run_command() -> int:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE
     except AckproofError as error:
-        _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        _complain(error)
         return error.exit_code
     except BrokenPipeError:  # `ackproof … | head`: the reader has seen enough
         sys.stderr.close()
         return ExitCode.HOLDS
+    except Exception as error:
+        # Python would end with 1, which says that acknowledged records were lost.
+        _complain(AckproofError(f"unexpected {type(error).__name__}: {error}", hint=_DEFECT))
+        if os.environ.get("ACKPROOF_TRACEBACK"):
+            raise
+        return ExitCode.ENVIRONMENT
     if code == _INTERRUPTED:
         _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
         return ExitCode.INCONCLUSIVE
     return int(code)
+
+
+def _complain(error: AckproofError) -> None:
+    _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 def _first_interrupt(number: int, frame: FrameType | None) -> None:

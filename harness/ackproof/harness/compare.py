@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 def compare(
     configurations: Sequence[Configured], *, out: Path, client: DockerClient, reporter: Reporter
-) -> list[tuple[Path, Verdict]]:
-    """Run each configuration once, each on a cluster of its own; return them in order.
+) -> Iterator[tuple[Path, Verdict]]:
+    """Run each configuration once, each on a cluster of its own; yield them as they end.
 
-    Raises what `run` raises: an environment that does not allow one run allows none.
+    Raises what `run` raises; what was yielded before stays valid.
     """
-    results = []
     for number, configured in enumerate(configurations, start=1):
         name = configured.name or configured.scenario.name
         reporter.note(f"[bold]{name}[/] ({number} of {len(configurations)})")
-        results.append(run(configured, out=out, client=client, reporter=reporter))
-    return results
+        yield run(configured, out=out, client=client, reporter=reporter)

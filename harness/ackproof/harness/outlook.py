@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from ackproof.faults import Fault
 from ackproof.faults.targets import TargetSpec
@@ -21,6 +22,7 @@ from ackproof.reference_model import Condition as Abstract
 from ackproof.reference_model import (
     Configuration,
     Elapsed,
+    FaultName,
     Injection,
     IsrSize,
     LeaderChanged,
@@ -61,7 +63,10 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
     """Return what may happen to one partition, whichever reading of the schedule comes true."""
     configuration = _configuration(scenario, scenario.topic)
     if not readings:
-        return _undecided(predict(configuration, []))
+        return _undecided(predict(configuration, []), "a fault on some of many brokers")
+    unknown = {fault.name for fault in scenario.faults} - set(get_args(FaultName))
+    if unknown:
+        return _undecided(predict(configuration, []), f"the fault {min(unknown)}")
     predictions = [predict(configuration, schedule) for schedule in readings]
     joined = join(predictions)
     outlook = {
@@ -73,9 +78,9 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
     return replace(joined, outlook=outlook)
 
 
-def _undecided(harmless: Prediction) -> Prediction:
+def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
     """Return the prediction for a schedule that the model cannot be told of."""
-    reason = "the model cannot be told of a fault on some of many brokers, so nothing is excluded"
+    reason = f"the model has no words for {unspeakable}, so nothing is excluded"
     searched = [name for name in harmless.outlook if name not in ("phantom", "corrupt")]
     return replace(
         harmless,
@@ -120,7 +125,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # the model refuses a name it does not know
+        fault=fault.name,  # type: ignore[arg-type]  # a name the model does not know: `_undecided`
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,

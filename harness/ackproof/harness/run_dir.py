@@ -86,6 +86,16 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
     raise DiskError(f"{out} already holds a thousand runs named {name}")
 
 
+_NOT_A_PLACE = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENOENT,
+)
+
+
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn what the operating system says about a full or forbidden disk into DiskError."""
@@ -97,9 +107,9 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"the disk under {path} {_NO_ROOM[error.errno]}",
                 hint="Free space or name another place with --out; what was recorded is kept.",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in _NOT_A_PLACE:
             raise DiskError(
-                f"{path} cannot be written: {error.strerror}", hint="Name another place with --out."
+                f"{path} cannot be written: {error.strerror}", hint="Name another place."
             ) from error
         raise
 

@@ -87,7 +87,8 @@ def record(
     image = images.ensure(scenario.kafka, client=client, say=reporter.note)
     recording = _Recording(configured, run_dir, image=f"{image.reference} ({image.source})")
     with recording, contextlib.ExitStack() as stack:
-        with reporter.phase(f"booting {scenario.cluster.brokers} brokers, Kafka {scenario.kafka}"):
+        booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
+        with reporter.phase(booting):
             cluster = stack.enter_context(
                 booted(
                     scenario.cluster,
@@ -183,7 +184,11 @@ def _exercise(
         schedule = Schedule(
             scenario.faults,
             cluster,
-            partitions=[(workload.topic, n) for n in range(scenario.topic.partitions)],
+            partitions=[
+                (name, n)
+                for name, topic in scenario.topics.items()
+                for n in range(topic.partitions)
+            ],
             progress=sends,
             clock=_now,
             monotonic=time.monotonic,

@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError
 from ackproof.faults import Fault, registered
 from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.cluster.images import DEFAULT_KAFKA
+from ackproof.reference_model import Profile
 from ackproof.spark_analysis.record import HEADER_SIZE
 
 Setting = str | int | float | bool
@@ -50,8 +51,26 @@ OWNED_SETTINGS = frozenset(
     }
 )
 
-#: Client settings that ackproof sets itself.
-OWNED_CLIENT_SETTINGS = frozenset({"bootstrap.servers", "metadata.broker.list", "client.id"})
+#: Client settings that ackproof sets itself, or that its producers do not understand.
+OWNED_CLIENT_SETTINGS = frozenset(
+    {"bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"}
+)
+
+#: librdkafka's other names for settings that are checked and predicted by the first name.
+ALIASES = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.timeout.ms": "delivery.timeout.ms",
+}
+
+#: Topic settings that Kafka also takes from its brokers. With eligible leader replicas (KIP-966)
+#: it ignores the brokers' min.insync.replicas, so they are only taken where they always count.
+PER_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+
+#: Broker settings in milliseconds that the prediction depends on.
+TIMERS = ("replica.lag.time.max.ms", "broker.session.timeout.ms")
 
 
 class _Model(BaseModel):
@@ -62,7 +81,7 @@ def _parse_rate(value: object) -> float:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?/ ?s", value) if isinstance(value, str) else None
     if match:
         return float(match[1])
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if match is None and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     raise ValueError(f"{value!r} is not a rate ('1000/s', or sends a second)")
 
@@ -78,6 +97,22 @@ Rate = Annotated[
             ]
         }
     ),
+]
+
+
+def _parse_version(value: object) -> str:
+    if not (isinstance(value, str) and re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", value)):
+        raise ValueError(
+            f"{value!r} is not a Kafka version: all three numbers, in quotes ({DEFAULT_KAFKA!r})"
+        )
+    Profile.of(value)  # ValueError for a version whose rules are not known
+    return value
+
+
+KafkaVersion = Annotated[
+    str,
+    BeforeValidator(_parse_version),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"}),
 ]
 
 _ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
@@ -100,12 +135,12 @@ class ClusterSpec(_Model):
     """The brokers: one dedicated controller and so many brokers in KRaft mode."""
 
     brokers: int = Field(
-        default=3, ge=1, le=7, description="how many brokers; their ids are 1, 2, …"
+        default=3, strict=True, ge=1, le=7, description="how many brokers; their ids are 1, 2, …"
     )
     heap: str = Field(
         default="256m",
-        pattern=r"^[0-9]+[mg]$",
-        description="heap of each JVM",
+        pattern=r"^([1-9][0-9]{2,3}m|[1-9]g)$",
+        description="heap of each JVM, 100m to 9g",
         examples=["256m", "1g"],
     )
     settings: dict[str, Setting] = Field(
@@ -146,6 +181,7 @@ class ProducerSettings(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
+    __pydantic_extra__: dict[str, Setting]
 
     acks: Acks
     idempotence: bool = Field(alias="enable.idempotence")
@@ -169,9 +205,21 @@ class ProducerSettings(BaseModel):
                 "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
                 f"5, not {self.max_in_flight}"
             )
-        owned = sorted(OWNED_CLIENT_SETTINGS & set(self.model_extra or {}))
-        if owned:
-            raise ValueError(f"{owned[0]} is set by ackproof itself: remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _librdkafka_takes_them(self) -> Self:
+        from confluent_kafka import KafkaException, Producer
+
+        for key in self.__pydantic_extra__:
+            if key in OWNED_CLIENT_SETTINGS:
+                raise ValueError(f"{key} is set by ackproof itself: remove it")
+            if key in ALIASES:
+                raise ValueError(f"{key} is another name of {ALIASES[key]}: use that one")
+        try:
+            Producer({**self.as_client_settings(), "log_level": 0}).close()
+        except KafkaException as refusal:
+            raise ValueError(f"librdkafka refuses this: {refusal.args[0].str()}") from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
@@ -188,12 +236,19 @@ class Workload(_Model):
 
     topic: str = Field(description="the topic they write to, round robin over its partitions")
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
-    rate: Rate = Field(default=1000.0, description="sends a second, of all producers together")
+    rate: Rate = Field(
+        default=1000.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="sends a second, of all producers together",
+    )
     size: int = Field(
         default=100, ge=HEADER_SIZE, le=1_000_000, description="bytes of a record's value"
     )
     records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
-    seconds: Duration = Field(default=120.0, description="at most so long")
+    seconds: Duration = Field(
+        default=120.0, gt=0, allow_inf_nan=False, description="at most so long"
+    )
     tail: int = Field(
         default=1000, ge=0, description="acked sends after the last fault has recovered"
     )
@@ -214,7 +269,7 @@ class Expect(_Model):
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
-        description="share of the run in which every partition acked",
+        description="share of the run in which the worst partition acked",
         examples=[">= 99%"],
     )
 
@@ -243,9 +298,8 @@ class Scenario(_Model):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)
     description: str = ""
     seed: int = Field(default=1, ge=0)
-    kafka: str = Field(
+    kafka: KafkaVersion = Field(
         default=DEFAULT_KAFKA,
-        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$",
         description="Kafka version, quoted or with all three numbers",
         examples=[DEFAULT_KAFKA],
     )
@@ -274,9 +328,9 @@ class Scenario(_Model):
 
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
-    for key in sorted(OWNED_SETTINGS & set(scenario.cluster.settings)):
-        yield ("cluster", "settings", key), f"{key} is set by ackproof itself: remove it"
+    yield from _broker_setting_problems(scenario.cluster.settings)
     for name, topic in scenario.topics.items():
+        yield from _topic_problems(name, topic)
         if topic.replication_factor > scenario.cluster.brokers:
             yield (
                 ("topics", name, "replication_factor"),
@@ -288,6 +342,41 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
     for index, fault in enumerate(scenario.faults):
         yield from _fault_problems(scenario, fault, ("faults", index))
+
+
+def _broker_setting_problems(settings: Mapping[str, Setting]) -> Iterator[tuple[Place, str]]:
+    for key, value in settings.items():
+        place = ("cluster", "settings", key)
+        if key in OWNED_SETTINGS:
+            yield place, f"{key} is set by ackproof itself: remove it"
+        elif key in PER_TOPIC_SETTINGS:
+            yield place, f"{key} is set for each topic: move it to topics.NAME.settings"
+        elif key in TIMERS and not (str(value).isdigit() and int(value) > 0):
+            yield place, f"{value!r} is not a number of milliseconds above 0"
+        elif not f"{key}{value}".isprintable():
+            yield place, f"{key}: {value!r} must be one line"
+
+
+#: What topic settings must look like, and that in words.
+_TOPIC_SETTINGS = {
+    "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
+    "unclean.leader.election.enable": (r"true|false", "true or false"),
+    "cleanup.policy": (r"delete", "delete: compaction removes records that were acked"),
+}
+
+
+def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
+    # org.apache.kafka.common.internals.Topic
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", "..") or name[:2] == "__":
+        yield (
+            ("topics", name),
+            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_', '-'; "
+            "not '.', '..', and not beginning with '__')",
+        )
+    for key, (pattern, legal) in _TOPIC_SETTINGS.items():
+        value = topic.settings.get(key)
+        if value is not None and not re.fullmatch(pattern, str(value).lower()):
+            yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
 
 
 def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:

@@ -21,6 +21,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario import Place, Scenario, Setting, configured, varied
 
+#: Keys that belong to the file, not to one of its configurations.
+_FIXED = frozenset({"version", "name", "matrix"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
@@ -40,21 +43,23 @@ def load(path: Path) -> list[Configured]:
     Raises ScenarioError with file, line, value, legal set and nearest guess.
     """
     document = _parse(path)
-    matrix = document.get("matrix") or {}
-    if not isinstance(matrix, Mapping):
+    matrix = document.get("matrix", {})
+    if "matrix" in document and not (isinstance(matrix, Mapping) and matrix):
         line, _ = _locate(document, ("matrix",))
         raise ScenarioError(
-            f"{path}:{line}: matrix: {matrix!r} is not a mapping of names to settings"
+            f"{path}:{line}: matrix: it must map names of configurations to settings"
         )
     base = {key: value for key, value in document.items() if key != "matrix"}
     if not matrix:
         return [Configured(scenario=_validate(path, document, base), name="", varied={}, path=path)]
     found = []
     for name, changes in matrix.items():
+        line, _ = _locate(document, ("matrix", name))
         if not isinstance(changes, Mapping):
-            line, _ = _locate(document, ("matrix", name))
+            raise ScenarioError(f"{path}:{line}: matrix.{name}: it must map keys to settings")
+        if fixed := _FIXED & set(changes):
             raise ScenarioError(
-                f"{path}:{line}: matrix.{name}: {changes!r} is not a mapping of settings"
+                f"{path}:{line}: matrix.{name}: {min(fixed)!r} cannot differ between configurations"
             )
         scenario = _validate(path, document, configured(base, changes), within=("matrix", name))
         found.append(
@@ -99,12 +104,12 @@ def _parse(path: Path) -> CommentedMap:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ScenarioError(f"{path}:{line}: not valid YAML: {error.problem}") from error
-    except YAMLError as error:
-        raise ScenarioError(f"{path}: not valid YAML: {error}") from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, CommentedMap):
         raise ScenarioError(
             f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
-            f"not {type(document).__name__}"
+            f"not {_YAML_WORDS.get(type(document), 'that')}"
         )
     return document
 
@@ -127,7 +132,7 @@ def _validate(
         raise ScenarioError("\n".join(lines)) from invalid
 
 
-def _explain(error: Any) -> tuple[Place, str]:
+def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each kind of error
     """Return where a validation error is, and what to tell the user."""
     kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
     context = error.get("ctx", {})
@@ -150,9 +155,38 @@ def _explain(error: Any) -> tuple[Place, str]:
         return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
     if kind == "union_tag_not_found":
         return place, "a fault needs the key 'fault' (`ackproof faults` lists them)"
+    if kind in _WANTED:
+        return place, f"it must be {_WANTED[kind]}, not {_plain(value)}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if kind == "value_error" else f"{value!r}: "
     return place, f"{shown}{message[:1].lower()}{message[1:]}"
+
+
+#: What pydantic's types of error want, in YAML's words.
+_WANTED = {
+    "dict_type": "a mapping of keys",
+    "model_type": "a mapping of keys",
+    "model_attributes_type": "a mapping of keys",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "invalid_key": "text (every key here is)",
+}
+
+_YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
+
+
+def _plain(value: object) -> str:
+    """Return a value as its author would say it."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else repr(value)
 
 
 def _tags(context: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 FaultName = Literal["none", "kill", "restart", "isolate_replication"]
 
@@ -109,6 +109,10 @@ class Injection:
     or_after: float | None = None
     heal_when: tuple[Condition, ...] = ()
     heal_or_after: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.fault not in get_args(FaultName):
+            raise ValueError(f"{self.fault!r} is no fault of the model {get_args(FaultName)}")
 
     @property
     def heals_by_itself(self) -> bool:

@@ -21,7 +21,7 @@ from ackproof.harness.cluster.cache import Say, exclusive, silent
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.cluster.image_build import LABEL_IMAGE, docker_build, template
 from ackproof.harness.cluster.kafka_jars import jars_problem, kafka_jars
-from ackproof.harness.errors import ImageError
+from ackproof.harness.errors import ImageError, ScenarioError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -167,9 +167,9 @@ def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
 
 
 def check_version(version: str) -> None:
-    """Raise an ImageError unless `version` names one release, such as 4.3.1 or 4.4.0-rc1."""
+    """Raise a ScenarioError unless `version` names one release, such as 4.3.1 or 4.4.0-rc1."""
     if not re.fullmatch(r"\d+\.\d+\.\d+(-rc\d+)?", version):
-        raise ImageError(
+        raise ScenarioError(
             f"{version!r} is not a Kafka version",
             hint=f"name one release by its three numbers, for example {DEFAULT_KAFKA}",
         )
