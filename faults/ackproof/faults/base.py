@@ -48,8 +48,8 @@ class Cluster(Protocol):
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         """Return the partition's replicas in assignment order."""
 
-    def isr(self, topic: str, partition: int) -> Sequence[int]:
-        """Return the partition's in-sync replicas."""
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the partition's in-sync replicas, None if nobody can say now."""
 
     def kill(self, broker: int) -> None:
         """Send SIGKILL to the broker's process and wait until it is gone."""
@@ -81,7 +81,7 @@ class Fault(BaseModel, ABC):
 
     Faults begin in the order in which the scenario lists them, each when all of its `when`
     hold, or `or_after` at the latest. A fault with neither `heal_when` nor `heal_after` is
-    healed when the schedule ends.
+    healed when the schedule ends: as soon as no other fault is waiting or heals by itself.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -67,6 +67,8 @@ class IsolateReplication(Fault):
                     f"than replication is cut: {result.output}"
                 )
             proofs.append(f"{other}->{node}: INTERNAL times out, EXTERNAL answers")
+        if not proofs:
+            raise FaultError("no other broker runs, so there was no connection to cut")
         return "; ".join(proofs)
 
     def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:

@@ -25,6 +25,8 @@ class Kill(Fault):
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Kill each broker."""
         for node in nodes:
+            if cluster.exit_status(node) is not None:
+                raise FaultError(f"broker {node} was already down: there was nothing to kill")
             cluster.kill(node)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:

@@ -24,6 +24,8 @@ class Restart(Fault):
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Stop each broker and wait until its process has ended."""
         for node in nodes:
+            if cluster.exit_status(node) is not None:
+                raise FaultError(f"broker {node} was already down: there was nothing to stop")
             cluster.terminate(node)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:

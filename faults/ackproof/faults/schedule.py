@@ -45,12 +45,14 @@ class _Seen:
         now, then = getattr(self._progress, outcome), getattr(self._marked, outcome)
         return int(now - then if more else now)
 
-    def isr_size(self, topic: str, partition: int) -> int:
-        return len(self._cluster.isr(topic, partition))
+    def isr_size(self, topic: str, partition: int) -> int | None:
+        isr = self._cluster.isr(topic, partition)
+        return None if isr is None else len(isr)
 
     def leader_changed(self, topic: str, partition: int) -> bool:
-        leader = self._cluster.leader(topic, partition)
-        return leader is not None and leader != self._leaders.get((topic, partition))
+        before = self._leaders.get((topic, partition))
+        now = self._cluster.leader(topic, partition)
+        return None not in (before, now) and before != now
 
     def elapsed(self) -> float:
         return self._elapsed
@@ -101,6 +103,15 @@ class Schedule:
     def waiting(self) -> list[Fault]:
         """The faults that have not begun yet."""
         return list(self._waiting)
+
+    @property
+    def unended(self) -> list[Fault]:
+        """The faults in force whose own trigger to heal has not come true."""
+        return [
+            guard.fault
+            for guard, _ in self._in_force
+            if guard.window.healed_at is None and _heals_by_itself(guard.fault)
+        ]
 
     @property
     def done(self) -> bool:

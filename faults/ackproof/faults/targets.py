@@ -42,8 +42,10 @@ class TargetSpec:
         if self.role == "all":
             return tuple(cluster.broker_ids())
         leader = cluster.leader(self.topic, self.partition)
+        if leader is None:
+            return ()
         if self.role == "leader":
-            return () if leader is None else (leader,)
+            return (leader,)
         return tuple(b for b in cluster.replicas(self.topic, self.partition) if b != leader)
 
     def __str__(self) -> str:

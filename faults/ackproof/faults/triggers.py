@@ -60,8 +60,8 @@ class Observation(Protocol):
     def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
         """Return how many sends are acked or handed over, in all or since the mark."""
 
-    def isr_size(self, topic: str, partition: int) -> int:
-        """Return the size of the partition's committed ISR."""
+    def isr_size(self, topic: str, partition: int) -> int | None:
+        """Return the size of the partition's committed ISR, None if nobody can say now."""
 
     def leader_changed(self, topic: str, partition: int) -> bool:
         """Whether the partition has a leader, other than the one at the mark."""
@@ -98,7 +98,8 @@ class IsrIs:
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
-        return bool(_OPERATORS[self.op](seen.isr_size(self.topic, self.partition), self.size))
+        size = seen.isr_size(self.topic, self.partition)
+        return size is not None and bool(_OPERATORS[self.op](size, self.size))
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""

@@ -41,6 +41,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on s
 _RUNS = Path("runs")
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
+#: A closed terminal leaves no more behind than Ctrl-C does.
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFECT = "This may be a defect of ackproof; ACKPROOF_TRACEBACK=1 shows where it happened."
 
 
@@ -53,7 +55,12 @@ def _stdout() -> Console:
 
 
 def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2, default=str))
+    """Print for machines; a reader that has seen enough (`| head`) must not change the verdict."""
+    try:
+        typer.echo(json.dumps(value, indent=2, default=str))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()
@@ -404,8 +411,8 @@ def _numbers(values: Sequence[float], digits: int = 1) -> str:
 
 def main() -> None:
     """Run the command; every error a user can meet is one message and an exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _first_interrupt)
+    for number in _INTERRUPTS:
+        signal.signal(number, _interrupt)
     sys.exit(_run_command())
 
 
@@ -420,9 +427,6 @@ def _run_command() -> int:
     except AckproofError as error:
         _complain(error)
         return error.exit_code
-    except BrokenPipeError:  # `ackproof … | head`: the reader has seen enough
-        sys.stderr.close()
-        return ExitCode.HOLDS
     except Exception as error:
         # Python would end with 1, which says that acknowledged records were lost.
         _complain(AckproofError(f"unexpected {type(error).__name__}: {error}", hint=_DEFECT))
@@ -439,12 +443,12 @@ def _complain(error: AckproofError) -> None:
     _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
-def _first_interrupt(number: int, frame: FrameType | None) -> None:
+_interrupts: list[int] = []
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
     """End the work on the first Ctrl-C; later ones must not end the cleaning up."""
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, _later_interrupt)
-    raise KeyboardInterrupt
-
-
-def _later_interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
+    if len(_interrupts) == 1:
+        raise KeyboardInterrupt
     _stderr().print("still cleaning up (`ackproof clean` removes what is left)")

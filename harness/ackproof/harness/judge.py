@@ -60,7 +60,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
     measured = Metrics.model_validate(metrics(spark, run_dir))
-    doubts = _doubts(record.troubles, observed, faults, run_dir)
+    doubts = _doubts(record.troubles, observed, faults, run_dir, scenario.workload.producers)
     expectations = weigh(scenario.expect, observed, measured)
     word, reason = conclude(expectations, doubts)
     verdict = Verdict(
@@ -151,17 +151,25 @@ def _doubts(
     observed: Mapping[str, int],
     faults: Sequence[FaultReport],
     run_dir: Path,
+    producers: int,
 ) -> list[str]:
     """Return everything that keeps "not seen" from meaning "not there"."""
     doubts = list(troubles)
     doubts += [f"{f.fault} of {f.target}: {f.evidence}" for f in faults if not f.verified]
     if observed["unseen"]:
         doubts.append(f"{observed['unseen']} acked sends could not be looked up")
-    doubts += [
-        f"{row['topic']}-{row['partition']} was not read to its end: {row['reason']}"
-        for row in _rows(run_dir, "partition_ends")
-        if not row["complete"]
-    ]
+    for row in _rows(run_dir, "partition_ends"):
+        place = f"{row['topic']}-{row['partition']}"
+        if not row["complete"]:
+            doubts.append(f"{place} was not read to its end: {row['reason']}")
+        if row["begin_offset"] != 0:
+            doubts.append(
+                f"{place} begins at offset {row['begin_offset']}: what stood before it was "
+                "removed, by retention or by a fault, and cannot be looked up"
+            )
+    ledgers = len(list((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")))
+    if ledgers != producers:
+        doubts.append(f"{producers} producers left {ledgers} ledgers")
     if observed["acked"] == 0:
         doubts.append("nothing was acked, so nothing could be lost")
     return doubts

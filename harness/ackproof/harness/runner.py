@@ -80,6 +80,9 @@ def record(
     Raises AckproofError if the cluster does not come up. From then on troubles are recorded, not
     raised, except KeyboardInterrupt, which is recorded and raised.
     """
+    from docker.errors import DockerException
+    from requests import RequestException
+
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
     with reporter.phase("asking the model what may happen"):
@@ -98,15 +101,18 @@ def record(
                     sidecar=lambda: images.ensure_sidecar(client=client),
                 )
             )
-            stack.callback(observer.take_node_logs, cluster, run_dir)
+            stack.callback(_take_node_logs, cluster, recording)
             cluster.create_topics(scenario.topics)
         try:
             _exercise(scenario, cluster, recording, reporter)
             _settle(scenario, cluster, recording, reporter)
+            _observe(scenario.workload.topic, cluster, recording)
         except DiskError:
             raise  # nothing more can be written
         except AckproofError as error:
             recording.troubles.append(error.message)
+        except (DockerException, RequestException) as error:
+            recording.troubles.append(f"the container engine failed: {error}")
 
 
 class _Recording:
@@ -140,8 +146,8 @@ class _Recording:
         """Put on disk how the run ended."""
         if isinstance(error, KeyboardInterrupt):
             self.troubles.append("interrupted")
-        elif isinstance(error, AckproofError):
-            self.troubles.append(error.message)
+        elif error is not None:
+            self.troubles.append(str(error) or type(error).__name__)
         ledger.close(self.run_dir)
         self.write_windows()
         self._write_record(finished=True)
@@ -200,7 +206,7 @@ def _exercise(
         except FaultError as error:
             recording.troubles.append(str(error))
         with reporter.phase("healing, and settling what is under way"):
-            _note_unstarted(schedule, recording)
+            _note_unfinished(schedule, recording)
             for producer in producers:
                 producer.stop()
             try:
@@ -235,11 +241,16 @@ def _drive(
         time.sleep(_TICK_S)  # the tick of a control loop, not a wait for something
 
 
-def _note_unstarted(schedule: Schedule, recording: _Recording) -> None:
+def _note_unfinished(schedule: Schedule, recording: _Recording) -> None:
+    """Note what of the schedule did not take place: the prediction assumes that it did."""
+    advice = "the workload ended before (raise workload.records or workload.seconds)"
     for fault in schedule.waiting:
         recording.troubles.append(
-            f"{fault.name} of {fault.target} never began: the workload ended before "
-            f"'{fault.when}' held (raise workload.records or workload.seconds)"
+            f"{fault.name} of {fault.target} never began ('{fault.when}'): {advice}"
+        )
+    for fault in schedule.unended:
+        recording.troubles.append(
+            f"{fault.name} of {fault.target} was not over ('{fault.heal_when}'): {advice}"
         )
 
 
@@ -273,8 +284,8 @@ def _producing(
     ]
     with contextlib.ExitStack() as started:
         for producer in producers:
-            producer.start()
             started.callback(producer.kill)
+            producer.start()
         yield producers
 
 
@@ -303,12 +314,9 @@ def _settle(
         try:
             _await_recovery(recording.schedule)
             cluster.await_full_isr(places)
-        except ClusterError as error:
-            recording.troubles.append(error.message)
+        except (ClusterError, FaultError) as error:
+            recording.troubles.append(str(error))
             reason = "the ISR was not full"
-    log = observer.take_metadata_log(cluster, recording.run_dir)
-    recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
-    recording.write("broker_states", log.brokers)
     with reporter.phase("reading the final log with Spark"):
         begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
         analysis.take_final_log(
@@ -326,6 +334,28 @@ def _settle(
                 for topic, partition in places
             ],
         )
+
+
+def _take_node_logs(cluster: KafkaCluster, recording: _Recording) -> None:
+    """Keep the nodes' logs; that they cannot be had must not cost the run."""
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    try:
+        observer.take_node_logs(cluster, recording.run_dir)
+    except (ClusterError, DockerException, RequestException) as error:
+        recording.troubles.append(f"the nodes' logs are missing: {error}")
+
+
+def _observe(topic: str, cluster: KafkaCluster, recording: _Recording) -> None:
+    """Take what the controller recorded; without it the run can be judged all the same."""
+    try:
+        log = observer.take_metadata_log(cluster, recording.run_dir)
+    except (ClusterError, ValueError, KeyError) as error:
+        recording.troubles.append(f"the controller's log is missing: {error}")
+        return
+    recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
+    recording.write("broker_states", log.brokers)
 
 
 def _await_recovery(schedule: Schedule | None) -> None:

@@ -7,6 +7,7 @@ judge finds every acked send unseen rather than lost, and the run inconclusive.
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,9 +49,8 @@ def _write_missing_tables(run_dir: Path) -> None:
     # Spark stores the final log before its ends: without ends, what lies there is half a log.
     scenario = load(run_dir / "scenario.yaml")[0].scenario
     folder = run_dir / LOCATION["final_log"]
-    folder.mkdir(exist_ok=True)
-    for part in folder.iterdir():
-        part.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     runs.write_table(folder / "none.parquet", FINAL_LOG, run_dir.name, [])
     ends = [
         {

@@ -58,6 +58,7 @@ def load(path: Path) -> list[Configured]:
         if not isinstance(changes, Mapping):
             raise ScenarioError(f"{path}:{line}: matrix.{name}: it must map keys to settings")
         if fixed := _FIXED & set(changes):
+            line, _ = _locate(document, ("matrix", name, min(fixed)))
             raise ScenarioError(
                 f"{path}:{line}: matrix.{name}: {min(fixed)!r} cannot differ between configurations"
             )
@@ -129,7 +130,7 @@ def _validate(
             dotted = ".".join(map(str, place)) or "scenario"
             whose = f" (in the configuration {within[-1]!r})" if in_matrix else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
-        raise ScenarioError("\n".join(lines)) from invalid
+        raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
 def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each kind of error
@@ -155,6 +156,8 @@ def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each k
         return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
     if kind == "union_tag_not_found":
         return place, "a fault needs the key 'fault' (`ackproof faults` lists them)"
+    if place and place[-1] in ("str", "int", "float", "bool"):  # a setting may be any of these
+        return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
     if kind in _WANTED:
         return place, f"it must be {_WANTED[kind]}, not {_plain(value)}"
     message = error["msg"].removeprefix("Value error, ")

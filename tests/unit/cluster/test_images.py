@@ -13,7 +13,7 @@ from docker.errors import APIError, BuildError, ImageNotFound
 
 from ackproof.harness.cluster import base_image, cache, image_build, images, kafka_jars
 from ackproof.harness.cluster.engine import connect, labels
-from ackproof.harness.errors import ImageError
+from ackproof.harness.errors import ImageError, ScenarioError
 
 PUBLISHED = "apache/kafka:4.3.1"
 BUILT = "ackproof/kafka:4.3.1"
@@ -150,7 +150,7 @@ class TestEnsure:
 
     @pytest.mark.parametrize("version", ["latest", "4.3", "4.3.1 ", "v4.3.1", ""])
     def test_what_is_no_version_is_refused(self, version):
-        with pytest.raises(ImageError, match="is not a Kafka version"):
+        with pytest.raises(ScenarioError, match="is not a Kafka version"):
             images.ensure(version, client=FakeEngine())
 
     def test_release_candidate_is_a_version(self):

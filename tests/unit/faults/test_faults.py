@@ -59,6 +59,23 @@ def test_a_broker_that_survives_its_kill_is_no_verified_fault() -> None:
     assert "still runs" in guard.window.evidence
 
 
+@pytest.mark.parametrize("kind", [Kill, Restart])
+def test_a_broker_that_is_down_already_cannot_be_hit(kind: type[Fault]) -> None:
+    cluster = FakeCluster()
+    cluster.kill(1)
+    guard = inject(kind(target=1), cluster, clock=Clock())
+    assert not guard.window.verified
+    assert "already down" in guard.window.evidence
+
+
+def test_a_cut_between_nobody_is_no_verified_fault() -> None:
+    cluster = FakeCluster()
+    cluster.kill(2)
+    cluster.kill(3)
+    guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
+    assert not guard.window.verified
+
+
 def test_a_broker_that_ended_otherwise_was_not_killed() -> None:
     guard = inject(Kill(target=1), FakeCluster(exit_of_kill=1), clock=Clock())
     assert not guard.window.verified

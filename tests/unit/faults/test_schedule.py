@@ -108,6 +108,25 @@ def test_a_fault_is_healed_when_the_leader_is_another_than_before_it() -> None:
     assert schedule.done
 
 
+def test_a_leader_that_was_not_known_before_has_not_changed() -> None:
+    world = World(cluster=FakeCluster(now_leader=None))
+    schedule = world.schedule(Kill(target=1, heal_when="leader of orders-0 changed"))
+    schedule.tick()
+    world.cluster.now_leader = 1
+    schedule.tick()
+    assert schedule.windows[0].healed_at is None
+
+
+def test_what_is_not_over_by_its_own_trigger_is_named() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, heal_after="5s"))
+    schedule.tick()
+    assert [fault.name for fault in schedule.unended] == ["kill"]
+    world.seconds = 5
+    schedule.tick()
+    assert schedule.unended == []
+
+
 def test_a_fault_without_an_end_lasts_until_the_others_are_healed() -> None:
     world = World()
     cut = IsolateReplication(target=1)

@@ -24,6 +24,8 @@ def test_a_role_follows_leadership() -> None:
     target = parse_target("leader of orders-0")
     assert target.resolve(FakeCluster(now_leader=3)) == (3,)
     assert target.resolve(FakeCluster(now_leader=None)) == ()
+    followers = parse_target("followers of orders-0")
+    assert followers.resolve(FakeCluster(now_leader=None)) == (), "one of them may lead"
 
 
 def test_topics_may_contain_dashes_and_dots() -> None:

@@ -14,14 +14,14 @@ class Seen:
     acked_more: int = 0
     sent: int = 0
     sent_more: int = 0
-    isr: int = 3
+    isr: int | None = 3
     changed: bool = False
     seconds: float = 0.0
 
     def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
         return int(getattr(self, f"{outcome}_more" if more else outcome))
 
-    def isr_size(self, topic: str, partition: int) -> int:
+    def isr_size(self, topic: str, partition: int) -> int | None:
         return self.isr
 
     def leader_changed(self, topic: str, partition: int) -> bool:
@@ -53,6 +53,11 @@ def test_a_condition_holds_or_does_not(written: str, holds: Seen, does_not: Seen
     condition = parse_condition(written)
     assert condition.holds(holds)
     assert not condition.holds(does_not)
+
+
+@pytest.mark.parametrize("written", ["< 3", "!= 3", "<= 1", ">= 0"])
+def test_an_isr_that_nobody_knows_meets_no_condition(written: str) -> None:
+    assert not parse_condition(f"isr of orders-0 {written}").holds(Seen(isr=None))
 
 
 def test_all_conditions_of_a_trigger_must_hold() -> None:

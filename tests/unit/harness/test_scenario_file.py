@@ -76,6 +76,22 @@ BAD = [
     ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
     ('kafka: "4.3.1"', "kafka: 4.3", "4.3"),
     ("loss: some", "loss: much", "'much'"),
+    (": true}", ": true, linger.mss: 4}", "linger.mss"),
+    (": true}", ": true, compression.type: bogus}", "librdkafka refuses this: Invalid"),
+    (": true}", ": true, request.required.acks: 1}", "another name of acks"),
+    (": true}", ": true, debug: [a]}", "workload.settings.debug: it must be text, a number"),
+    ("min.insync.replicas: 2", "min.insync.replicas: two", "a whole number from 1"),
+    ("min.insync.replicas: 2", "cleanup.policy: compact", "compaction removes"),
+    (
+        "seed: 1\n",
+        "seed: 1\ncluster: {settings: {min.insync.replicas: 2}}\n",
+        "move it to topics.NAME.settings",
+    ),
+    ("seed: 1\n", "seed: 1\ncluster: {settings: {replica.lag.time.max.ms: soon}}\n", "'soon'"),
+    ("topics:\n  orders", "topics:\n  or ders", "is not a topic name"),
+    ('kafka: "4.3.1"', 'kafka: "2.8.0"', "2.8.0"),
+    ("rate: 1500/s", "rate: 0/s", "greater than 0"),
+    ("{acks: 0}", "{acks: 0}\n    name: other", "cannot differ"),
     ("name: acks\n", "name: acks\nname: acks\n", "duplicate key"),
     ("rate: 1500/s", "rate: fast", "'fast' is not a rate"),
     ("size: 200", "size: 8", "greater than or equal to 32"),
@@ -99,6 +115,14 @@ def test_what_is_wrong_is_refused_with_file_line_and_reason(
     # A condition that cannot be read is reported at the key that holds the list.
     lines = range(at - 1, at + wrong.count("\n") + 2)
     assert any(f"{path}:{line}:" in message for line in lines), message
+
+
+@pytest.mark.parametrize("matrix", ["[]", "", "{}", "3"])
+def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(ACKS[: ACKS.index("matrix:")] + f"matrix: {matrix}\n")
+    with pytest.raises(ScenarioError, match="names of configurations"):
+        load(path)
 
 
 def test_a_file_that_is_missing_is_refused_with_the_nearest_name() -> None:

@@ -98,9 +98,9 @@ class ProducerProcess:
 
     def kill(self) -> None:
         """SIGKILL the process, if it runs, and wait for its end."""
-        process = self._started()
-        process.kill()
-        process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

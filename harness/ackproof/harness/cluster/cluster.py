@@ -7,13 +7,14 @@ ISR. `KafkaCluster` is also what faults act on (`ackproof.faults.Cluster`).
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from ackproof.faults import CommandResult
+from ackproof.faults import CommandResult, FaultError
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
-from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.engine import labels, remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
@@ -24,7 +25,7 @@ from ackproof.harness.cluster.topology import (
     NodeSpec,
     Topology,
 )
-from ackproof.harness.errors import ClusterError
+from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
@@ -32,11 +33,30 @@ if TYPE_CHECKING:
 
     from ackproof.harness.scenario import ClusterSpec, TopicSpec
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 #: What keeps everything that was written: only a loss may remove a record.
 _KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 _BOOT_S = 90.0
 _REJOIN_S = 90.0
+
+
+def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., R]:
+    """Turn what the engine or an image refuses into FaultError, which schedules understand."""
+
+    @functools.wraps(method)
+    def turned(self: KafkaCluster, *args: P.args, **kwargs: P.kwargs) -> R:
+        from docker.errors import DockerException
+        from requests import RequestException
+
+        try:
+            return method(self, *args, **kwargs)
+        except (AckproofError, DockerException, RequestException) as error:
+            raise FaultError(str(error)) from error
+
+    return turned
 
 
 class KafkaCluster:
@@ -151,23 +171,27 @@ class KafkaCluster:
         view = self.admin.partitions().get((topic, partition))
         return view.replicas if view else ()
 
-    def isr(self, topic: str, partition: int) -> Sequence[int]:
-        """Return the partition's in-sync replicas."""
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the partition's in-sync replicas, None if nobody can say now."""
         view = self.admin.partitions().get((topic, partition))
-        return view.isr if view else ()
+        return view.isr if view else None
 
+    @_faults
     def kill(self, broker: int) -> None:
         """Send SIGKILL to the broker's process and wait until it is gone."""
         self.nodes[broker].kill()
 
+    @_faults
     def terminate(self, broker: int) -> None:
         """Send SIGTERM (a controlled shutdown) and wait until the process is gone."""
         self.nodes[broker].terminate()
 
+    @_faults
     def start(self, broker: int) -> None:
         """Start a stopped broker with its identity, data and address."""
         self.nodes[broker].start_again()
 
+    @_faults
     def exit_status(self, broker: int) -> int | None:
         """Return the exit status of the broker's process, None while it runs."""
         return self.nodes[broker].exit_status()
@@ -202,9 +226,11 @@ class KafkaCluster:
         """Return the port of a listener inside the network."""
         return LISTENER_PORTS[listener]
 
+    @_faults
     def run_beside(self, broker: int, script: str) -> CommandResult:
         """Run a bash script in the broker's network namespace, with NET_ADMIN and nft."""
         from docker.errors import ContainerError
+        from docker.types import LogConfig
 
         container = self.nodes[broker].container
         try:
@@ -215,6 +241,7 @@ class KafkaCluster:
                 cap_add=["NET_ADMIN"],
                 user="root",
                 labels=labels(self._run_id),
+                log_config=LogConfig(type="json-file"),  # with others docker-py returns no output
                 remove=True,
                 stdout=True,
                 stderr=True,
@@ -240,6 +267,9 @@ def booted(
     """
     with contextlib.ExitStack() as cleanup:
         ports = cleanup.enter_context(reserved(spec.brokers))
+        # By label, not by handle: an interrupt between the engine's doing and our knowing of it
+        # leaves nothing behind, sidecars included.
+        cleanup.callback(remove_run, client, run_id)
         topology = Topology(
             cluster_id=new_id(),
             controller=NodeSpec(node_id=CONTROLLER_ID, role="controller"),
@@ -251,8 +281,7 @@ def booted(
         )
         network = ClusterNetwork(run_id)
         network.create()
-        cleanup.callback(network.remove)
-        checkpoint = bootstrap_checkpoint(client, image)
+        checkpoint = bootstrap_checkpoint(client, image, run_id=run_id)
         nodes = {
             node.node_id: KafkaNode(
                 node,
@@ -266,18 +295,12 @@ def booted(
             )
             for index, node in enumerate(topology.nodes)
         }
-        cleanup.callback(_remove_all, nodes)
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             for start in [pool.submit(node.boot) for node in nodes.values()]:
                 start.result()
         cluster = KafkaCluster(topology, nodes, client=client, run_id=run_id, sidecar=sidecar)
         cluster.await_brokers()
         yield cluster
-
-
-def _remove_all(nodes: Mapping[int, KafkaNode]) -> None:
-    with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-        list(pool.map(KafkaNode.remove, nodes.values()))
 
 
 def _describe(view: PartitionView | None) -> str:

@@ -203,6 +203,12 @@ def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Remov
     return remove(client, leftovers(client, everything=everything))
 
 
+def remove_run(client: DockerClient, run_id: str) -> Removed:
+    """Remove everything that belongs to one run; see `remove`."""
+    everything = leftovers(client, everything=True)
+    return remove(client, [one for one in everything if one.run_id == run_id])
+
+
 def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
     """Remove these objects: containers first, then networks, then volumes.
 

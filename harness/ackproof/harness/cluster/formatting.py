@@ -51,12 +51,13 @@ def meta_properties(*, cluster_id: str, node_id: int) -> str:
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={new_id()}\n"
 
 
-def bootstrap_checkpoint(client: DockerClient, image: str) -> bytes:
+def bootstrap_checkpoint(client: DockerClient, image: str, *, run_id: str) -> bytes:
     """Return the bootstrap.checkpoint of the image's Kafka, from its own tool.
 
     Raises ClusterError with the tool's words if it fails.
     """
     from docker.errors import ContainerError
+    from docker.types import LogConfig
 
     image_id = str(client.images.get(image).id).removeprefix("sha256:")
     path = cache_dir() / "bootstrap" / image_id
@@ -68,8 +69,9 @@ def bootstrap_checkpoint(client: DockerClient, image: str) -> bytes:
                 image,
                 entrypoint=["/bin/bash", "-ec", _FORMAT],
                 environment={"CLUSTER_ID": new_id()},
-                labels=labels("format"),
+                labels=labels(run_id),
                 network_mode="none",
+                log_config=LogConfig(type="json-file"),  # with others docker-py returns no output
                 remove=True,
                 stderr=False,
             )

@@ -56,12 +56,6 @@ class ClusterNetwork:
         assert self._subnet is not None  # create() comes first
         return str(self._subnet[_FIRST_HOST + index])
 
-    def remove(self) -> None:
-        """Remove the network, if it is there."""
-        if self.network is not None:
-            self.network.remove()
-            self.network = None
-
     def _create(self) -> Network:
         from docker.errors import APIError
 

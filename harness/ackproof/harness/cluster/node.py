@@ -6,7 +6,6 @@ pinned, so that a node that was killed returns with the same id, the same log an
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from ackproof.harness.errors import ClusterError
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
-    from docker.models.volumes import Volume
 
     from ackproof.harness.cluster.network import ClusterNetwork
 
@@ -89,7 +87,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         self.address = address
         self._labels = labels(run_id)
         self._volume_name = f"ackproof-{run_id}-{spec.name}"
-        self._volume: Volume | None = None
         assert network.network is not None  # the network is created before its nodes
         # Of testcontainers' networking only the name is used: it cannot ask for a fixed address.
         self.with_kwargs(
@@ -138,7 +135,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
 
         client = self.get_docker_client().client
         try:
-            self._volume = client.volumes.create(self._volume_name, labels=self._labels)
+            client.volumes.create(self._volume_name, labels=self._labels)
             with tempfile.TemporaryDirectory() as scratch:
                 # One folder, not file by file: the engine takes a while for each copy.
                 self.with_copy_into_container(self._write_files(Path(scratch)), _PARENT)
@@ -189,20 +186,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the node's log, for error messages."""
         return str(self.container.logs(tail=lines).decode(errors="replace"))
-
-    def remove(self) -> None:
-        """Remove the container and its volume, whatever state they are in."""
-        from docker.errors import NotFound
-
-        # `ackproof clean` in another terminal may have been faster.
-        if self._container is not None:
-            with contextlib.suppress(NotFound):
-                self._container.remove(force=True, v=True)
-            self._container = None
-        if self._volume is not None:
-            with contextlib.suppress(NotFound):
-                self._volume.remove(force=True)
-            self._volume = None
 
 
 def _log_options() -> str:

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.harness import cli
+from ackproof.harness.errors import ClusterError, ExitCode
+from ackproof.harness.verdict import Word
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """`main` installs signal handlers: give pytest its own back."""
+    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_a_wrong_flag_is_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "run", "--frobnicate") == ExitCode.USAGE
+
+
+def test_a_wrong_file_is_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "validate", "nowhere.yaml") == ExitCode.USAGE
+
+
+def test_a_right_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, "validate", str(SCENARIOS)) == ExitCode.HOLDS
+
+
+def test_a_defect_of_ours_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def defect(path: Path) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("ackproof.harness.scenario_file.load_all", defect)
+    assert run(monkeypatch, "validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
+    said = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: oh" in said
+    assert "Traceback" not in said
+
+
+def test_a_reader_that_has_seen_enough_changes_no_exit_code() -> None:
+    command = [sys.executable, "-c", "from ackproof.harness.cli import main; main()", "schema"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+
+
+class FakeVerdict:
+    def __init__(self, word: Word) -> None:
+        self.verdict = word
+
+    def model_dump(self, mode: str) -> dict[str, Any]:
+        return {"verdict": self.verdict}
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        (Word.VIOLATED, ExitCode.VIOLATED),
+        (Word.HOLDS, ExitCode.ENVIRONMENT),
+        (Word.INCONCLUSIVE, ExitCode.ENVIRONMENT),
+    ],
+)
+def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
+    word: Word,
+    code: ExitCode,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def compare(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
+        yield tmp_path, FakeVerdict(word)
+        raise ClusterError("no second cluster")
+
+    monkeypatch.setattr("ackproof.harness.compare.compare", compare)
+    monkeypatch.setattr("ackproof.harness.cluster.engine.connect", lambda: None)
+    monkeypatch.setattr("ackproof.harness.report.write_html", lambda *_, **__: None)
+    monkeypatch.setattr("ackproof.harness.report.write_junit", lambda *_: None)
+    scenario = str(SCENARIOS / "acks.yaml")
+    assert run(monkeypatch, "compare", scenario, "--json", "--out", str(tmp_path)) == code
+    captured = capsys.readouterr()
+    assert f'"{word}"' in captured.out
+    assert "no second cluster" in captured.err
