@@ -19,6 +19,7 @@ import getpass
 import grp
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -218,21 +219,27 @@ def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
     counts = {"container": 0, "network": 0, "volume": 0}
     kept: list[str] = []
     for kind in counts:
-        for item in found:
-            if item.kind != kind:
-                continue
-            try:
-                counts[kind] += _remove(client, item)
-            except Exception as error:
-                if not _is_api_error(error):
-                    raise
-                kept.append(f"{item.kind} {item.name}: {_explanation(error)}")
+        ours = [item for item in found if item.kind == kind]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), ours):
+                counts[kind] += removed
+                kept += [reason] if reason else []
     return Removed(
         containers=counts["container"],
         networks=counts["network"],
         volumes=counts["volume"],
         kept=tuple(kept),
     )
+
+
+def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
+    """Return whether the object was removed, and why the engine refused to, if it did."""
+    try:
+        return _remove(client, item), ""
+    except Exception as error:
+        if not _is_api_error(error):
+            raise
+        return False, f"{item.kind} {item.name}: {_explanation(error)}"
 
 
 def _is_api_error(error: BaseException) -> bool:
