@@ -1,0 +1,82 @@
+"""Runs in which something did not go as planned: they must say so, and never `holds`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from rich.console import Console
+
+from ackproof.harness import runner
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.progress import ConsoleReporter
+from ackproof.harness.scenario_file import load
+from ackproof.harness.verdict import Verdict, Word
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = """
+version: 1
+name: small
+topics:
+  orders: {partitions: 1, settings: {min.insync.replicas: 2}}
+workload:
+  topic: orders
+  rate: 500/s
+  seconds: 15s
+  tail: 100
+  settings: {acks: all, enable.idempotence: true, delivery.timeout.ms: 20000}
+faults:
+  - fault: kill
+    target: followers of orders-0
+    when: 200 acked
+    heal_after: 2s
+"""
+
+
+def judged(engine: DockerClient, tmp_path: Path, scenario: str = SCENARIO) -> Verdict:
+    path = tmp_path / "small.yaml"
+    path.write_text(scenario)
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(load(path)[0], out=tmp_path / "runs", client=engine, reporter=reporter)
+    return verdict
+
+
+def test_a_fault_that_did_not_bite_makes_a_run_inconclusive(
+    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KafkaCluster, "kill", lambda self, broker: None)
+    verdict = judged(engine, tmp_path)
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "still runs after SIGKILL" in verdict.reason
+    assert [fault.verified for fault in verdict.faults] == [False]
+
+
+def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
+    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = KafkaCluster.start
+    dead: list[int] = []
+
+    def start_all_but_the_first(self: KafkaCluster, broker: int) -> None:
+        dead[:] = dead or [broker]
+        if broker not in dead:
+            start(self, broker)
+
+    monkeypatch.setattr(KafkaCluster, "start", start_all_but_the_first)
+    monkeypatch.setattr(runner, "_RECOVER_S", 5.0)
+    verdict = judged(engine, tmp_path)
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "still waiting for recovery from kill" in verdict.reason
+    assert verdict.observed["acked"] > 0
+    assert verdict.observed["lost"] == 0
+
+
+def test_a_fault_that_never_began_makes_a_run_inconclusive(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    never = SCENARIO.replace("when: 200 acked", "when: isr of orders-0 == 1")
+    verdict = judged(engine, tmp_path, never.replace("seconds: 15s", "seconds: 3s"))
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "never began" in verdict.reason
