@@ -345,7 +345,7 @@ class TestBase:
     @pytest.mark.parametrize(
         ("sources", "named"),
         [
-            ("deb http://mirror/debian bookworm main", True),
+            ("deb http://mirror/packages bookworm main", True),
             ("deb [signed-by=/k.gpg arch=amd64] http://mirror bookworm main", True),
             ("Types: deb\nURIs: http://m\nSuites: bookworm bookworm-updates\n", True),
             ("Suites: bookworm-updates bookworm\n", True),
@@ -369,7 +369,7 @@ class TestBase:
         monkeypatch.setattr(base_image.shutil, "which", lambda name: f"/usr/bin/{name}")
         monkeypatch.setattr(base_image, "APT", tmp_path)
         (tmp_path / "sources.list.d").mkdir()
-        (tmp_path / "sources.list").write_text("deb http://mirror/debian bookworm main\n")
+        (tmp_path / "sources.list").write_text("deb http://mirror/packages bookworm main\n")
         return system
 
     def test_debian_root_with_tools_can_build(self, debian):

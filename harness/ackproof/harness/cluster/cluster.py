@@ -24,6 +24,7 @@ from ackproof.harness.cluster.topology import (
     LISTENER_PORTS,
     NodeSpec,
     Topology,
+    kafka_text,
 )
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
@@ -110,7 +111,7 @@ class KafkaCluster:
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR."""
         for name, topic in topics.items():
-            settings = {**_KEEP_EVERYTHING, **{k: _text(v) for k, v in topic.settings.items()}}
+            settings = {**_KEEP_EVERYTHING, **{k: kafka_text(v) for k, v in topic.settings.items()}}
             self.admin.create_topic(
                 name,
                 partitions=topic.partitions,
@@ -311,7 +312,3 @@ def _describe(view: PartitionView | None) -> str:
 
 def _decoded(output: str | bytes | None) -> str:
     return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

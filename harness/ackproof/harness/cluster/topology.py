@@ -103,8 +103,9 @@ class Topology:
             properties["advertised.listeners"] = (
                 f"INTERNAL://{node.name}:{internal},EXTERNAL://127.0.0.1:{node.external_port}"
             )
-        return "".join(f"{key}={_text(value)}\n" for key, value in sorted(properties.items()))
+        return "".join(f"{key}={kafka_text(value)}\n" for key, value in sorted(properties.items()))
 
 
-def _text(value: object) -> str:
+def kafka_text(value: object) -> str:
+    """Return a setting's value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
