@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.run_dir import RunRecord, read_record
-from ackproof.harness.verdict import Verdict
+from ackproof.harness.verdict import FaultReport, Verdict
 from ackproof.spark_analysis.tables import LOCATION, TIME, Anomaly, Outcome
 
 VERDICT_FILE = "verdict.json"
@@ -49,23 +49,6 @@ _BUCKETS = 1170
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """One fault and when it really held, in UTC."""
-
-    window: int
-    fault: str
-    target: str
-    nodes: tuple[int, ...]
-    trigger: str
-    injected_at: datetime
-    verified_at: datetime | None
-    healed_at: datetime | None
-    recovered_at: datetime | None
-    verified: bool
-    evidence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +165,7 @@ class Run:
     #: Where the time axis ends, seconds since `origin`.
     end: float
     sends: Sends | None
-    windows: tuple[Window, ...]
+    windows: tuple[FaultReport, ...]
     lanes: tuple[Lane, ...]
     hidden_lanes: int
     #: None if the run was never analysed.
@@ -392,31 +375,19 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
     return None
 
 
-_WINDOW_COLUMNS = (
-    "window",
-    "fault",
-    "target",
-    "nodes",
-    "trigger",
-    "injected_at",
-    "verified_at",
-    "healed_at",
-    "recovered_at",
-    "verified",
-    "evidence",
-)
+_WINDOW_COLUMNS = tuple(FaultReport.model_fields)
 
 
-def _moments_of(window: Window) -> tuple[datetime | None, ...]:
+def _moments_of(window: FaultReport) -> tuple[datetime | None, ...]:
     return window.injected_at, window.verified_at, window.healed_at, window.recovered_at
 
 
-def _read_windows(tables: _Tables, verdict: Verdict | None) -> tuple[Window, ...]:
+def _read_windows(tables: _Tables, verdict: Verdict | None) -> tuple[FaultReport, ...]:
     if not tables.note_absence("fault_windows"):
         rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
     else:
         rows = [fault.model_dump() for fault in verdict.faults] if verdict else []
-    windows = [Window(**{**row, "nodes": tuple(row["nodes"])}) for row in rows]
+    windows = [FaultReport.model_validate(row) for row in rows]
     return tuple(sorted(windows, key=lambda window: (window.injected_at, window.window)))
 
 

@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.harness.report import plots, words
-from ackproof.harness.report.data import Run, Window, read_run
+from ackproof.harness.report.data import Run, read_run
 from ackproof.harness.report.plots import Figure
-from ackproof.harness.verdict import Verdict, Word
+from ackproof.harness.verdict import FaultReport, Verdict, Word
 
 # All plots of a page share so many time bins, so that a page of many runs stays small.
 _BINS_OF_A_RUN = 600
@@ -38,14 +38,14 @@ class _RunView:
     def verdict(self) -> Verdict | None:
         return self.run.verdict
 
-    def span(self, window: Window) -> str:
+    def span(self, window: FaultReport) -> str:
         """Return a fault's times in seconds since the origin."""
         begin = f"{self.run.second(window.verified_at or window.injected_at):.2f}"
         if window.healed_at is None:
             return f"{begin} s, never healed"
         return f"{begin} to {self.run.second(window.healed_at):.2f} s"
 
-    def zoom(self, window: Window) -> str:
+    def zoom(self, window: FaultReport) -> str:
         """Return the time range that the fault's zoom button shows."""
         return json.dumps(plots.zoom_range(self.run, window))
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ackproof.harness.report import words
-from ackproof.harness.report.data import Floats, Lane, Losses, LossLane, Numbers, Run, Sends, Window
+from ackproof.harness.report.data import Floats, Lane, Losses, LossLane, Numbers, Run, Sends
+from ackproof.harness.verdict import FaultReport
 
 #: More faults than these are in the table, not in the plot.
 MAX_FAULT_ROWS = 30
@@ -70,7 +71,7 @@ def time_range(run: Run) -> list[float]:
     return [round(begin - air, 3), round(end + air, 3)]
 
 
-def zoom_range(run: Run, window: Window) -> list[float]:
+def zoom_range(run: Run, window: FaultReport) -> list[float]:
     """Return the stretch of time that shows one fault whole, with a quarter of it on each side."""
     start, end = run.second(window.injected_at), _end_of(run, window)
     air = max(0.25 * (end - start), 0.5)
@@ -139,12 +140,12 @@ def faults(run: Run) -> Figure | None:
     )
 
 
-def _end_of(run: Run, window: Window) -> float:
+def _end_of(run: Run, window: FaultReport) -> float:
     last = window.recovered_at or window.healed_at
     return run.second(last) if last else max(run.end, run.second(window.injected_at))
 
 
-def _phases(run: Run, window: Window) -> list[tuple[str, float, float, str]]:
+def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]]:
     """Return (colour, start, end, description) of each phase that the fault went through."""
     injected, end = run.second(window.injected_at), _end_of(run, window)
     healed = run.second(window.healed_at) if window.healed_at else end
@@ -181,7 +182,7 @@ def _phases(run: Run, window: Window) -> list[tuple[str, float, float, str]]:
     return found
 
 
-def _spoken_window(run: Run, window: Window) -> str:
+def _spoken_window(run: Run, window: FaultReport) -> str:
     healed = f"to {run.second(window.healed_at):.1f} s" if window.healed_at else "on, never healed"
     return (
         f"F{window.window} {window.fault} of {words.brokers(window.nodes)} from "
