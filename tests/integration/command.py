@@ -54,7 +54,7 @@ def ours(engine: DockerClient, pid: int) -> Mapping[str, list[Any]]:
     """Return the containers, networks and volumes that the process `pid` has made."""
     wanted = {"label": f"{LABEL}.pid={pid}"}
     return {
-        "containers": engine.containers.list(all=True, filters=wanted),
+        "containers": engine.containers.list(all=True, filters=wanted, ignore_removed=True),
         "networks": engine.networks.list(filters=wanted),
         "volumes": engine.volumes.list(filters=wanted),
     }

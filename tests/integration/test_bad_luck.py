@@ -93,7 +93,7 @@ def test_a_run_that_goes_on_is_not_checked_and_not_cleaned(
         process.communicate(timeout=60)
     assert refused.returncode == 2
     assert "still goes on" in refused.stderr
-    assert len(containers) == 4
+    assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
 
 
 def assert_refused(result: subprocess.CompletedProcess[str], code: int, said: str) -> None:

@@ -99,7 +99,7 @@ def test_two_clusters_at_once_do_not_collide(
 def leftovers(engine: DockerClient, run_id: str) -> list[object]:
     wanted = {"label": f"{LABEL_RUN}={run_id}"}
     return [
-        *engine.containers.list(all=True, filters=wanted),
+        *engine.containers.list(all=True, filters=wanted, ignore_removed=True),
         *engine.networks.list(filters=wanted),
         *engine.volumes.list(filters=wanted),
     ]
