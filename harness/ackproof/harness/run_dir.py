@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ackproof.harness.errors import DiskError, RunDirectoryError
 from ackproof.harness.scenario import Setting
-from ackproof.harness.verdict import Outlook, PredictionReport, Verdict
+from ackproof.harness.verdict import Outlook, PredictionReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,11 +143,6 @@ def read_record(run_dir: Path) -> RunRecord:
 def read_prediction(run_dir: Path) -> PredictionRecord:
     """Return `prediction.json`."""
     return _read(run_dir, "prediction.json", PredictionRecord)
-
-
-def read_verdict(run_dir: Path) -> Verdict:
-    """Return `verdict.json`; raise RunDirectoryError if the run has not been judged."""
-    return _read(run_dir, "verdict.json", Verdict)
 
 
 def _read(run_dir: Path, name: str, model: type[_M]) -> _M:

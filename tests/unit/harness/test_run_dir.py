@@ -67,11 +67,11 @@ def test_a_table_carries_schema_version_and_run_id(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match=r"has no verdict\.json"):
-        runs.read_verdict(tmp_path)
+    with pytest.raises(RunDirectoryError, match=r"has no run\.json"):
+        runs.read_record(tmp_path)
 
 
-def test_a_damaged_verdict_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "verdict.json").write_text('{"run_id": ')
+def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"run_id": ')
     with pytest.raises(RunDirectoryError, match="damaged"):
-        runs.read_verdict(tmp_path)
+        runs.read_record(tmp_path)
