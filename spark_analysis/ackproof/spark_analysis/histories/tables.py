@@ -1,0 +1,148 @@
+"""The two tables of a history check, as Arrow schemas: micro-operations in, anomalies out.
+
+Importable without Spark. Everything is keyed by `history`, a number: many histories are checked
+in one set of Spark jobs.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+
+
+class Completion(StrEnum):
+    """How an operation ended, in Jepsen's words.
+
+    `OK`: done. `FAIL`: certainly without effect. `INFO`: may or may not have had effect.
+    """
+
+    OK = "ok"
+    INFO = "info"
+    FAIL = "fail"
+
+
+class Action(StrEnum):
+    """What one record of an operation is: `SEND` one sent, `POLL` one returned by a poll."""
+
+    SEND = "send"
+    POLL = "poll"
+
+
+class Function(StrEnum):
+    """What an operation is.
+
+    `SEND`, `POLL`, `TXN`: a transaction of sends, of polls, of both. `SUBSCRIBE`, `ASSIGN`: the
+    process consumes from now on what `keys` lists. `CRASH`: its clients are replaced by new ones.
+    `DEBUG`: Jepsen's `debug-topic-partitions`; tells nothing.
+    """
+
+    SEND = "send"
+    POLL = "poll"
+    TXN = "txn"
+    SUBSCRIBE = "subscribe"
+    ASSIGN = "assign"
+    CRASH = "crash"
+    DEBUG = "debug-topic-partitions"
+
+
+#: Functions that send or poll.
+TRANSACTIONS = (Function.TXN, Function.SEND, Function.POLL)
+
+
+class HistoryAnomaly(StrEnum):
+    """Every anomaly of a history. The names up to `G1C_PROCESS` and their evidence are Jepsen's."""
+
+    INCONSISTENT_OFFSETS = "inconsistent-offsets"
+    DUPLICATE = "duplicate"
+    LOST_WRITE = "lost-write"
+    UNSEEN = "unseen"
+    G1A = "G1a"
+    PRECOMMITTED_READ = "precommitted-read"
+    INT_POLL_SKIP = "int-poll-skip"
+    INT_NONMONOTONIC_POLL = "int-nonmonotonic-poll"
+    INT_SEND_SKIP = "int-send-skip"
+    INT_NONMONOTONIC_SEND = "int-nonmonotonic-send"
+    POLL_SKIP = "poll-skip"
+    NONMONOTONIC_POLL = "nonmonotonic-poll"
+    NONMONOTONIC_SEND = "nonmonotonic-send"
+    G0 = "G0"
+    G0_PROCESS = "G0-process"
+    G1C = "G1c"
+    G1C_PROCESS = "G1c-process"
+    PHANTOM = "phantom"
+    TORN_TRANSACTION = "torn-transaction"
+    G1C_WR = "G1c-wr"
+    G_SINGLE = "G-single"
+    G2_ITEM = "G2-item"
+
+
+#: What Jepsen's checker does not name.
+FURTHER = (
+    HistoryAnomaly.PHANTOM,
+    HistoryAnomaly.TORN_TRANSACTION,
+    HistoryAnomaly.G1C_WR,
+    HistoryAnomaly.G_SINGLE,
+    HistoryAnomaly.G2_ITEM,
+)
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+#: One row a record that an operation sent or polled; an operation without any has one row, with
+#: null `action`.
+#:
+#: `op` numbers a history's completed operations from 0, in the order of their completion;
+#: `number` an operation's records from 0, in the order it sent and polled them. `process` runs
+#: one operation at a time. `key` stands for one partition of one topic; `value` is what was sent,
+#: as text, sent at most once to a key; `offset` is null if unknown. `keys`: what an `assign` or
+#: `subscribe` lists; of other operations, what was rebalanced while they ran.
+MICRO_OPS = pa.schema(
+    [
+        _required("history", pa.int64()),
+        _required("op", pa.int64()),
+        _required("process", pa.string()),
+        _required("type", pa.string()),
+        _required("f", pa.string()),
+        _required("keys", pa.list_(pa.string())),
+        _required("number", pa.int64()),
+        pa.field("action", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("value", pa.string()),
+    ]
+)
+
+#: One dependency of a cycle: the operation before it in `ops` comes before the one after it.
+#: `relation` is `ww`, `wr`, `rw` or `process`; `key` and `values` say by which records.
+STEP = pa.struct(
+    [
+        _required("relation", pa.string()),
+        pa.field("key", pa.string()),
+        _required("values", pa.list_(pa.string())),
+    ]
+)
+
+#: One row an anomaly; what a column means for each kind, and which are null, says `forms`.
+#:
+#: `ops` are the operations concerned, the one in which it shows last, at its record `number`.
+#: `index` counts a key's offsets without its gaps.
+ANOMALIES = pa.schema(
+    [
+        _required("history", pa.int64()),
+        _required("anomaly", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("values", pa.list_(pa.string())),
+        pa.field("ops", pa.list_(pa.int64())),
+        pa.field("number", pa.int64()),
+        pa.field("offsets", pa.list_(pa.int64())),
+        pa.field("index", pa.int64()),
+        pa.field("max_read_index", pa.int64()),
+        pa.field("delta", pa.int64()),
+        pa.field("skipped", pa.list_(pa.string())),
+        pa.field("other_key", pa.string()),
+        pa.field("steps", pa.list_(STEP)),
+    ]
+)

@@ -1,0 +1,155 @@
+"""Histories: Jepsen's cases, hand-made ones, and Spark against the oracle on random ones.
+
+`ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/histories`) takes more of
+the random ones than the usual run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from golden.history_oracle import anomalies, unseen_series
+from golden.random_histories import SEED, draw_histories
+
+HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "1500"))
+BATCH = 1500
+CASES = {
+    f"{file.stem}: {name}": case
+    for file in sorted((Path(__file__).parent / "histories").glob("*.json"))
+    for name, case in json.loads(file.read_text(encoding="utf-8"))["cases"].items()
+}
+pytestmark = pytest.mark.spark
+
+
+def spark_finds(spark, cases: Sequence[dict], folder: Path, *, ww_deps: bool = True) -> list[dict]:
+    """Return what `check` finds in each case: its anomalies and the further ones in one."""
+    from ackproof.spark_analysis.histories.allowed import Configuration
+    from ackproof.spark_analysis.histories.check import check
+    from ackproof.spark_analysis.histories.reader import read
+
+    paths = [folder / f"{number}.json" for number in range(len(cases))]
+    for path, case in zip(paths, cases, strict=True):
+        path.write_text(json.dumps(case), encoding="utf-8")
+    reports = check(spark, read(paths), Configuration(ww_deps=ww_deps))
+    return [report.anomalies | report.further for report in reports]
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory) -> dict[str, dict]:
+    cases = list(CASES.values())
+    return dict(
+        zip(CASES, spark_finds(spark, cases, tmp_path_factory.mktemp("cases")), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_history_has_its_known_anomalies(name, found):
+    case = CASES[name]
+    expected = {key: value for key, value in case["expect"].items() if value != []}
+    if case["check"] == "all":
+        assert found[name] == ({} if expected == {"*": "no errors"} else expected)
+    else:
+        assert {key: found[name].get(key, []) for key in case["check"]} == {
+            key: expected.get(key, []) for key in case["check"]
+        }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_oracle_agrees_with_the_known_histories(name, found):
+    assert _differences([CASES[name]], [found[name]]) == []
+
+
+def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
+    occurred: Counter[str] = Counter()
+    clean = 0
+    for batch, size in enumerate(_batches()):
+        cases = draw_histories(size, batch=batch)
+        # Every third batch does without what the order of a log implies.
+        ww_deps = batch % 3 != 1
+        found = spark_finds(spark, cases, tmp_path, ww_deps=ww_deps)
+        different = _differences(cases, found, ww_deps=ww_deps)
+        if different:
+            smallest = _shrunk(spark, different, tmp_path, ww_deps=ww_deps)
+            told = spark_finds(spark, [smallest], tmp_path, ww_deps=ww_deps)[0]
+            pytest.fail(
+                f"{len(different)} of {size} histories differ (seed {SEED}, batch {batch}). "
+                f"The smallest:\n{json.dumps(smallest)}\n"
+                f"Spark says {_said(told)}\noracle says {_said(_oracle(smallest, ww_deps))}"
+            )
+        occurred.update(kind for one in found for kind in one)
+        clean += sum(not one.keys() - {"unseen-series"} for one in found)
+    # The histories are worth something only if each anomaly occurs, and often, and none too.
+    for anomaly in _kinds():
+        assert occurred[anomaly] > HISTORIES / 100, occurred
+    assert clean > HISTORIES / 20
+
+
+def _kinds() -> list[str]:
+    from ackproof.spark_analysis.histories.tables import HistoryAnomaly
+
+    return [anomaly.value for anomaly in HistoryAnomaly]
+
+
+def _batches() -> list[int]:
+    full, rest = divmod(HISTORIES, BATCH)
+    return [BATCH] * full + [rest] * bool(rest)
+
+
+def _differences(
+    cases: Sequence[dict], found: Sequence[dict], *, ww_deps: bool = True
+) -> list[dict]:
+    return [
+        case
+        for case, told in zip(cases, found, strict=True)
+        if _said(told) != _said(_oracle(case, ww_deps))
+    ]
+
+
+def _oracle(case: dict, ww_deps: bool) -> dict:
+    found = anomalies(case, ww_deps=ww_deps)
+    transactions = [op for op in case["ops"] if "mops" in op and op["type"] == "ok"]
+    if transactions and all("time" in op for op in transactions):
+        found["unseen-series"] = unseen_series(case)
+    return found
+
+
+def _said(found: dict) -> str:
+    """Return anomalies as text, whatever the order in which they were found."""
+    return json.dumps(
+        {kind: sorted(map(json.dumps, evidence)) for kind, evidence in sorted(found.items())}
+    )
+
+
+def _shrunk(spark, different: list[dict], folder: Path, *, ww_deps: bool) -> dict:
+    """Return a history that still differs, but no longer with anything left out."""
+    smallest = min(different, key=lambda case: len(json.dumps(case)))
+    while True:
+        smaller = list(_one_less(smallest))
+        found = spark_finds(spark, smaller, folder, ww_deps=ww_deps)
+        different = _differences(smaller, found, ww_deps=ww_deps)
+        if not different:
+            return smallest
+        smallest = min(different, key=lambda case: len(json.dumps(case)))
+
+
+def _one_less(case: dict):
+    """Return the history without an operation, a micro-operation, a polled record."""
+    for number in range(len(case["ops"])):
+        shorter = json.loads(json.dumps(case))
+        del shorter["ops"][number]
+        yield shorter
+        for place, mop in enumerate(case["ops"][number].get("mops", [])):
+            shorter = json.loads(json.dumps(case))
+            del shorter["ops"][number]["mops"][place]
+            yield shorter
+            for key, records in mop.get("poll", {}).items():
+                for record in range(len(records)):
+                    shorter = json.loads(json.dumps(case))
+                    del shorter["ops"][number]["mops"][place]["poll"][key][record]
+                    yield shorter
