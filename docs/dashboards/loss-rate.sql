@@ -1,0 +1,13 @@
+-- Which configurations lose acknowledged records, how often and how much, with 95 % intervals?
+-- What the intervals count is said beside the view in views.sql.
+SELECT
+  scenario, configuration_name, kafka_version,
+  runs, runs_with_loss,
+  round(100 * runs_with_loss_share_low, 1) AS runs_with_loss_low_percent,
+  round(100 * runs_with_loss_share_high, 1) AS runs_with_loss_high_percent,
+  acked, lost,
+  round(100 * lost_share, 3) AS lost_percent,
+  round(100 * lost_share_low, 3) AS lost_low_percent,
+  round(100 * lost_share_high, 3) AS lost_high_percent
+FROM loss_rates
+ORDER BY lost_share DESC, scenario, configuration_name, kafka_version;

@@ -1,0 +1,9 @@
+-- Every fault: how long it held, and how long the cluster took to recover once it was healed.
+-- Null: it was never seen to hold, never healed, or never seen to recover.
+SELECT
+  r.run_id, r.scenario, r.configuration_name, r.kafka_version, r.started_at,
+  f.`window`, f.fault, f.target, f.verified,
+  f.injected_at, f.verified_at, f.healed_at, f.recovered_at,
+  (unix_micros(f.healed_at) - unix_micros(f.verified_at)) / 1e6D AS held_s,
+  (unix_micros(f.recovered_at) - unix_micros(f.healed_at)) / 1e6D AS recovery_s
+FROM fault_windows AS f JOIN runs AS r ON f.run_id = r.run_id

@@ -1,0 +1,67 @@
+"""The `events` table: faults, partitions, brokers and troubles of a run as one timeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_EDGES = ("injected", "verified", "healed", "recovered")
+
+
+def events(
+    *, fault_windows: DataFrame, partition_states: DataFrame, broker_states: DataFrame
+) -> DataFrame:
+    """Return the columns of `schemas.EVENTS` from `at` on, all but the troubles.
+
+    A fault is an event of each broker that it struck.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    none = F.lit(None)
+    edges = F.explode(
+        F.array(
+            *(
+                F.struct(F.col(f"{edge}_at").alias("at"), F.lit(f"fault-{edge}").alias("kind"))
+                for edge in _EDGES
+            )
+        )
+    )
+    of_faults = (
+        fault_windows.select("*", edges.alias("edge"))
+        .select(
+            "edge.at",
+            "edge.kind",
+            F.explode_outer("nodes").alias("node"),
+            none.cast("string").alias("topic"),
+            none.cast("int").alias("partition"),
+            F.format_string("F%d %s of %s", "window", "fault", "target").alias("what"),
+        )
+        .where("at is not null")
+    )
+    of_partitions = partition_states.select(
+        "at",
+        F.lit("partition-state").alias("kind"),
+        F.nullif("leader", F.lit(-1)).alias("node"),
+        "topic",
+        "partition",
+        F.format_string(
+            "leader %d, leader epoch %d, ISR %s", "leader", "leader_epoch", _ids("isr")
+        ).alias("what"),
+    )
+    of_brokers = broker_states.select(
+        "at",
+        F.lit("broker-state").alias("kind"),
+        F.col("broker").alias("node"),
+        none.cast("string").alias("topic"),
+        none.cast("int").alias("partition"),
+        F.format_string("broker %d %s", "broker", "state").alias("what"),
+    )
+    return of_faults.unionByName(of_partitions).unionByName(of_brokers).orderBy("at")
+
+
+def _ids(column: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.concat(F.lit("{"), F.array_join(column, ", "), F.lit("}"))
