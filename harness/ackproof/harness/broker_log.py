@@ -1,0 +1,154 @@
+"""What brokers log about replication, parsed to events: who led from where, who truncated what.
+
+The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`
+and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1. A line
+that fits none is left out: logs are evidence beside the controller's log and the segments, and
+nothing rests on a line that a version words differently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What happened.
+
+    `LEADER`, `FOLLOWER`: it took that role in `leader_epoch`, its log ending at `offset`.
+    `TRUNCATING`: its fetcher decided to cut to `offset`, and says why; `TRUNCATED`: it did cut.
+    `RECOVERY_TRUNCATED`: it found bytes that are no whole batch while starting, and cut them off.
+    `ISR_SHRINKING`: the leader asks for a smaller ISR; `ISR_CHANGED`: it was granted.
+    `CLEAN_START`, `UNCLEAN_START`: it started with, or without, the mark of a clean shutdown.
+    `UNFENCED`, `SHUTTING_DOWN`: its life cycle.
+    """
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    TRUNCATING = "truncating"
+    TRUNCATED = "truncated"
+    RECOVERY_TRUNCATED = "recovery-truncated"
+    ISR_SHRINKING = "isr-shrinking"
+    ISR_CHANGED = "isr-changed"
+    CLEAN_START = "clean-start"
+    UNCLEAN_START = "unclean-start"
+    UNFENCED = "unfenced"
+    SHUTTING_DOWN = "shutting-down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEvent:
+    """One event, as in `tables.BROKER_EVENTS`; what the line does not tell is None."""
+
+    at: datetime
+    broker: int
+    kind: Kind
+    text: str
+    topic: str | None = None
+    partition: int | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    offset: int | None = None
+    high_watermark: int | None = None
+    isr: tuple[int, ...] | None = None
+
+
+# `[2026-11-21T13:12:59,704] INFO text (logger)`; Kafka 3's log4j has a blank for the T.
+_LINE = re.compile(
+    r"\[(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\] [A-Z]+ (?P<text>.*) \([\w.$]+\)$"
+)
+_PLACE = r"(?P<topic>\S+)-(?P<partition>\d+)"
+_PATTERNS = {
+    Kind.LEADER: re.compile(
+        rf"Leader {_PLACE} with topic id .* starts at leader epoch (?P<leader_epoch>\d+) "
+        r"from offset (?P<offset>\d+) with partition epoch \d+, "
+        r"high watermark (?P<high_watermark>\d+), ISR \[(?P<isr>[\d, ]*)\]"
+    ),
+    Kind.FOLLOWER: re.compile(
+        rf"Follower {_PLACE} starts at leader epoch (?P<leader_epoch>\d+) "
+        r"from offset (?P<offset>\d+) with partition epoch \d+ and "
+        r"high watermark (?P<high_watermark>\d+)\. Current leader is (?P<leader>-?\d+)\."
+    ),
+    Kind.TRUNCATING: re.compile(
+        rf"Truncating partition {_PLACE} with (?:Offset)?TruncationState\("
+        r"offset=(?P<offset>\d+), completed=\w+\) due to (?:leader epoch|local high watermark)"
+    ),
+    Kind.TRUNCATED: re.compile(
+        rf"\[UnifiedLog partition={_PLACE}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)$"
+    ),
+    Kind.RECOVERY_TRUNCATED: re.compile(
+        rf"\[LogLoader partition={_PLACE}, dir=[^\]]*\] Corruption found in segment \d+, "
+        r"truncating to offset (?P<offset>\d+)"
+    ),
+    Kind.ISR_SHRINKING: re.compile(
+        rf"\[Partition {_PLACE} broker=\d+\] Shrinking ISR from [\d,]+ to (?P<isr>[\d,]*)\. "
+        r"Leader: \(highWatermark: (?P<high_watermark>\d+), endOffset: (?P<offset>\d+)\)"
+    ),
+    Kind.ISR_CHANGED: re.compile(
+        rf"\[Partition {_PLACE} broker=\d+\] ISR updated to (?P<isr>[\d,]*)\s.*version updated to"
+    ),
+    Kind.CLEAN_START: re.compile(r"Skipping recovery of \d+ logs from .* clean shutdown file was"),
+    Kind.UNCLEAN_START: re.compile(r"Recovering \d+ logs from .* no clean shutdown file was found"),
+    Kind.UNFENCED: re.compile(r"The broker has been unfenced\."),
+    Kind.SHUTTING_DOWN: re.compile(r"Beginning controlled shutdown\."),
+}
+#: A cheap test that most lines fail.
+_WORTH_A_LOOK = re.compile(
+    r"starts at leader epoch|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
+    r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
+)
+
+
+def read_logs(folder: Path, brokers: Mapping[int, str], *, topic: str) -> list[BrokerEvent]:
+    """Return the events in `<name>.log` of each broker (id to name), in order of time.
+
+    Of partitions only those of `topic`; a log that is not there has no events.
+    """
+    events: list[BrokerEvent] = []
+    for broker, name in brokers.items():
+        path = folder / f"{name}.log"
+        if path.exists():
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                events += (e for e in parse(lines, broker=broker) if e.topic in (None, topic))
+    return sorted(events, key=lambda event: event.at)
+
+
+def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
+    """Yield the events in one broker's log, in its order. Times in a log are UTC."""
+    for line in lines:
+        if not _WORTH_A_LOOK.search(line):
+            continue
+        match = _LINE.match(line.rstrip("\r\n"))
+        if match is None:
+            continue
+        for kind, pattern in _PATTERNS.items():
+            if found := pattern.search(match["text"]):
+                yield BrokerEvent(
+                    at=datetime.strptime(
+                        match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f"
+                    ).replace(tzinfo=UTC),
+                    broker=broker,
+                    kind=kind,
+                    text=match["text"],
+                    **_fields(found.groupdict(), broker if kind is Kind.LEADER else None),
+                )
+                break
+
+
+def _fields(found: Mapping[str, str | None], leader: int | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {} if leader is None else {"leader": leader}
+    for name, text in found.items():
+        if text is None:
+            continue
+        if name == "topic":
+            fields[name] = text
+        elif name == "isr":
+            fields[name] = tuple(int(one) for one in re.findall(r"\d+", text))
+        else:
+            fields[name] = int(text)
+    return fields

@@ -1,0 +1,108 @@
+"""Terms: who led a partition in which leader epoch, from when, and from which offset on.
+
+The controller's log says who was elected when, and from what. Where the leader's log ended at that
+moment is the offset of the first batch with its epoch in any replica's segments: exact, since a
+leader stamps what it appends. A leader that wrote nothing is known by its own log line only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+Place = tuple[str, int]
+
+
+class Election(StrEnum):
+    """How a leader came to lead.
+
+    `FIRST`: with the topic. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader replicas,
+    `LAST_KNOWN`: as last known leader, both KIP-966. `UNCLEAN`: none of these.
+    """
+
+    FIRST = "first"
+    CLEAN = "clean"
+    ELIGIBLE = "eligible"
+    LAST_KNOWN = "last-known"
+    UNCLEAN = "unclean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One leader's time in one epoch.
+
+    `start`: where its log ended when elected; None if nothing tells. `isr_before`: the ISR that it
+    was elected from. `changes`: the ISR at the start and after each change, in order.
+    """
+
+    epoch: int
+    leader: int
+    elected_at: datetime
+    election: Election
+    isr_before: tuple[int, ...]
+    changes: tuple[tuple[datetime, tuple[int, ...]], ...]
+    start: int | None = None
+    high_watermark: int | None = None
+
+
+def terms(
+    states: Iterable[Mapping[str, Any]],
+    starts: Mapping[tuple[str, int, int], int],
+    events: Iterable[Mapping[str, Any]],
+) -> dict[Place, tuple[Term, ...]]:
+    """Return the terms of every partition, in order of their epochs.
+
+    states: rows of `tables.PARTITION_STATES`. starts: topic, partition, epoch to the first offset
+    with that epoch. events: rows of `tables.BROKER_EVENTS` of kind `leader`.
+    """
+    lines = {(event["topic"], event["partition"], event["leader_epoch"]): event for event in events}
+    by_place: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+    for state in sorted(states, key=lambda state: state["metadata_offset"]):
+        by_place[state["topic"], state["partition"]].append(state)
+    found: dict[Place, tuple[Term, ...]] = {}
+    for place, history in by_place.items():
+        found[place] = tuple(_of_partition(place, history, starts, lines))
+    return found
+
+
+def _of_partition(
+    place: Place,
+    history: Sequence[Mapping[str, Any]],
+    starts: Mapping[tuple[str, int, int], int],
+    lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
+) -> Iterator[Term]:
+    last_leader = -1
+    for index, state in enumerate(history):
+        before = history[index - 1] if index else None
+        leader, epoch = state["leader"], state["leader_epoch"]
+        if leader < 0 or (before and before["leader_epoch"] == epoch):
+            continue
+        of_epoch = [later for later in history[index:] if later["leader_epoch"] == epoch]
+        line = lines.get((*place, epoch), {})
+        yield Term(
+            epoch=epoch,
+            leader=leader,
+            elected_at=state["at"],
+            election=_election(leader, before, last_leader),
+            isr_before=tuple(before["isr"]) if before else (),
+            changes=tuple((later["at"], tuple(later["isr"])) for later in of_epoch),
+            start=starts.get((*place, epoch), line.get("offset")),
+            high_watermark=line.get("high_watermark"),
+        )
+        last_leader = leader
+
+
+def _election(leader: int, before: Mapping[str, Any] | None, last_leader: int) -> Election:
+    if before is None:
+        return Election.FIRST
+    if leader in before["isr"]:
+        return Election.CLEAN
+    if leader in before["elr"]:
+        return Election.ELIGIBLE
+    if not before["isr"] and not before["elr"] and leader == last_leader:
+        return Election.LAST_KNOWN
+    return Election.UNCLEAN

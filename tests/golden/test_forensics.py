@@ -1,0 +1,465 @@
+"""Forensics on runs written by hand: every story, divergence and gap, beside its near miss.
+
+Each topic is a run of its own, told in `spark_histories`' notation and by what its cluster left:
+states of partition 0, the batches of its replicas, and lines of the brokers' logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.spark_analysis import tables
+from ackproof.spark_analysis.forensics.cases import Settings
+from ackproof.spark_analysis.tables import LOCATION, SCHEMA_VERSION, Anomaly
+from spark_histories import RUN_ID, History, _at, parse, write_run
+
+pytestmark = pytest.mark.spark
+
+#: first offset, last offset, leader epoch, and what is unusual about a batch
+Batch = tuple[int, int, int] | tuple[int, int, int, Mapping[str, Any]]
+ALL = (1, 2, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What a cluster left of partition 0. states: second, leader, epoch, ISR."""
+
+    history: History
+    states: Sequence[tuple[float, int, int, tuple[int, ...]]]
+    replicas: Mapping[int, Sequence[Batch]]
+    #: second, broker, kind, epoch, offset
+    events: Sequence[tuple[float, int, str, int | None, int]] = ()
+    expected: Sequence[str] = ()
+    anomalies: Sequence[str] = field(default=())
+
+
+def same(*batches: Batch) -> dict[int, Sequence[Batch]]:
+    return dict.fromkeys(ALL, batches)
+
+
+def history(lost_from: int, acked: int, *, sent: float = 10, end: int | None = None, **more: Any):
+    """Sequences 0 to `acked` - 1 acked at their offsets; those from `lost_from` on were replaced.
+
+    What replaced them are sequences 100 and on, acked much later.
+    """
+    end = acked if end is None else end
+    sends = [f"1/{i} to 0: acked at {i} [{sent + i}-{sent + i}.5]" for i in range(acked)]
+    log = [f"0@{i}: 1/{i}" for i in range(lost_from)]
+    for place in range(lost_from, end):
+        sends.append(f"1/{100 + place} to 0: acked at {place} [{500 + place}-{501 + place}]")
+        log.append(f"0@{place}: 1/{100 + place}")
+    return parse({"sends": sends, "log": log, "ends": [f"0: 0-{end}"], **more})
+
+
+FAILOVER = [(0, 1, 0, ALL), (40, 2, 1, (2, 3)), (60, 2, 1, ALL)]
+KILLED = {"windows": ["3: 35-50"]}
+B2 = Left(
+    history=history(3, 6, end=5, **KILLED),
+    states=FAILOVER,
+    replicas=same((0, 2, 0), (3, 4, 1)),
+    events=[(41, 3, "truncated", None, 3), (55, 1, "truncated", None, 3)],
+    expected=["1/3 B2 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
+)
+#: Offsets 3 to 5 were acked at 213 s and later, and broker 2 had led since 40 s.
+ZOMBIE = replace(
+    B2,
+    history=history(3, 6, sent=210, end=6, **KILLED),
+    replicas=same((0, 2, 0), (3, 5, 1)),
+    expected=["1/3 B3 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
+    events=[],
+)
+WITH_ACKS_1 = {
+    "b2": B2,
+    "b2_silent": replace(  # the next leader wrote nothing: only its own line says where it began
+        B2,
+        history=history(3, 6, end=3, **KILLED),
+        replicas=same((0, 2, 0)),
+        events=[(40, 2, "leader", 1, 3)],
+        expected=["1/3 B2 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
+    ),
+    "b2_mute": replace(  # and here nothing says it
+        B2,
+        history=history(3, 6, end=3, **KILLED),
+        replicas=same((0, 2, 0)),
+        events=[],
+        expected=["1/3 unexplained by 1 in 0, then 2 in 1 from -, cut by -"] * 3,
+    ),
+    "b2_second": replace(  # the first failover kept them, the second did not
+        B2,
+        states=[*FAILOVER[:1], (2, 2, 1, (2, 1)), (40, 1, 2, (1, 3))],
+        history=history(3, 6, end=5, **KILLED),
+        replicas=same((0, 0, 0), (1, 2, 1), (3, 4, 2)),
+        events=[],
+        expected=["1/3 B2 by 2 in 1, then 1 in 2 from 3, cut by -"] * 3,
+    ),
+    "b3": ZOMBIE,
+    "b4": replace(
+        B2,
+        states=[(0, 1, 0, ALL), (30, 1, 0, (1,)), (40, 2, 1, (2,)), (60, 2, 1, ALL)],
+        expected=["1/3 B4 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
+    ),
+    "shorter": replace(  # the same broker leads again, with less
+        B2,
+        states=[(0, 1, 0, (1,)), (35, -1, 1, (1,)), (40, 1, 2, (1,)), (60, 1, 2, ALL)],
+        replicas=same((0, 2, 0), (3, 4, 2)),
+        events=[],
+        expected=["1/3 B5 by 1 in 0, then 1 in 2 from 3, cut by -"] * 3,
+    ),
+    "unread": Left(
+        history=parse(
+            {
+                "sends": [f"1/{i} to 0: acked at {i}" for i in range(4)],
+                "log": ["0@0: 1/0", "0@1: 1/1", "0@3: 1/3"],
+                "ends": ["0: 0-4"],
+            }
+        ),
+        states=FAILOVER[:1],
+        replicas=same((0, 3, 0)),
+        expected=["1/2 unexplained by 1 in 0, then - in - from -, cut by -"],
+        anomalies=[
+            "gap at 2: offset 2: the segments of brokers 1, 2, 3 hold a batch there, yet "
+            "nothing was read"
+        ],
+    ),
+    "swallowed": Left(  # another record stands there, in the same epoch, and nobody else led
+        history=history(3, 4, end=4),
+        states=FAILOVER[:1],
+        replicas=same((0, 3, 0)),
+        expected=["1/3 unexplained by 1 in 0, then - in - from -, cut by -"],
+    ),
+    "unknown": replace(
+        B2,
+        states=[],
+        expected=["1/3 unexplained by - in -, then - in - from -, cut by -"] * 3,
+    ),
+}
+WITH_ACKS_0 = {
+    "b1": Left(
+        history=parse(
+            {
+                "sends": ["1/0 to 0: acked [1-1.1]", "1/1 to 0: acked [30-30.1]"],
+                "log": ["0@0: 1/0"],
+                "ends": ["0: 0-1"],
+                "windows": ["3: 29-50"],
+            }
+        ),
+        states=FAILOVER,
+        replicas=same((0, 0, 0)),
+        expected=["1/1 B1 by 1 in 0, then 2 in 1 from -, cut by -"],
+    ),
+    "b1_late": Left(  # the client learned of the new leader only after a while
+        history=parse({"sends": ["1/0 to 0: acked [45-45.1]"], "log": [], "ends": ["0: 0-0"]}),
+        states=FAILOVER,
+        replicas=same(),
+        expected=["1/0 B1 by 1 in 0, then 2 in 1 from -, cut by -"],
+    ),
+    "b1_far": Left(  # nobody changed anything near that time
+        history=parse({"sends": ["1/0 to 0: acked [300-300.1]"], "log": [], "ends": ["0: 0-0"]}),
+        states=FAILOVER,
+        replicas=same(),
+        expected=["1/0 unexplained by 1 in 0, then 2 in 1 from -, cut by -"],
+    ),
+}
+WITH_ACKS_ALL = {
+    "b6": replace(
+        B2,
+        states=[
+            (0, 1, 0, (1, 3)),
+            (30, 1, 0, (1,)),
+            (36, -1, 1, (1,)),
+            (40, 1, 2, (1,)),
+            (60, 1, 2, ALL),
+        ],
+        replicas=same((0, 2, 0), (3, 4, 2)),
+        events=[(55, 3, "truncated", None, 3)],
+        expected=["1/3 B6 by 1 in 0, then 1 in 2 from 3, cut by 3"] * 3,
+    ),
+    "promised": replace(  # what acks=all promises, broken with no excuse
+        B2, expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3
+    ),
+}
+
+WHOLE = history(20, 20)
+BYTES = ((0, 9, 0), (10, 19, 0))
+
+
+def told(offset: int, last: int, epoch: int = 0, checksum: str = "7b", more: str = "") -> str:
+    return f"offsets {offset}-{last}, epoch {epoch}, 100 bytes, checksum {checksum}{more}"
+
+
+def differing(**broker_2: Any) -> dict[int, Sequence[Batch]]:
+    return {1: BYTES, 2: (BYTES[0], (10, 19, 0, broker_2)), 3: BYTES}
+
+
+def diverged(offset: int, last: int, second: str, batches: int = 1) -> str:
+    return (
+        f"diverged at {offset}: broker 1: {told(offset, last)}; broker 2: {second}; "
+        f"broker 3: {told(offset, last)}; {batches} batches differ"
+    )
+
+
+def replicas(
+    held: Mapping[int, Sequence[Batch]], anomalies: Sequence[str] = (), **more: Any
+) -> Left:
+    more = {"history": WHOLE, "states": FAILOVER[:1], **more}
+    return Left(replicas=held, anomalies=anomalies, **more)
+
+
+AGREEMENT = {
+    "agree": replicas(same(*BYTES)),
+    "flipped": replicas(
+        differing(crc_ok=False),
+        [diverged(10, 19, told(10, 19, more=", which the bytes do not match"))],
+    ),
+    "all_flipped": replicas(
+        same((0, 9, 0, {"crc_ok": False}), BYTES[1]),
+        [
+            "diverged at 0: "
+            + "; ".join(
+                f"broker {b}: {told(0, 9, more=', which the bytes do not match')}" for b in ALL
+            )
+            + "; 1 batches differ"
+        ],
+    ),
+    "other_bytes": replicas(differing(crc=0xABC), [diverged(10, 19, told(10, 19, checksum="abc"))]),
+    "other_epoch": replicas(differing(leader_epoch=1), [diverged(10, 19, told(10, 19, epoch=1))]),
+    "too_short": replicas(
+        {1: BYTES, 2: BYTES[:1], 3: BYTES}, [diverged(10, 19, "no batch starts here")]
+    ),
+    "hole": replicas({1: BYTES, 2: BYTES[1:], 3: BYTES}, [diverged(0, 9, "no batch starts here")]),
+    "lagging": replicas(  # not in sync: it may lack, or hold, what it likes
+        {1: BYTES, 2: ((0, 9, 0, {"crc": 5}),), 3: BYTES},
+        states=[*FAILOVER[:1], (30, 1, 0, (1, 3))],
+    ),
+    "ahead": replicas(  # above the high watermark one may have more than another
+        {1: (*BYTES, (20, 25, 0)), 2: BYTES, 3: (*BYTES, (20, 29, 0))}
+    ),
+    "marker": replicas(
+        same((0, 9, 0), (10, 10, 0, {"control": True}), (11, 19, 0)),
+        history=replace(WHOLE, log=[one for one in WHOLE.log if one.offset != 10], sends=[]),
+    ),
+    "gap": replicas(
+        same((0, 9, 0), (13, 19, 0)),
+        ["gap at 10: offsets 10-12: no replica holds a batch there"],
+        history=replace(
+            WHOLE, log=[one for one in WHOLE.log if not 10 <= one.offset <= 12], sends=[]
+        ),
+    ),
+    "gap_at_both_ends": replicas(
+        same((1, 18, 0)),
+        [
+            "gap at 0: offset 0: no replica holds a batch there",
+            "gap at 19: offset 19: no replica holds a batch there",
+        ],
+        history=replace(WHOLE, log=WHOLE.log[1:-1], sends=[]),
+    ),
+    "not_read_to_its_end": replicas(
+        same(*BYTES),
+        history=replace(
+            WHOLE,
+            log=WHOLE.log[:5],
+            sends=[],
+            ends=[replace(WHOLE.ends[0], reason="read up to 5 of 20")],
+        ),
+    ),
+}
+
+
+def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()) -> None:
+    write_run(run_dir, {topic: left.history for topic, left in topics.items()})
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: []
+        for name in ("partition_states", "replica_logs", "replica_batches", "broker_events")
+    }
+    common = {"schema_version": SCHEMA_VERSION, "run_id": RUN_ID}
+    for index, (topic, left) in enumerate(topics.items()):
+        here = common | {"topic": topic, "partition": 0}
+        rows["partition_states"] += [
+            here
+            | {
+                "at": _at(index, second),
+                "metadata_offset": number,
+                "leader": leader,
+                "leader_epoch": epoch,
+                "partition_epoch": number,
+                "replicas": list(ALL),
+                "isr": list(isr),
+                "elr": [],
+                "last_known_elr": [],
+            }
+            for number, (second, leader, epoch, isr) in enumerate(left.states)
+        ]
+        for broker, held in left.replicas.items():
+            rows["replica_batches"] += [here | _batch(broker, *one) for one in held]
+            whole = topic not in incomplete
+            rows["replica_logs"].append(
+                here
+                | {
+                    "broker": broker,
+                    "begin_offset": 0,
+                    "end_offset": max((one[1] + 1 for one in held), default=0),
+                    "bytes": 100 * len(held),
+                    "torn_bytes": 0,
+                    "complete": whole,
+                    "reason": None if whole else "too large",
+                }
+            )
+        rows["broker_events"] += [
+            here
+            | {
+                "at": _at(index, second),
+                "broker": broker,
+                "kind": kind,
+                "leader_epoch": epoch,
+                "offset": offset,
+                "text": "",
+            }
+            for second, broker, kind, epoch, offset in left.events
+        ]
+    for name, found in rows.items():
+        place = run_dir / LOCATION[name]
+        if not place.suffix:
+            place.mkdir()
+            place /= "part-0.parquet"
+        schema = getattr(tables, name.upper())
+        pq.write_table(pa.Table.from_pylist(found, schema=schema), place)
+
+
+def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any] = {}) -> dict:
+    return {
+        "broker": broker,
+        "segment": "00000000000000000000.log",
+        "position": 0,
+        "base_offset": base,
+        "last_offset": last,
+        "leader_epoch": epoch,
+        "size": 100,
+        "magic": 2,
+        "crc": 123,
+        "crc_ok": True,
+        "codec": "none",
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "base_sequence": -1,
+        "transactional": False,
+        "control": False,
+        "records": last - base + 1,
+        "max_timestamp": 0,
+        **more,
+    }
+
+
+def judged(spark, run_dir, acks: str):
+    from ackproof.spark_analysis.diff import diff
+    from ackproof.spark_analysis.forensics.investigation import investigate
+
+    lost = diff(spark, run_dir).counts[Anomaly.LOST]
+    settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
+    found = investigate(spark, run_dir, lost=lost, settings=settings)
+    stories: dict[str, list[str]] = {}
+    for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
+        stories.setdefault(row["topic"], []).append(_story(row))
+    anomalies: dict[str, list[str]] = {}
+    for row in pq.read_table(run_dir / LOCATION["anomalies"]).to_pylist():
+        if row["anomaly"] in ("diverged", "gap"):
+            text = f"{row['anomaly']} at {row['offset']}: {row['found']}"
+            anomalies.setdefault(row["topic"], []).append(text)
+    return found, stories, anomalies
+
+
+def _story(row: Mapping[str, Any]) -> str:
+    told = {key: "-" if value is None else value for key, value in row.items()}
+    return (
+        "{producer}/{sequence} {case} by {leader} in {leader_epoch}, then {next_leader} in "
+        "{next_leader_epoch} from {next_leader_start}, cut by {truncated_by}"
+    ).format(**told)
+
+
+def _first_only(stories: Sequence[str]) -> list[str]:
+    """Return the stories as told of the first record: those of one cause differ in nothing else."""
+    return sorted(stories)[:1] + [
+        sorted(stories)[0].split(" ")[0] + " " + story.partition(" ")[2]
+        for story in sorted(stories)[1:]
+    ]
+
+
+@pytest.fixture(scope="module")
+def of_acks(spark, tmp_path_factory):
+    found = {}
+    for acks, topics in (("1", WITH_ACKS_1), ("0", WITH_ACKS_0), ("all", WITH_ACKS_ALL)):
+        run_dir = tmp_path_factory.mktemp(f"acks-{acks}")
+        write(run_dir, topics)
+        found[acks] = judged(spark, run_dir, acks)
+    return found
+
+
+EVERY = [
+    (acks, topic, left)
+    for acks, topics in (("1", WITH_ACKS_1), ("0", WITH_ACKS_0), ("all", WITH_ACKS_ALL))
+    for topic, left in topics.items()
+]
+
+
+@pytest.mark.parametrize(("acks", "topic", "left"), EVERY, ids=[f"{a}-{t}" for a, t, _ in EVERY])
+def test_every_lost_record_has_its_story(acks, topic, left, of_acks):
+    _, stories, _ = of_acks[acks]
+    assert _first_only(stories.get(topic, [])) == list(left.expected)
+
+
+@pytest.mark.parametrize(("acks", "topic", "left"), EVERY, ids=[f"{a}-{t}" for a, t, _ in EVERY])
+def test_records_of_one_story_are_one_cause(acks, topic, left, of_acks):
+    causes = [one for one in of_acks[acks][0].causes if one.topic == topic]
+    (cause,) = causes
+    assert cause.count == len(left.expected)
+    assert cause.case == left.expected[0].split(" ")[1]
+    assert cause.sentence.startswith(f"{cause.count} record")
+
+
+def test_a_cause_names_offsets_times_and_the_fault(of_acks):
+    (cause,) = [one for one in of_acks["1"][0].causes if one.topic == "b2"]
+    assert (cause.first_offset, cause.last_offset) == (3, 5)
+    assert (cause.last_acked_at - cause.first_acked_at).total_seconds() == 2
+    assert cause.window == 3  # the first topic's own number
+    assert "leader 1 was killed (kill, window 3) before the next leader" in cause.sentence
+    assert "broker 1 truncated to 3" in cause.sentence
+
+
+@pytest.fixture(scope="module")
+def agreement(spark, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("agreement")
+    write(run_dir, AGREEMENT)
+    return judged(spark, run_dir, "all")
+
+
+@pytest.mark.parametrize("topic", AGREEMENT)
+def test_replicas_agree_and_logs_have_no_gaps_or_it_is_said_where(topic, agreement):
+    _, _, anomalies = agreement
+    assert sorted(anomalies.get(topic, [])) == sorted(AGREEMENT[topic].anomalies)
+
+
+def test_they_are_counted(agreement):
+    said = [text for left in AGREEMENT.values() for text in left.anomalies]
+    assert agreement[0].counts == {
+        Anomaly.DIVERGED: sum(text.startswith("diverged") for text in said),
+        Anomaly.GAP: sum(text.startswith("gap") for text in said),
+    }
+
+
+def test_what_was_not_taken_is_not_called_whole(spark, tmp_path):
+    topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
+    write(tmp_path, topics, incomplete=["agree"])
+    found, _, _ = judged(spark, tmp_path, "all")
+    assert found.counts == {Anomaly.DIVERGED: 1}  # seen is seen; of gaps nothing is known
+
+
+def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path):
+    write_run(tmp_path, {"b2": B2.history})
+    found, stories, _ = judged(spark, tmp_path, "1")
+    assert found.counts == {}
+    assert _first_only(stories["b2"]) == list(WITH_ACKS_1["unknown"].expected)

@@ -1,0 +1,217 @@
+"""The segments of real brokers: read as Kafka's own tool reads them, and compared when damaged."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.cluster.images import CLASSPATH
+from ackproof.harness.replica_logs import take_replica_logs
+from ackproof.harness.run_dir import write_table
+from ackproof.spark_analysis.final_log import PartitionEnd
+from ackproof.spark_analysis.forensics.records import records
+from ackproof.spark_analysis.forensics.segments import Batch, batches
+from ackproof.spark_analysis.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SEGMENT = "00000000000000000000.log"
+DUMP = f"""
+for class in org.apache.kafka.tools.DumpLogSegments kafka.tools.DumpLogSegments; do
+  java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m -cp '{CLASSPATH}' "$class" \\
+    --print-data-log --deep-iteration --files "$SEGMENT" && exit 0
+done
+exit 1
+"""
+
+
+@pytest.fixture(scope="module")
+def written(cluster: KafkaCluster) -> KafkaCluster:
+    """The cluster, its partition orders-0 holding every codec, tombstones and markers."""
+    for codec in CODECS:
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "acks": "all",
+                "linger.ms": 20,
+                "compression.type": codec,
+                "enable.idempotence": codec != "none",
+                "log_level": 0,
+            }
+        )
+        for number in range(50):
+            headers = [("h", b"1"), ("null", None)] if number % 7 == 0 else None
+            producer.produce("orders", b"value " * 9, partition=0, headers=headers)
+        producer.produce("orders", None, key=b"tombstone", partition=0)
+        assert producer.flush(60) == 0
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": "t",
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce("orders", b"in a transaction", partition=0)
+        assert producer.flush(60) == 0
+        end()
+    return cluster
+
+
+Change = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tampered:
+    """A broker whose segment of orders-0 is changed on its way out of the container."""
+
+    node: Any
+    change: Change
+
+    @property
+    def spec(self) -> Any:
+        return self.node.spec
+
+    @property
+    def container(self) -> Tampered:
+        return self
+
+    def get_archive(self, path: str) -> tuple[Iterator[bytes], None]:
+        chunks, _ = self.node.container.get_archive(path)
+        copy = io.BytesIO()
+        with (
+            tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as original,
+            tarfile.open(fileobj=copy, mode="w") as changed,
+        ):
+            for member in original:
+                if member.name.endswith(SEGMENT):
+                    content = self.change(original.extractfile(member).read())
+                    member.size = len(content)
+                    changed.addfile(member, io.BytesIO(content))
+        return (chunk for chunk in [copy.getvalue()]), None
+
+
+def taken(
+    cluster: KafkaCluster, run_dir: Path, tampered: dict[int, Change] | None = None
+) -> list[dict[str, Any]]:
+    run_dir.mkdir()
+    nodes = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
+    for broker, change in (tampered or {}).items():
+        nodes[broker] = Tampered(node=nodes[broker], change=change)
+    logs = take_replica_logs(nodes, {("orders", 0): (1, 2, 3)}, run_dir)
+    write_table(run_dir / LOCATION["replica_logs"], REPLICA_LOGS, run_dir.name, logs)
+    end = cluster.admin.end_offsets([("orders", 0)])["orders", 0]
+    ends = [PartitionEnd(topic="orders", partition=0, begin_offset=0, end_offset=end)]
+    write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_dir.name, ends)
+    rows = pq.read_table(run_dir / LOCATION["replica_batches"]).to_pylist()
+    return sorted(rows, key=lambda row: (row["broker"], row["position"]))
+
+
+_BATCH = re.compile(
+    r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) baseSequence: (-?\d+) lastSequence: -?\d+ "
+    r"producerId: (-?\d+) producerEpoch: (-?\d+) partitionLeaderEpoch: (\d+) "
+    r"isTransactional: (\w+) isControl: (\w+) .*?position: (\d+) \w+: (\d+) size: (\d+) "
+    r"magic: (\d) compresscodec: (\w+) crc: (\d+) isvalid: (\w+)"
+)
+_RECORD = re.compile(r"^\| offset: (\d+) \w+: (\d+) keySize: (-?\d+) valueSize: (-?\d+) ", re.M)
+_COLUMNS = (
+    *("base_offset", "last_offset", "records", "base_sequence", "producer_id", "producer_epoch"),
+    *("leader_epoch", "transactional", "control", "position", "max_timestamp", "size", "magic"),
+    *("codec", "crc", "crc_ok"),
+)
+
+
+def test_batches_and_records_are_what_kafkas_own_tool_prints(
+    written: KafkaCluster, tmp_path: Path
+) -> None:
+    node = written.nodes[1]
+    path = f"{node.spec.directories[0]}/orders-0"
+    result: Any = node.container.exec_run(
+        ["bash", "-c", DUMP], environment={"SEGMENT": f"{path}/{SEGMENT}"}
+    )
+    assert result.exit_code == 0
+    dump = result.output.decode(errors="replace")
+    rows = [row for row in taken(written, tmp_path / "run") if row["broker"] == 1]
+    ours = [tuple(str(row[name]).lower() for name in _COLUMNS) for row in rows]
+    assert ours == _BATCH.findall(dump)
+    assert {row["codec"] for row in rows} == set(CODECS)
+    assert {row["control"] for row in rows} == {True, False}
+
+    chunks, _ = node.container.get_archive(f"{path}/{SEGMENT}")
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        segment = archive.extractfile(archive.next()).read()
+    unpacked = [
+        (record.offset, record.timestamp, _size(record.key), _size(record.value))
+        for row in rows
+        for record in records(segment[row["position"] : row["position"] + row["size"]])
+    ]
+    assert [tuple(map(str, record)) for record in unpacked] == _RECORD.findall(dump)
+
+
+def _size(value: bytes | None) -> int:
+    return -1 if value is None else len(value)
+
+
+def _middle(segment: bytes) -> Batch:
+    found = list(batches(io.BytesIO(segment), size=len(segment)))
+    return found[len(found) // 2]
+
+
+def _flip(segment: bytes) -> bytes:
+    last = _middle(segment).position + _middle(segment).size - 1
+    return segment[:last] + bytes([segment[last] ^ 1]) + segment[last + 1 :]
+
+
+def _cut(segment: bytes) -> bytes:
+    return segment[: _middle(segment).position + 70]
+
+
+def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
+    from ackproof.spark_analysis.forensics import divergence
+    from ackproof.spark_analysis.forensics.evidence import Evidence
+    from ackproof.spark_analysis.run_tables import read_table
+
+    ends = read_table(spark, run_dir, "partition_ends", PARTITION_ENDS)
+    rows = divergence.find(Evidence.read(spark, run_dir), ends).collect()
+    return [(row["offset"], row["found"]) for row in rows]
+
+
+def test_replicas_of_a_real_partition_agree(
+    written: KafkaCluster, spark: Any, tmp_path: Path
+) -> None:
+    taken(written, tmp_path / "run")
+    assert found(spark, tmp_path / "run") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(_flip, "which the bytes do not match"), (_cut, "broker 2: no batch starts here")],
+)
+def test_a_byte_flipped_or_a_log_cut_on_one_broker_is_found(
+    change: Change, said: str, written: KafkaCluster, spark: Any, tmp_path: Path
+) -> None:
+    rows = taken(written, tmp_path / "run", {2: change})
+    ((offset, evidence),) = found(spark, tmp_path / "run")
+    whole = [row for row in rows if row["broker"] == 1]
+    assert offset == whole[len(whole) // 2]["base_offset"]
+    assert said in evidence
+    assert evidence.index("broker 2") < evidence.index("broker 3")
+    (log,) = [
+        row
+        for row in pq.read_table(tmp_path / "run" / LOCATION["replica_logs"]).to_pylist()
+        if row["broker"] == 2
+    ]
+    assert log["torn_bytes"] == (70 if change is _cut else 0)
