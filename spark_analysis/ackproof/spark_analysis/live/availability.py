@@ -1,0 +1,46 @@
+"""When a partition was available: by stretches without an acknowledgement, as `metrics` has it.
+
+A live job does not see sends under way. So the workload is taken to go on from a partition's first
+send to its last outcome, and an idle producer would count as an outage here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+#: From a first to a last acknowledgement, no more than the gap between any two in a row.
+Spans = list[tuple[int, int]]
+
+
+def with_acks(spans: Spans, at: npt.NDArray[np.int64], *, gap: int) -> Spans:
+    """Return `spans` with acknowledgements at `at` added; in whatever order they come.
+
+    All times are microseconds, and `gap` is the longest pause that is no outage.
+    """
+    if not len(at):
+        return spans
+    times = np.unique(at)
+    breaks = np.flatnonzero(np.diff(times) > gap)
+    first = times[np.append(0, breaks + 1)].tolist()
+    last = times[np.append(breaks, len(times) - 1)].tolist()
+    merged: Spans = []
+    for start, stop in sorted([*spans, *zip(first, last, strict=True)]):
+        if merged and start - merged[-1][1] <= gap:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def availability(spans: Spans, start: int, stop: int) -> float:
+    """Return the share of the time from `start` to `stop` that lies within spans."""
+    if stop <= start:
+        return 1.0
+    covered = sum(max(0, min(stop, last) - max(start, first)) for first, last in spans)
+    return covered / (stop - start)
+
+
+def since(spans: Spans, start: int) -> Spans:
+    """Return what of `spans` matters from `start` on: those that end later, or else the last."""
+    return [span for span in spans if span[1] >= start] or spans[-1:]

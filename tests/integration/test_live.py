@@ -1,0 +1,177 @@
+"""A run that is followed while it goes on, and how topics are followed through faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import TopicSpec
+from ackproof.harness.waits import wait_for
+from ackproof.spark_analysis.live import topic_source
+from ackproof.spark_analysis.live.topic_source import Offset, TopicReader
+from ackproof.spark_analysis.tables import LOCATION
+from integration.command import ROOT, ackproof, printed
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
+    """The acks=1 case of scenarios/acks.yaml, followed: its directory, verdict and messages."""
+    folder = tmp_path_factory.mktemp("live")
+    base, _, _ = (ROOT / "scenarios" / "acks.yaml").read_text().partition("\nmatrix:")
+    scenario = folder / "acks-1.yaml"
+    scenario.write_text(base.replace("acks: all", "acks: 1") + "\nexpect: {loss: some}\n")
+    result = ackproof("run", "--live", scenario, "--json", "--out", folder / "runs")
+    assert result.returncode == 0, result.stdout + result.stderr
+    verdict = printed(result)
+    return folder / "runs" / verdict["run_id"], verdict, result.stderr
+
+
+def names(path: Path, **wanted: str) -> set[tuple[int, int]]:
+    rows = pq.read_table(path).to_pylist()
+    return {
+        (row["producer"], row["sequence"])
+        for row in rows
+        if all(row[key] == value for key, value in wanted.items())
+    }
+
+
+def test_every_lost_record_was_a_candidate_while_the_run_went_on(
+    losing: tuple[Path, dict[str, Any], str],
+) -> None:
+    run_dir, verdict, _ = losing
+    lost = names(run_dir / LOCATION["anomalies"], anomaly="lost")
+    changes = run_dir / LOCATION["loss_candidates"]
+    standing = names(changes, change="raised") - names(changes, change="withdrawn")
+    assert len(lost) == verdict["observed"]["lost"] > 100
+    assert lost <= standing
+    assert standing == lost, "nothing here is read late"
+
+
+def test_the_job_counts_what_the_ledger_holds(losing: tuple[Path, dict[str, Any], str]) -> None:
+    run_dir, verdict, _ = losing
+    windows = pq.read_table(run_dir / LOCATION["live_windows"]).to_pylist()
+    totals = pq.read_table(run_dir / LOCATION["live_partitions"]).to_pylist()
+    for rows in (windows, totals):
+        for word in ("acked", "failed", "unknown"):
+            assert sum(row[word] for row in rows) == verdict["observed"][word]
+    # The record that closes each partition is read as well.
+    assert sum(row["read"] for row in totals) == sum(
+        file.metadata.num_rows
+        for file in map(pq.ParquetFile, (run_dir / LOCATION["final_log"]).glob("*.parquet"))
+    ) + len(totals)
+    assert min(row["availability"] for row in windows if row["partition"] == 0) < 0.5, (
+        "partition 0 had no leader for seconds"
+    )
+
+
+def test_a_log_shows_it_in_lines(losing: tuple[Path, dict[str, Any], str]) -> None:
+    _, verdict, messages = losing
+    lines = [" ".join(part.split()) for part in messages.split("live: ")[1:]]
+    assert len(lines) >= 2
+    assert f"{verdict['observed']['lost']:,} loss candidates" in lines[-1]
+
+
+class Follower:
+    """Reads a topic as the streaming job does, without Spark."""
+
+    def __init__(self, bootstrap: str, *topics: str) -> None:
+        settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
+        self.reader = TopicReader(settings, topics)
+        self.offset: Offset = {}
+        self.records: list[tuple[str, int, int, bytes]] = []
+
+    def until(self, done: Callable[[list[tuple[str, int, int, bytes]]], bool]) -> None:
+        def look() -> bool:
+            batches, self.offset = self.reader.read(self.offset)
+            for batch in batches:
+                self.records += [
+                    (row["topic"], row["partition"], row["offset"], row["value"])
+                    for row in batch.to_pylist()
+                ]
+            return done(self.records)
+
+        wait_for(look, bool, within_s=60, failure=lambda _: ClusterError(str(self.offset)))
+
+
+def produce(bootstrap: str, topic: str, value: bytes, count: int, *, partition: int = 0) -> None:
+    """Write with acks=1, and wait for every ack."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0, "log_level": 0})
+    for _ in range(count):
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(60) == 0
+
+
+def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: KafkaCluster) -> None:
+    """Two replicas; the second misses 500 records, and becomes leader uncleanly."""
+    bootstrap = cluster.bootstrap_servers
+    unclean = {"unclean.leader.election.enable": True, "min.insync.replicas": 1}
+    cluster.create_topics(
+        {"unclean": TopicSpec(partitions=1, replication_factor=2, settings=unclean)}
+    )
+    produce(bootstrap, "unclean", b"both", 1000)
+    follower = Follower(bootstrap, "unclean", "orders")
+    # Below the high watermark: the other replica has them, too.
+    follower.until(lambda records: len(records) == 1000)
+    leader = cluster.leader("unclean", 0)
+    (other,) = set(cluster.replicas("unclean", 0)) - {leader}
+    cluster.kill(other)
+    wait_for(
+        lambda: cluster.isr("unclean", 0),
+        lambda isr: list(isr or ()) == [leader],
+        within_s=60,
+        failure=lambda isr: ClusterError(f"ISR {isr}"),
+    )
+    produce(bootstrap, "unclean", b"first", 500)
+    follower.until(lambda records: len(records) == 1500)
+    assert follower.offset["unclean"]["0"][0] == 1500
+
+    cluster.kill(leader)
+    cluster.start(other)
+    wait_for(
+        lambda: cluster.leader("unclean", 0),
+        lambda now: now == other,
+        within_s=60,
+        failure=lambda now: ClusterError(f"leader {now}"),
+    )
+    # More than was lost: the log is longer again than the position, which alone shows nothing.
+    produce(bootstrap, "unclean", b"second", 800)
+    follower.until(lambda records: len(records) >= 2300)
+    follower.reader.stop()
+    cluster.start(leader)
+    cluster.await_full_isr([("unclean", 0)])
+    assert [(offset, value) for _, _, offset, value in follower.records] == [
+        *((offset, b"both") for offset in range(1000)),
+        *((offset, b"first") for offset in range(1000, 1500)),
+        *((offset, b"second") for offset in range(1000, 1800)),
+    ]
+
+
+def test_a_partition_without_a_leader_does_not_hold_up_the_others(cluster: KafkaCluster) -> None:
+    bootstrap = cluster.bootstrap_servers
+    cluster.create_topics({"single": TopicSpec(partitions=3, replication_factor=1)})
+    for partition in range(3):
+        produce(bootstrap, "single", b"before", 10, partition=partition)
+    follower = Follower(bootstrap, "single")
+    follower.until(lambda records: len(records) == 30)
+    victim = cluster.leader("single", 0)
+    assert victim is not None
+    others = [p for p in range(3) if cluster.leader("single", p) != victim]
+    assert others
+    cluster.kill(victim)
+    for partition in others:
+        produce(bootstrap, "single", b"meanwhile", 10, partition=partition)
+    follower.until(lambda records: len(records) == 30 + 10 * len(others))
+    cluster.start(victim)
+    produce(bootstrap, "single", b"after", 10, partition=0)
+    follower.until(lambda records: len(records) == 40 + 10 * len(others))
+    follower.reader.stop()
+    cluster.await_full_isr([("orders", 0)])
