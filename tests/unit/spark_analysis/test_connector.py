@@ -66,7 +66,7 @@ def _fetches(monkeypatch, *names: str, fails: bool = False) -> list[Path]:
     """Stand in for Spark's own fetching; return the folders it was asked to fill."""
     asked: list[Path] = []
 
-    def fetch(ivy: Path) -> None:
+    def fetch(ivy: Path, package: connector.Package) -> None:
         asked.append(ivy)
         (ivy / "jars").mkdir()
         for name in names:
@@ -108,7 +108,7 @@ def test_of_two_fetches_at_once_one_wins_and_both_succeed(monkeypatch):
     _fetches(monkeypatch, "org.example_first.jar")
     fetch = connector._fetch
 
-    def fetch_while_another_finishes(ivy: Path) -> None:
+    def fetch_while_another_finishes(ivy: Path, package: connector.Package) -> None:
         monkeypatch.setattr(connector, "_fetch", fetch)
         connector.resolve()
         (ivy / "jars").mkdir()
@@ -124,3 +124,28 @@ def test_what_spark_brings_is_not_kept(monkeypatch):
     brought = next((Path(pyspark.__file__).parent / "jars").glob("slf4j-api-*.jar")).name
     _fetches(monkeypatch, f"org.slf4j_{brought}", "org.example_new.jar")
     assert [jar.name for jar in connector.resolve()] == ["org.example_new.jar"]
+
+
+def test_each_package_has_a_place_of_its_own(monkeypatch):
+    asked: list[connector.Package] = []
+
+    def fetch(ivy: Path, package: connector.Package) -> None:
+        asked.append(package)
+        (ivy / "jars").mkdir()
+        (ivy / "jars" / f"org.example_{package}.jar").touch()
+
+    monkeypatch.setattr(connector, "_fetch", fetch)
+    connector.resolve(connector.Package.DELTA)
+    assert connector.jars() == []
+    connector.resolve()
+    assert [jar.name for jar in connector.jars()] == ["org.example_kafka.jar"]
+    assert [jar.name for jar in connector.jars(connector.Package.DELTA)] == [
+        "org.example_delta.jar"
+    ]
+    assert asked == [connector.Package.DELTA, connector.Package.KAFKA]
+
+
+def test_a_spark_without_a_known_delta_lake_is_told_so(monkeypatch):
+    monkeypatch.setattr(connector, "spark_version", lambda: "4.9.0")
+    with pytest.raises(AnalysisError, match=r"pyspark 4\.9\.0 .*Parquet needs none"):
+        connector.coordinates(connector.Package.DELTA)

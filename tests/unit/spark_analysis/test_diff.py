@@ -72,7 +72,7 @@ def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, caps
     run_dir, output = tmp_path / "run", tmp_path / "output"
     run_dir.mkdir()
     write_run(run_dir, {"t": _loses(2)})
-    assert job.main(["--input", str(run_dir), "--output", str(output)]) == 0
+    assert job.main(["diff", "--input", str(run_dir), "--output", str(output)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == {
         "sent": 2,
@@ -87,5 +87,5 @@ def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, caps
 
 
 def test_the_job_says_what_is_missing(spark, tmp_path, capsys):
-    assert job.main(["--input", str(tmp_path / "nowhere")]) == 4
+    assert job.main(["diff", "--input", str(tmp_path / "nowhere")]) == 2
     assert "has no table ledger" in capsys.readouterr().err

@@ -133,9 +133,10 @@ _WITHOUT_CONNECTOR = """
 import json, os
 from ackproof.spark_analysis.errors import AnalysisError
 from ackproof.spark_analysis.final_log import PartitionEnd, read_final_log
-from ackproof.spark_analysis.session import session, stop
+from ackproof.spark_analysis.session import choose, session, stop
 
-spark = session(cores=1)
+choose("local[1]")
+spark = session()
 end = PartitionEnd(topic="t", partition=0, begin_offset=0, end_offset=1)
 try:
     read_final_log(spark, run_id="r", bootstrap_servers="127.0.0.1:1", ends=[end], options={})

@@ -1,0 +1,230 @@
+"""Two readers of one real log: they agree, also about transactions; and are found out if not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from ackproof.harness import analysis, disputes
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.spark_analysis import connector, final_log, job, kafka_source
+from ackproof.spark_analysis.agreement import disagreements, store_disagreements
+from ackproof.spark_analysis.final_log import (
+    Isolation,
+    PartitionEnd,
+    Reader,
+    read_final_log,
+    read_records,
+)
+from ackproof.spark_analysis.record import encoder
+from ackproof.spark_analysis.tables import LOCATION
+
+# ruff: noqa: PLR0917  fixtures and parameters
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+TOPIC = "orders"
+RUN_ID = "run-of-readers"
+#: Records of a transaction: committed ones are even, aborted ones odd.
+BATCH = 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jars() -> None:
+    connector.resolve()
+
+
+@pytest.fixture(scope="module")
+def ends(cluster: KafkaCluster) -> list[PartitionEnd]:
+    """Partition 0 ends with an aborted transaction, 1 with a committed one; 2 is empty."""
+    producer = Producer(
+        {**cluster.client_settings, "bootstrap.servers": cluster.bootstrap_servers}
+        | {"transactional.id": uuid4().hex}
+    )
+    producer.init_transactions(60)
+    encode = encoder(run_id=RUN_ID, producer=0, size=64)
+    for number in range(7):
+        for partition in (0, 1):
+            producer.begin_transaction()
+            for sequence in range(BATCH):
+                producer.produce(
+                    TOPIC,
+                    encode(number * BATCH + sequence),
+                    partition=partition,
+                    headers=[("name", str(sequence).encode()), ("empty", None)],
+                )
+            producer.flush(60)  # what is only queued, an abort would drop unsent
+            if (number + partition) % 2 == 0:
+                producer.abort_transaction(60)
+            else:
+                producer.commit_transaction(60)
+    places = [(TOPIC, partition) for partition in range(3)]
+    found = cluster.admin.end_offsets(places)
+    return [
+        PartitionEnd(topic=topic, partition=partition, begin_offset=0, end_offset=end)
+        for (topic, partition), end in sorted(found.items())
+    ]
+
+
+def read(spark, cluster: KafkaCluster, ends, reader: Reader, isolation: Isolation):
+    return read_final_log(
+        spark,
+        run_id=RUN_ID,
+        bootstrap_servers=cluster.bootstrap_servers,
+        ends=ends,
+        options={},
+        reader=reader,
+        isolation=isolation,
+    )
+
+
+def places_of(frame) -> list[tuple[int, int, int]]:
+    return sorted(
+        (row["partition"], row["offset"], row["sequence"])
+        for row in frame.select("partition", "offset", "sequence").collect()
+    )
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize("small", [True, False], ids=["in this process", "by Spark's tasks"])
+def test_both_read_the_same(
+    spark, cluster, ends, isolation: Isolation, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:
+        monkeypatch.setattr(final_log, "_SMALL", 0)
+    readings = {
+        reader.value: read(spark, cluster, ends, reader, isolation).cache() for reader in Reader
+    }
+    assert disagreements(readings) is None
+    seen = [places_of(frame) for frame in readings.values()]
+    assert seen[0] == seen[1]
+    everything = isolation is Isolation.READ_UNCOMMITTED
+    assert len(seen[0]) == BATCH * (14 if everything else 7)
+    # A marker follows each transaction, so the next begins one offset later.
+    sequences = [sequence for partition, _, sequence in seen[0] if partition == 0]
+    aborted = [sequence for sequence in sequences if sequence // BATCH % 2 == 0]
+    assert bool(aborted) is everything
+
+
+def test_headers_are_read_when_asked_for(spark, cluster, ends) -> None:
+    for reader in Reader:
+        frame = read_records(
+            spark,
+            bootstrap_servers=cluster.bootstrap_servers,
+            ends=ends,
+            options={"includeHeaders": "true"},
+            reader=reader,
+        )
+        row = frame.where("partition = 0 and offset = 3").first()
+        assert [(h["key"], h["value"] and bytes(h["value"])) for h in row["headers"]] == [
+            ("name", b"3"),
+            ("empty", None),
+        ]
+
+
+@pytest.mark.parametrize("reader", list(Reader))
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_markers_and_aborted_records_at_the_end_are_no_gap(
+    spark, cluster, ends, tmp_path: Path, reader: Reader, isolation: Isolation
+) -> None:
+    taken = final_log.take_final_log(
+        spark,
+        run_id=RUN_ID,
+        bootstrap_servers=cluster.bootstrap_servers,
+        ends=ends,
+        run_dir=tmp_path,
+        options={},
+        reader=reader,
+        isolation=isolation,
+    )
+    assert [(end.complete, end.reason) for end in taken.ends] == [(True, None)] * 3
+
+
+def test_a_log_that_ends_early_is_said_to(spark, cluster, ends, tmp_path: Path) -> None:
+    """Nothing stands at the ends: what is missing may be records."""
+    beyond = [dataclasses.replace(end, end_offset=end.end_offset + 5) for end in ends]
+    log = read(spark, cluster, beyond, Reader.PYTHON, Isolation.READ_UNCOMMITTED)
+    taken = final_log.write_final_log(log, run_id=RUN_ID, ends=beyond, run_dir=tmp_path)
+    assert [end.complete for end in taken.ends] == [False] * 3
+    assert taken.ends[2].reason == f"read up to {ends[2].end_offset + 1} of {beyond[2].end_offset}"
+
+
+def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Path) -> None:
+    readers = analysis.take_final_log(
+        tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends
+    )
+    assert readers == ["kafka", "ackproof-kafka"]
+    assert disputes.read(tmp_path).rows == ()
+    assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
+
+
+def test_without_the_connector_the_other_reads(
+    spark, cluster, ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = final_log.take_final_log
+
+    def no_connector(*args, reader: Reader = Reader.CONNECTOR, **rest):
+        if reader is Reader.CONNECTOR:
+            raise final_log.ConnectorMissing("gone")
+        return take(*args, reader=reader, **rest)
+
+    monkeypatch.setattr(final_log, "take_final_log", no_connector)
+    readers = analysis.take_final_log(
+        tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends
+    )
+    assert readers == ["ackproof-kafka"]
+    assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
+
+
+@pytest.mark.parametrize("who", list(Reader))
+def test_a_record_that_one_of_them_drops_is_found(
+    spark, cluster, ends, tmp_path: Path, who: Reader
+) -> None:
+    readings = {
+        reader.value: read(spark, cluster, ends, reader, Isolation.READ_UNCOMMITTED)
+        for reader in Reader
+    }
+    readings[who] = readings[who].where("not (partition = 1 and offset = 7)")
+    store_disagreements(readings, run_dir=tmp_path)
+    (row,) = disputes.read(tmp_path).rows
+    assert (row["topic"], row["partition"], row["offset"], row["sequence"]) == (TOPIC, 1, 7, 7)
+    assert row["reader"] == next(reader for reader in Reader if reader is not who)
+
+
+def test_brokers_that_are_silent_are_no_empty_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_source, "_SILENCE_S", 1.0)
+    reader = kafka_source.KafkaReader(
+        {
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "startingOffsets": '{"t": {"0": 0}}',
+            "endingOffsets": '{"t": {"0": 5}}',
+        }
+    )
+    (part,) = reader.partitions()
+    with pytest.raises(ConnectionError, match="gave nothing of t-0 from offset 0 for 1 s"):
+        list(reader.read(part))
+
+
+@pytest.mark.parametrize("reader", list(Reader))
+def test_the_job_reads_what_was_committed(
+    spark, cluster, ends, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: Reader
+) -> None:
+    asked = {TOPIC: {str(end.partition): [0, end.end_offset] for end in ends}}
+    code = job.main(
+        [
+            *("final-log", "--bootstrap-servers", cluster.bootstrap_servers, "--run-id", RUN_ID),
+            *("--ends", json.dumps(asked), "--output", str(tmp_path), "--reader", reader.value),
+            *("--isolation", "read_committed", "--option", "minPartitions=4"),
+        ]
+    )
+    # No record stands at the end for sure: what follows the last record may be a marker, or lost.
+    printed = json.loads(capsys.readouterr().out)
+    assert (code, printed["records"]) == (0, 7 * BATCH)
+    assert set(printed["incomplete"]) == {f"{TOPIC}-0", f"{TOPIC}-1"}
+    assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 7 * BATCH
+    assert pq.read_table(tmp_path / LOCATION["partition_ends"]).num_rows == 3
