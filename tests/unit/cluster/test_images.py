@@ -153,6 +153,13 @@ class TestEnsure:
         with pytest.raises(ScenarioError, match="is not a Kafka version"):
             images.ensure(version, client=FakeEngine())
 
+    def test_versions_before_the_published_image_are_not_asked_for(self, buildable):
+        engine = FakeEngine(images.BASE)
+        image = images.ensure("2.6.2", client=engine)
+        assert (image.reference, image.source) == ("ackproof/kafka:2.6.2", "built")
+        assert "3.7.0" in image.reason
+        assert engine.asked == []
+
     def test_release_candidate_is_a_version(self):
         engine = FakeEngine("apache/kafka:4.4.0-rc1")
         assert images.ensure("4.4.0-rc1", client=engine).source == "local"
@@ -263,6 +270,11 @@ class TestLoggingBinding:
     def test_present_binding_is_enough(self):
         assert kafka_jars.logging_binding(["slf4j-reload4j-1.7.36.jar"]) is None
 
+    def test_log4j_1_gets_its_own_binding(self):
+        jars = ["log4j-1.2.17.jar", "slf4j-api-1.7.30.jar"]
+        assert kafka_jars.logging_binding(jars) == ("org.slf4j", "slf4j-log4j12", "1.7.30")
+        assert kafka_jars.logging_binding([*jars, "slf4j-log4j12-1.7.30.jar"]) is None
+
     def test_no_logger_at_all_gets_one(self):
         binding = kafka_jars.logging_binding(["slf4j-api-1.7.30.jar"])
         assert binding == ("org.slf4j", "slf4j-reload4j", "1.7.30")
@@ -298,6 +310,19 @@ class TestKafkaJars:
         assert kafka_jars.kafka_jars("9.9.9", cache.silent) == folder
         [call] = maven.calls()
         assert f"-Dmaven.repo.local={cache.cache_dir()}/maven-repository" in call
+
+    @pytest.mark.parametrize(
+        ("version", "scala", "jaxb"),
+        [("0.10.2.2", "2.11", True), ("2.6.2", "2.13", False), ("4.3.1", "2.13", False)],
+    )
+    def test_each_era_gets_its_scala_and_what_java_no_longer_brings(
+        self, maven, version, scala, jaxb
+    ):
+        maven('cp "$out/../pom.xml" "$out/slf4j-reload4j-1.7.36.jar"')
+        folder = kafka_jars.kafka_jars(version, cache.silent)
+        pom = (folder / "slf4j-reload4j-1.7.36.jar").read_text()
+        assert f"<artifactId>kafka_{scala}</artifactId>" in pom
+        assert ("jaxb-api" in pom) == jaxb
 
     def test_missing_binding_is_resolved_in_a_second_pass(self, maven):
         maven('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')

@@ -1,0 +1,224 @@
+"""A cluster that is there already: its clients' side, its own topics, and listed containers.
+
+Nothing but the scenario's topics is created, and nothing else removed. Faults reach a broker only
+through a container that the scenario lists, or through its author's own commands. What only the
+inside of a cluster knows (its metadata log, its brokers' logs, its replicas' files) is not
+observed; leaders and ISR are polled instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ackproof.faults import CommandResult, FaultError
+from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
+from ackproof.harness.cluster.admission import Admission
+from ackproof.harness.cluster.attach_spec import AttachSpec
+from ackproof.harness.cluster.topology import topic_settings
+from ackproof.harness.errors import AckproofError, ClusterError
+from ackproof.harness.waits import wait_for
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import NewTopic
+    from docker.models.containers import Container
+
+    from ackproof.harness.scenario import TopicSpec
+
+_ISR_S = 90.0
+
+NOT_OBSERVED = (
+    "the metadata log (leaders and ISR were polled instead)",
+    "the brokers' logs",
+    "the replicas' files",
+)
+"""What a run on an attached cluster cannot see."""
+
+
+class AttachedCluster:
+    """What a run asks of a cluster and does to it, as far as its clients' side allows."""
+
+    def __init__(
+        self, attach: AttachSpec, settings: Mapping[str, str], admission: Admission
+    ) -> None:
+        self._attach = attach
+        self._admission = admission
+        self.client_settings = dict(settings)
+        self.bootstrap_servers = attach.bootstrap
+        self.admin = Admin(attach.bootstrap, settings=settings)
+        self.since: datetime | None = None
+        self._addresses = admission.addresses()
+        self._created: list[str] = []
+
+    # What a run asks and does.
+
+    def bootstrap(self, listener: str) -> str:
+        """Return where clients begin; there is one listener."""
+        return self.bootstrap_servers
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Create the topics and wait until each of their partitions is at full ISR.
+
+        Raises ClusterError if one is there already, or if we may not create, write, read and delete
+        it; then it is deleted again.
+        """
+        for name, topic in topics.items():
+            self.admin.create(_wanted(name, topic))
+            self._created.append(name)
+        places = [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
+        self.await_full_isr(places)
+        self._admission.require_operations(list(topics), ("READ", "WRITE", "DELETE"))
+
+    def broker_settings(self) -> dict[int, dict[str, str]]:
+        """Return each broker's settings; raise ClusterError if we may not ask."""
+        return self._admission.broker_settings(self.broker_ids())
+
+    def delete_topics(self) -> None:
+        """Delete what `create_topics` created."""
+        self.admin.delete_topics(self._created)
+        self._created = []
+
+    def await_full_isr(self, places: Sequence[TopicPartition], *, within_s: float = _ISR_S) -> None:
+        """Wait until every given partition has a leader and a full ISR."""
+
+        def full(seen: Mapping[TopicPartition, PartitionView]) -> bool:
+            return all(place in seen and seen[place].full_isr for place in places)
+
+        def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+            late = [place for place in places if place not in seen or not seen[place].full_isr]
+            return ClusterError(
+                f"not at full ISR after {within_s:g} s: "
+                + "; ".join(f"{topic}-{n}: {seen.get((topic, n))}" for topic, n in late[:8])
+            )
+
+        wait_for(self.admin.partitions, full, within_s=within_s, failure=failure)
+
+    # What faults ask and do (ackproof.faults.Cluster).
+
+    def broker_ids(self) -> list[int]:
+        """Return the ids of all brokers that were there in the beginning, ascending."""
+        return sorted(self._addresses)
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the partition's leader, None while it has none."""
+        view = self.admin.partitions().get((topic, partition))
+        return view.leader if view else None
+
+    def replicas(self, topic: str, partition: int) -> Sequence[int]:
+        """Return the partition's replicas in assignment order."""
+        view = self.admin.partitions().get((topic, partition))
+        return view.replicas if view else ()
+
+    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the partition's in-sync replicas, None if nobody can say now."""
+        view = self.admin.partitions().get((topic, partition))
+        return view.isr if view else None
+
+    def in_sync(self, broker: int) -> bool:
+        """Whether the broker itself says that it is listed, and in the ISR of all of our topics.
+
+        The others do not notice its death at once.
+        """
+        itself = Admin(self._addresses[broker], settings=self.client_settings, timeout_s=1)
+        if broker not in itself.brokers():
+            return False
+        return all(
+            broker in view.isr
+            for (topic, _), view in itself.partitions().items()
+            if topic in self._created and broker in view.replicas
+        )
+
+    def kill(self, broker: int) -> None:
+        """Send SIGKILL to the broker's container and wait until it is gone."""
+        with _engine_errors():
+            container = self._container(broker)
+            container.kill(signal="SIGKILL")
+            container.wait()
+
+    def terminate(self, broker: int) -> None:
+        """Send SIGTERM to the broker's container and wait until it is gone."""
+        with _engine_errors():
+            self._container(broker).stop(timeout=60)
+
+    def start(self, broker: int) -> None:
+        """Start the broker's container; a no-op if it runs."""
+        with _engine_errors():
+            self._container(broker).start()
+
+    def exit_status(self, broker: int) -> int | None:
+        """Return the exit status of the broker's container, None while it runs."""
+        with _engine_errors():
+            state: Mapping[str, Any] = self._container(broker).attrs["State"]
+        return None if state["Running"] else int(state["ExitCode"])
+
+    def address(self, broker: int) -> str:
+        """Refuse: an attached cluster's network is not ours."""
+        self._refuse()
+
+    def port(self, listener: str) -> int:
+        """Refuse: an attached cluster's listeners are not known."""
+        self._refuse()
+
+    def run_beside(self, broker: int, script: str) -> CommandResult:
+        """Refuse: nothing runs beside a broker that ackproof did not start."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise FaultError("this fault needs a cluster that ackproof started")
+
+    def _container(self, broker: int) -> Container:
+        from ackproof.harness.cluster.engine import connect
+
+        name = self._attach.containers.get(broker)
+        if name is None:
+            raise FaultError(
+                f"broker {broker} has no container in cluster.attach.containers: it is not touched"
+            )
+        return connect().containers.get(name)
+
+
+@contextlib.contextmanager
+def attached(attach: AttachSpec, topics: Mapping[str, TopicSpec]) -> Iterator[AttachedCluster]:
+    """Yield the cluster once it is clear that it lets us do what we need; until then, only ask.
+
+    In the end the topics that the run created are deleted.
+    Raises ClusterError for a cluster that is unreachable, refuses us, does not let us create the
+    topics, or has one of them already; ScenarioError for a variable that is not set.
+    """
+    settings = attach.client_settings()
+    admission = Admission(attach.bootstrap, settings)
+    if taken := sorted(set(topics) & admission.topics()):
+        raise ClusterError(
+            f"{', '.join(taken)} is there already at {attach.bootstrap}: ackproof uses topics that "
+            "it created itself, and deletes them in the end",
+            hint="Choose another topic_prefix, or delete it yourself if an earlier run was killed.",
+        )
+    admission.require_creatable([_wanted(name, topic) for name, topic in topics.items()])
+    cluster = AttachedCluster(attach, settings, admission)
+    try:
+        yield cluster
+    finally:
+        cluster.delete_topics()
+
+
+def _wanted(name: str, topic: TopicSpec) -> NewTopic:
+    return new_topic(
+        name,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        settings=topic_settings(topic.settings),
+        assignment=topic.assignment,
+    )
+
+
+@contextlib.contextmanager
+def _engine_errors() -> Iterator[None]:
+    from docker.errors import DockerException
+    from requests import RequestException
+
+    try:
+        yield
+    except (AckproofError, DockerException, RequestException) as error:
+        raise FaultError(str(error)) from error

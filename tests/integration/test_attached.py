@@ -1,0 +1,183 @@
+"""A cluster that somebody else started: workload, checks and faults from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from docker import DockerClient
+from rich.console import Console
+from ruamel.yaml import YAML
+
+from ackproof.harness.cluster.attach_spec import AttachSpec
+from ackproof.harness.cluster.attached import attached
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.errors import AckproofError, ClusterError
+from ackproof.harness.progress import ConsoleReporter
+from ackproof.harness.runner import run
+from ackproof.harness.scenario import TopicSpec
+from ackproof.harness.scenario_file import load
+from ackproof.harness.verdict import Verdict, Word
+
+pytestmark = pytest.mark.cluster
+
+TOPIC = "mine-orders"
+LEADER = f"leader of {TOPIC}-0"
+
+
+def run_attached(
+    cluster: KafkaCluster, engine: DockerClient, folder: Path, **changes: Any
+) -> Verdict:
+    document = {
+        "version": 1,
+        "name": "attached",
+        "cluster": {
+            "attach": {
+                "bootstrap": cluster.bootstrap_servers,
+                "i_own": cluster.bootstrap_servers,
+                "topic_prefix": "mine-",
+                "containers": {
+                    broker: cluster.nodes[broker].container.name for broker in cluster.broker_ids()
+                },
+            }
+        },
+        "topics": {TOPIC: {"settings": {"min.insync.replicas": 2}}},
+        **changes,
+    }
+    path = folder / "s.yaml"
+    YAML().dump(document, path)
+    (configured,) = load(path)
+    with (folder / "said").open("w") as said:
+        reporter = ConsoleReporter(Console(file=said))
+        _, verdict = run(configured, out=folder / "runs", client=engine, reporter=reporter)
+    # Nothing of ours is left there, and what was there before still is. Kafka itself makes the
+    # topic of consumer groups when the first reader comes.
+    there = {topic for topic, _ in cluster.partitions()}
+    assert there - {"__consumer_offsets"} == {"orders"}
+    return verdict
+
+
+def workload(acks: str) -> dict[str, Any]:
+    settings = {"acks": acks, "enable.idempotence": acks == "all"}
+    return {"topic": TOPIC, "rate": "1500/s", "tail": 500, "settings": settings}
+
+
+def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
+    """A fault of the user's own: freeze brokers with the engine's command line."""
+    name = cluster.nodes[1].container.name.removesuffix("1") + "$BROKER"
+    return {
+        "fault": "command",
+        "target": target,
+        "when": "1000 acked",
+        "inject": f"docker pause {name}",
+        "verify": f"docker inspect --format 'paused: {{{{.State.Paused}}}}' {name} | grep true",
+        "heal": f"! docker inspect --format '{{{{.State.Paused}}}}' {name} | grep true "
+        f"|| docker unpause {name}",
+    }
+
+
+def test_acks_all_keeps_everything_when_a_container_is_killed(
+    cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
+) -> None:
+    kill = {
+        "fault": "docker",
+        "target": LEADER,
+        "when": "1000 acked",
+        "heal_when": f"{LEADER} changed",
+    }
+    verdict = run_attached(cluster, engine, tmp_path, workload=workload("all"), faults=[kill])
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    assert [fault.verified for fault in verdict.faults] == [True]
+    assert verdict.observed["acked"] > 1000
+    assert verdict.predicted["lost"] == "impossible"
+    assert "not observed: the metadata log" in verdict.reason
+
+
+def test_a_users_own_command_and_acks_1_lose_what_no_follower_had(
+    cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
+) -> None:
+    """The positive control: the same way of looking finds a loss that is there."""
+    cut = {**pause(f"followers of {TOPIC}-0", cluster), "heal_after": "2s"}
+    kill = {
+        "fault": "docker",
+        "target": LEADER,
+        "when": "300 more acked",
+        "heal_when": f"{LEADER} changed",
+    }
+    verdict = run_attached(
+        cluster,
+        engine,
+        tmp_path,
+        workload=workload("1"),
+        faults=[cut, kill],
+        expect={"loss": "some"},
+    )
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    assert verdict.observed["lost"] >= 300 - 1
+    assert verdict.predicted["lost"] == "possible"
+    assert "paused: true" in verdict.faults[0].evidence
+
+
+def test_a_command_that_fails_makes_the_run_inconclusive(
+    cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
+) -> None:
+    broken = {**pause(LEADER, cluster), "inject": "echo no such thing; exit 3"}
+    verdict = run_attached(cluster, engine, tmp_path, workload=workload("all"), faults=[broken])
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "no such thing" in verdict.reason
+
+
+def attach(bootstrap: str, **client: str) -> AttachSpec:
+    return AttachSpec(bootstrap=bootstrap, topic_prefix="mine-", client=dict(client))
+
+
+def refusal(spec: AttachSpec, topic: str = TOPIC) -> AckproofError:
+    one = TopicSpec(replication_factor=1)
+    with pytest.raises(ClusterError) as refused, attached(spec, {topic: one}):
+        pass
+    return refused.value
+
+
+def test_nobody_answers() -> None:
+    assert "nobody answers at 127.0.0.1:1" in str(refusal(attach("127.0.0.1:1")))
+
+
+def test_a_topic_that_is_there_is_not_ours(cluster: KafkaCluster) -> None:
+    said = str(refusal(attach(cluster.bootstrap_servers), "orders"))
+    assert "orders is there already" in said
+    assert ("orders", 0) in cluster.partitions()
+
+
+@pytest.fixture(scope="module")
+def strict(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """A broker with a login, at which nobody but itself may do anything."""
+    spec = ClusterSpec.model_validate(
+        {
+            "brokers": 1,
+            "security": {"sasl": "plain"},
+            "settings": {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+            },
+        }
+    )
+    with booted(
+        spec, client=engine, image=image, run_id=f"test-{uuid4().hex[:8]}", sidecar=str
+    ) as made:
+        yield made
+
+
+def test_a_wrong_password_is_refused_and_not_repeated(strict: KafkaCluster) -> None:
+    settings = {**strict.client_settings, "sasl.password": "hunter2"}
+    said = str(refusal(attach(strict.bootstrap_servers, **settings)))
+    assert "refuses our login" in said
+    assert "hunter2" not in said
+
+
+def test_no_right_to_create_topics_is_refused(strict: KafkaCluster) -> None:
+    said = str(refusal(attach(strict.bootstrap_servers, **strict.client_settings)))
+    assert "does not let us create the topic 'mine-orders'" in said

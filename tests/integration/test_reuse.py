@@ -1,0 +1,89 @@
+"""A cluster that serves a second run is like new, or it is not used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from docker import DockerClient
+
+from ackproof.harness.cluster.engine import LABEL_RUN
+from ackproof.harness.cluster.reuse import ClusterPool, leaves_no_trace
+from ackproof.harness.scenario import Scenario, TopicSpec
+
+pytestmark = pytest.mark.cluster
+
+TOPICS = {"orders": TopicSpec(replication_factor=1)}
+
+
+def scenario(**changes: object) -> Scenario:
+    document = {
+        "version": 1,
+        "name": "reuse",
+        "cluster": {"brokers": 1},
+        "topics": {"orders": {"replication_factor": 1}},
+        "workload": {
+            "topic": "orders",
+            "settings": {"acks": "all", "enable.idempotence": True},
+        },
+        **changes,
+    }
+    return Scenario.model_validate(document)
+
+
+class Suite:
+    """Takes clusters from one pool, as runs of a suite do."""
+
+    def __init__(self, pool: ClusterPool, image: str, folder: Path) -> None:
+        self.pool = pool
+        self.image = image
+        self.folder = folder
+        self.names: list[str] = []
+
+    def run(self, wanted: Scenario, *, leave: str = "", fit: bool = True) -> tuple[bool, str]:
+        """Return whether the cluster had served before, and the id of its first container."""
+        self.names.append(f"test-{uuid4().hex[:8]}")
+        with self.pool.lease(
+            wanted, image=self.image, run_id=self.names[-1], logs=self.folder
+        ) as lease:
+            assert lease.cluster.partitions() == {}, "a topic of the run before is there"
+            lease.cluster.create_topics(TOPICS)
+            if leave:
+                assert lease.cluster.run_beside(1, leave).exit_status == 0
+            if fit:
+                lease.give_back()
+            return lease.reused, str(lease.cluster.nodes[1].container.id)
+
+
+@pytest.fixture
+def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
+    with ClusterPool(engine, reuse=True) as pool:
+        made = Suite(pool, image, tmp_path)
+        yield made
+    for name in made.names:
+        wanted = {"label": f"{LABEL_RUN}={name}"}
+        assert engine.containers.list(all=True, filters=wanted, ignore_removed=True) == []
+        assert engine.networks.list(filters=wanted) == []
+        assert engine.volumes.list(filters=wanted) == []
+
+
+def test_the_next_run_has_the_same_cluster_until_something_is_left_behind(suite: Suite) -> None:
+    fresh, first = suite.run(scenario())
+    reused, second = suite.run(scenario(name="another"))
+    assert (fresh, reused) == (False, True)
+    assert first == second
+    suite.run(scenario(), leave="nft add table inet left_behind")
+    reused, third = suite.run(scenario(), fit=False)
+    assert not reused, "a packet filter of the run before was left, and nobody noticed"
+    assert third != first
+    reused, _ = suite.run(scenario())
+    assert not reused, "the run before ended in trouble, and its cluster was used again"
+
+
+def test_what_may_not_be_used_again() -> None:
+    kill = {"fault": "kill", "target": 1}
+    assert leaves_no_trace(scenario())
+    assert leaves_no_trace(scenario(faults=[kill]))
+    assert not leaves_no_trace(scenario(cluster={"brokers": 1, "reuse": False}))

@@ -1,0 +1,112 @@
+"""A run with mutual TLS and SCRAM leaves its secrets nowhere, on disk or in a process list."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from rich.console import Console
+from ruamel.yaml import YAML
+
+from ackproof.harness.cluster import cluster as clusters
+from ackproof.harness.cluster.engine import LABEL
+from ackproof.harness.cluster.security import Security, SecuritySpec, secured
+from ackproof.harness.progress import ConsoleReporter
+from ackproof.harness.runner import run
+from ackproof.harness.scenario_file import load
+from ackproof.harness.verdict import Word
+
+pytestmark = pytest.mark.cluster
+
+SCENARIO = {
+    "version": 1,
+    "name": "secrets",
+    "cluster": {"brokers": 1, "security": {"tls": "mutual", "sasl": "scram-sha-512"}},
+    "topics": {"orders": {"replication_factor": 1}},
+    "workload": {
+        "topic": "orders",
+        "records": 1500,
+        "settings": {"acks": "all", "enable.idempotence": True},
+    },
+}
+
+
+class Witness:
+    """Reads every command line, environment and container's description, over and over."""
+
+    def __init__(self, engine: DockerClient) -> None:
+        self._engine = engine
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.seen: set[bytes] = set()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.05):
+            for name in ("cmdline", "environ"):
+                for path in Path("/proc").glob(f"[0-9]*/{name}"):
+                    try:
+                        self.seen.add(path.read_bytes())
+                    except OSError:
+                        continue  # it has ended, or is somebody else's
+            ours = self._engine.containers.list(
+                all=True, filters={"label": f"{LABEL}=1"}, ignore_removed=True
+            )
+            self.seen |= {json.dumps(one.attrs).encode() for one in ours}
+
+    def __enter__(self) -> Witness:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def saw(self, text: str) -> bool:
+        return any(text.encode() in one for one in self.seen)
+
+
+def holders(folder: Path, text: str) -> list[str]:
+    """Return the files that hold the text, as it is or as JSON writes it."""
+    wanted = {text.encode(), json.dumps(text)[1:-1].encode()}
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and any(one in path.read_bytes() for one in wanted)
+    ]
+
+
+def test_no_secret_is_left_anywhere(
+    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Security] = []
+
+    def noted(spec: SecuritySpec) -> Security | None:
+        found = secured(spec)
+        assert found is not None
+        made.append(found)
+        return found
+
+    monkeypatch.setattr(clusters, "secured", noted)
+    path = tmp_path / "s.yaml"
+    YAML().dump(SCENARIO, path)
+    (configured,) = load(path)
+    with (tmp_path / "said").open("w") as said, Witness(engine) as witness:
+        reporter = ConsoleReporter(Console(file=said))
+        run_dir, verdict = run(configured, out=tmp_path / "runs", client=engine, reporter=reporter)
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    assert verdict.observed["acked"] == 1500  # clients and Spark were let in
+    (security,) = made
+    key = security.certificates.client_key_pem.splitlines()[1]
+    secrets = [security.password, security.store_password, key]
+    for secret in secrets:
+        assert holders(tmp_path, secret) == []
+        assert not witness.saw(secret)
+    # The controls: what is there is found, by the same means.
+    assert witness.saw("ackproof.harness.clients.producer")
+    assert witness.saw(f"{run_dir.name}-broker-1")
+    assert holders(tmp_path, "scram-sha-512")
+    (run_dir / "clients" / "leak.json").write_text(json.dumps({"key": security.password}))
+    assert holders(tmp_path, security.password)

@@ -1,0 +1,100 @@
+"""Faults on clusters that ackproof did not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.faults import FaultError, inject
+from ackproof.faults.command import Command
+from ackproof.faults.docker import Docker
+from integration.command import clock
+from unit.faults.fake_cluster import FakeCluster
+
+
+def command(**commands: str) -> Command:
+    document: dict[str, Any] = {"inject": "true", "verify": "true", "heal": "true", **commands}
+    return Command.model_validate({"fault": "command", "target": [1, 2], **document})
+
+
+def test_each_command_runs_once_for_each_broker_and_knows_all(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    fault = command(
+        inject=f'echo "inject $BROKER of $BROKERS" >> {log}',
+        verify='echo "port of $BROKER is closed"',
+        heal=f'echo "heal $BROKER" >> {log}',
+    )
+    with inject(fault, FakeCluster(), clock=clock) as guard:
+        assert guard.window.verified
+        assert guard.window.evidence == (
+            "broker 1: port of 1 is closed; broker 2: port of 2 is closed"
+        )
+    assert log.read_text().splitlines() == [
+        "inject 1 of 1 2",
+        "inject 2 of 1 2",
+        "heal 1",
+        "heal 2",
+    ]
+
+
+@pytest.mark.parametrize("step", ["inject", "verify"])
+def test_a_command_that_fails_is_evidence_with_its_words(step: str) -> None:
+    fault = command(**{step: "echo no route to host >&2; exit 7"})
+    guard = inject(fault, FakeCluster(), clock=clock)
+    assert not guard.window.verified
+    assert f"{step} of broker 1 ended with 7: no route to host" in guard.window.evidence
+
+
+def test_healing_goes_on_when_it_fails_for_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    fault = command(heal=f'echo "$BROKER" >> {log}; [ "$BROKER" = 2 ]')
+    with pytest.raises(FaultError, match="heal of broker 1 ended with 1"):
+        fault.heal(FakeCluster(), [1, 2])
+    assert log.read_text().split() == ["1", "2"]
+
+
+def test_a_command_that_hangs_is_ended() -> None:
+    fault = Command.model_validate(
+        {
+            "fault": "command",
+            "target": 1,
+            "inject": "sleep 60",
+            "verify": "true",
+            "heal": "true",
+            "within": "100ms",
+        }
+    )
+    with pytest.raises(FaultError, match="timed out"):
+        fault.inject(FakeCluster(), [1])
+
+
+def test_commands_are_written_as_they_are_read() -> None:
+    fault = command(verify="nc -z broker 9092")
+    assert Command.model_validate(fault.model_dump(by_alias=True)) == fault
+
+
+@pytest.mark.parametrize(("action", "status"), [("kill", 137), ("stop", 143)])
+def test_a_container_is_ended_proved_and_started(action: str, status: int) -> None:
+    cluster = FakeCluster()
+    fault = Docker.model_validate({"fault": "docker", "target": 1, "action": action})
+    with pytest.raises(FaultError, match="still runs"):
+        fault.verify(cluster, [1])
+    fault.inject(cluster, [1])
+    assert cluster.exit_status(1) == status
+    assert fault.verify(cluster, [1])
+    with pytest.raises(FaultError, match="already down"):
+        fault.inject(cluster, [1])
+    fault.heal(cluster, [1])
+    assert cluster.exit_status(1) is None
+
+
+def test_a_kill_is_no_stop_and_a_stop_no_kill() -> None:
+    for does, says in (("kill", "stop"), ("stop", "kill")):
+        cluster = FakeCluster()
+        Docker.model_validate({"fault": "docker", "target": 1, "action": does}).inject(cluster, [1])
+        with pytest.raises(FaultError, match="ended with exit status"):
+            Docker.model_validate({"fault": "docker", "target": 1, "action": says}).verify(
+                cluster, [1]
+            )
