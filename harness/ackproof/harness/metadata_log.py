@@ -3,21 +3,28 @@
 `__cluster_metadata` is a totally ordered list of everything the controller decided. Kafka's
 `DumpLogSegments` prints it; `parse` turns that text into states. The rules are those by which
 every broker applies the records: `PartitionRegistration.merge` (a record that names a leader
-raises the leader epoch; every change raises the partition epoch) and
-`ClusterDelta`/`BrokerRegistration` for brokers.
+raises the leader epoch; every change raises the partition epoch), `TopicDelta` (clearing ELRs) and
+`ClusterDelta`/`BrokerRegistration` for brokers. A dump may begin with a snapshot, which stands for
+the part of the log that is gone.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 _BATCH = re.compile(r"baseOffset: (?P<offset>\d+) .*?CreateTime: (?P<time>\d+) ")
-_PAYLOAD = "| payload: "
+#: Kafka 3 prints no bar in front when it is told to skip the records' metadata.
+_PAYLOAD = re.compile(r"\|? payload: ")
+
+#: A snapshot is named by the end offset of what it holds, and that offset's epoch.
+_FILE = re.compile(
+    r"Dumping (?:.*/)?(?P<offset>\d{20})(?:-\d{10}\.(?P<snapshot>checkpoint)|\.log)$"
+)
 
 #: What `DumpLogSegments` writes for a broker's fencing change (BrokerRegistrationFencingChange).
 _FENCING = {1: "fenced", -1: "unfenced"}
@@ -25,7 +32,11 @@ _FENCING = {1: "fenced", -1: "unfenced"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A partition from `at` on, until its next state. `leader` is -1 while there is none."""
+    """A partition from `at` on, until its next state. `leader` is -1 while there is none.
+
+    `elr` are the replicas eligible to lead beside the ISR, `last_known_elr` the last leader, kept
+    once both are empty (KIP-966).
+    """
 
     at: datetime
     metadata_offset: int
@@ -37,11 +48,15 @@ class PartitionState:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
-    """A broker's registration changed: registered, fenced, unfenced or controlled-shutdown."""
+    """A broker's registration changed.
+
+    `state` is registered, fenced, unfenced, controlled-shutdown or unregistered.
+    """
 
     at: datetime
     metadata_offset: int
@@ -57,6 +72,20 @@ class MetadataLog:
     partitions: tuple[PartitionState, ...]
     brokers: tuple[BrokerState, ...]
 
+    def since(self, moment: datetime) -> MetadataLog:
+        """Return what was decided from then on, and the state in which each broker was before.
+
+        Topics are created after that moment: of the partitions there is nothing before.
+        """
+        before = {state.broker: state for state in self.brokers if state.at < moment}
+        return MetadataLog(
+            partitions=tuple(state for state in self.partitions if state.at >= moment),
+            brokers=(
+                *(before[broker] for broker in sorted(before)),
+                *(state for state in self.brokers if state.at >= moment),
+            ),
+        )
+
 
 def parse(dump: str) -> MetadataLog:
     """Return the states in a dump made with `--cluster-metadata-decoder`.
@@ -70,6 +99,12 @@ def parse(dump: str) -> MetadataLog:
     for at, offset, kind, data in _records(dump):
         if kind == "TOPIC_RECORD":
             topics[data["topicId"]] = data["name"]
+        elif kind == "REMOVE_TOPIC_RECORD":
+            now = {place: state for place, state in now.items() if place[0] != data["topicId"]}
+        elif kind == "CLEAR_ELR_RECORD":
+            cleared = dict(_cleared(now, data["topicName"], at, offset))
+            now |= cleared
+            partitions += cleared.values()
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
             place = (data["topicId"], data["partitionId"])
             if kind == "PARTITION_RECORD":
@@ -87,14 +122,28 @@ def parse(dump: str) -> MetadataLog:
 
 def _records(dump: str) -> Iterator[tuple[datetime, int, str, dict[str, Any]]]:
     at, offset = datetime.fromtimestamp(0, tz=UTC), -1
+    end_of_snapshot = 0
+    in_snapshot = False
     for line in dump.splitlines():
-        if batch := _BATCH.match(line):
+        if file := _FILE.match(line):
+            in_snapshot = file["snapshot"] is not None
+            if in_snapshot:
+                end_of_snapshot = int(file["offset"])
+        elif batch := _BATCH.match(line):
             at = datetime.fromtimestamp(int(batch["time"]) / 1000, tz=UTC)
             offset = int(batch["offset"]) - 1
-        elif line.startswith(_PAYLOAD):
+        elif payload := _PAYLOAD.match(line):
             offset += 1
-            record = json.loads(line.removeprefix(_PAYLOAD))
-            yield at, offset, record["type"], record["data"]
+            record = json.loads(line[payload.end() :])
+            if in_snapshot:
+                yield at, end_of_snapshot - 1, record["type"], record["data"]
+            elif offset >= end_of_snapshot:
+                yield at, offset, record["type"], record["data"]
+
+
+def last_offset(dump: str) -> int:
+    """Return the offset of the last record in a dump, -1 if it has none."""
+    return max((offset for _, offset, _, _ in _records(dump)), default=-1)
 
 
 def _created(topic: str, at: datetime, offset: int, data: dict[str, Any]) -> PartitionState:
@@ -109,6 +158,7 @@ def _created(topic: str, at: datetime, offset: int, data: dict[str, Any]) -> Par
         replicas=tuple(data["replicas"]),
         isr=tuple(data["isr"]),
         elr=tuple(data.get("eligibleLeaderReplicas") or ()),
+        last_known_elr=tuple(data.get("lastKnownElr") or ()),
     )
 
 
@@ -124,7 +174,18 @@ def _changed(
         replicas=_or(data.get("replicas"), old.replicas),
         isr=_or(data.get("isr"), old.isr),
         elr=_or(data.get("eligibleLeaderReplicas"), old.elr),
+        last_known_elr=_or(data.get("lastKnownElr"), old.last_known_elr),
     )
+
+
+def _cleared(
+    now: Mapping[tuple[str, int], PartitionState], topic: str, at: datetime, offset: int
+) -> Iterator[tuple[tuple[str, int], PartitionState]]:
+    """Yield the partitions of `topic` (of all, if it is empty) that lose their ELRs."""
+    change: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+    for place, state in now.items():
+        if topic in ("", state.topic) and (state.elr or state.last_known_elr):
+            yield place, _changed(state, at, offset, change)
 
 
 def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
@@ -145,6 +206,10 @@ def _broker_states(
 
     if kind == "REGISTER_BROKER_RECORD":
         yield state("registered")
+        if data.get("fenced") is False:  # in a snapshot
+            yield state("unfenced")
+    elif kind == "UNREGISTER_BROKER_RECORD":
+        yield state("unregistered")
     elif kind == "BROKER_REGISTRATION_CHANGE_RECORD":
         if data.get("fenced") in _FENCING:
             yield state(_FENCING[data["fenced"]])

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ackproof.harness.errors import ClusterError
+from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, NewTopic
 
 TopicPartition = tuple[str, int]
+
+#: How long a partition may be without a leader before its earliest offset is given up.
+_OFFSETS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +32,42 @@ class PartitionView:
         return self.leader is not None and set(self.isr) == set(self.replicas)
 
 
-class Admin:
-    """Asks and tells the cluster; every call is bounded by `timeout_s`."""
+def new_topic(
+    name: str,
+    *,
+    partitions: int,
+    replication_factor: int,
+    settings: Mapping[str, str],
+    assignment: Sequence[Sequence[int]] = (),
+) -> NewTopic:
+    """Return what Kafka is asked for; see `Admin.create_topic`."""
+    from confluent_kafka.admin import NewTopic
 
-    def __init__(self, bootstrap_servers: str, *, timeout_s: float = 5.0) -> None:
+    placed: dict[str, Any] = (
+        {"replica_assignment": [list(replicas) for replicas in assignment]}
+        if assignment
+        else {"replication_factor": replication_factor}
+    )
+    return NewTopic(name, num_partitions=partitions, config=dict(settings), **placed)
+
+
+class Admin:
+    """Asks and tells the cluster; every call is bounded by `timeout_s`.
+
+    `settings` are what a client needs to be let in, by librdkafka's names.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        timeout_s: float = 5.0,
+    ) -> None:
         self._bootstrap_servers = bootstrap_servers
+        self._own_settings = settings or {}
         self._timeout_s = timeout_s
-        self._client: AdminClient | None = None
+        self._clients: dict[int, AdminClient] = {}
 
     def brokers(self) -> frozenset[int]:
         """Return the ids of registered, unfenced brokers; empty while nobody answers.
@@ -45,7 +78,7 @@ class Admin:
         from confluent_kafka import KafkaException
 
         try:
-            return frozenset(self._kafka().list_topics(timeout=self._timeout_s).brokers)
+            return frozenset(self._asking().list_topics(timeout=self._timeout_s).brokers)
         except KafkaException:
             return frozenset()
 
@@ -54,7 +87,7 @@ class Admin:
         from confluent_kafka import KafkaException
 
         try:
-            topics = self._kafka().list_topics(timeout=self._timeout_s).topics
+            topics = self._asking().list_topics(timeout=self._timeout_s).topics
         except KafkaException:
             return {}
         return {
@@ -68,40 +101,86 @@ class Admin:
         }
 
     def create_topic(
-        self, name: str, *, partitions: int, replication_factor: int, settings: Mapping[str, str]
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        settings: Mapping[str, str],
+        assignment: Sequence[Sequence[int]] = (),
     ) -> None:
+        """Create a topic; raise ClusterError with Kafka's reason if it refuses.
+
+        `assignment` names the brokers of each partition's replicas; empty leaves it to Kafka.
+        """
+        self.create(
+            new_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                settings=settings,
+                assignment=assignment,
+            )
+        )
+
+    def create(self, topic: NewTopic) -> None:
         """Create a topic; raise ClusterError with Kafka's reason if it refuses."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import NewTopic
 
-        topic = NewTopic(
-            name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            config=dict(settings),
-        )
         try:
-            self._kafka().create_topics([topic], request_timeout=30)[name].result(timeout=60)
+            self._telling().create_topics([topic], request_timeout=30)[topic.topic].result(
+                timeout=60
+            )
         except KafkaException as error:
             raise ClusterError(
-                f"topic {name!r} cannot be created: {error.args[0].str()}",
+                f"topic {topic.topic!r} cannot be created: {error.args[0].str()}",
                 hint="Check topics.*.settings in the scenario against Kafka's topic settings.",
             ) from error
 
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete these topics; raise ClusterError with Kafka's reason if it refuses one."""
+        from confluent_kafka import KafkaException
+
+        if not names:
+            return
+        try:
+            for answer in self._telling().delete_topics(list(names), request_timeout=30).values():
+                answer.result(timeout=60)
+        except KafkaException as error:
+            raise ClusterError(f"a topic cannot be deleted: {error.args[0].str()}") from error
+
     def begin_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the earliest offset of each partition; raise ClusterError if one has no leader."""
+        """Return the earliest offset of each partition.
+
+        A leader that has just moved is asked again. Raises ClusterError if one cannot be had.
+        """
         from confluent_kafka import KafkaException
         from confluent_kafka import TopicPartition as Place
         from confluent_kafka.admin import OffsetSpec
 
         asked = {Place(topic, partition): OffsetSpec.earliest() for topic, partition in places}
-        answers = self._kafka().list_offsets(asked, request_timeout=30)
-        try:
-            return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
-        except KafkaException as error:
-            raise ClusterError(
-                f"the earliest offset of a partition cannot be had: {error.args[0].str()}"
-            ) from error
+        refusal = ""
+
+        def look() -> dict[TopicPartition, int] | None:
+            nonlocal refusal
+            answers = self._telling().list_offsets(asked, request_timeout=30)
+            try:
+                return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
+            except KafkaException as error:
+                refusal = error.args[0].str()
+                return None
+
+        found = wait_for(
+            look,
+            lambda offsets: offsets is not None,
+            within_s=_OFFSETS_S,
+            every_s=0.2,
+            failure=lambda _: ClusterError(
+                f"the earliest offset of a partition cannot be had: {refusal}"
+            ),
+        )
+        assert found is not None  # it was waited for
+        return found
 
     def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return for each partition an offset below which everything it holds can be read.
@@ -144,11 +223,21 @@ class Admin:
             "reconnect.backoff.max.ms": 100,
             "socket.connection.setup.timeout.ms": 2000,
             "log_level": 0,  # a killed broker is what we asked for, not news
+            **self._own_settings,
         }
 
-    def _kafka(self) -> AdminClient:
-        if self._client is None:
-            from confluent_kafka.admin import AdminClient
+    def _asking(self) -> AdminClient:
+        # A frozen broker takes requests and never answers: the next question goes to another.
+        return self._client(give_up_ms=5_000)
 
-            self._client = AdminClient(self._settings())
-        return self._client
+    def _telling(self) -> AdminClient:
+        return self._client(give_up_ms=60_000)
+
+    def _client(self, *, give_up_ms: int) -> AdminClient:
+        """Return the client whose requests to one broker are given up after so long."""
+        from confluent_kafka.admin import AdminClient
+
+        if give_up_ms not in self._clients:
+            settings = {**self._settings(), "socket.timeout.ms": give_up_ms}
+            self._clients[give_up_ms] = AdminClient(settings)
+        return self._clients[give_up_ms]

@@ -8,37 +8,44 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import labels, remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
+from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
 from ackproof.harness.cluster.ports import reserved
+from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
-    CONTROLLER_ID,
-    LISTENER_PORTS,
+    VOLUME_DIR,
     NodeSpec,
     Topology,
-    kafka_text,
+    arrange,
+    ports_needed,
+    topic_settings,
 )
+from ackproof.harness.cluster.versions import DEFAULT_KAFKA
+from ackproof.harness.cluster.zookeeper import State
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ackproof.harness.scenario import ClusterSpec, TopicSpec
+    from ackproof.harness.cluster_spec import ClusterSpec
+    from ackproof.harness.scenario import TopicSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-#: What keeps everything that was written: only a loss may remove a record.
-_KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 _BOOT_S = 90.0
 _REJOIN_S = 90.0
@@ -60,8 +67,42 @@ def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., 
     return turned
 
 
+@dataclass(slots=True, kw_only=True)
+class NodeMaker:
+    """What every node of a cluster is made with.
+
+    `more_ports` reserves so many ports of 127.0.0.1 for as long as the cluster is there.
+    """
+
+    image: str
+    run_id: str
+    checkpoint: bytes
+    network: ClusterNetwork
+    more_ports: Callable[[int], list[int]]
+    addresses: Iterator[int] = field(default_factory=itertools.count)
+
+    def make(
+        self,
+        spec: NodeSpec,
+        topology: Topology,
+        *,
+        image: str | None = None,
+        address: str | None = None,
+    ) -> KafkaNode:
+        """Return a node, not yet booted, on its own image and address if they are given."""
+        return KafkaNode(
+            spec,
+            topology,
+            image=image or self.image,
+            run_id=self.run_id,
+            checkpoint=self.checkpoint,
+            network=self.network,
+            address=address or self.network.address(next(self.addresses)),
+        )
+
+
 class KafkaCluster:
-    """One controller and some brokers, and what can be done to them."""
+    """Some brokers and who decides over their metadata, and what can be done to them."""
 
     def __init__(
         self,
@@ -71,18 +112,37 @@ class KafkaCluster:
         client: DockerClient,
         run_id: str,
         sidecar: Callable[[], str],
+        maker: NodeMaker,
+        logs: Path | None = None,
     ) -> None:
         self.topology = topology
-        self.nodes = nodes
-        self.admin = Admin(topology.bootstrap_servers)
-        self._client = client
+        self.nodes = dict(nodes)
+        self.maker = maker
+        #: Where the log of a container that is removed before the end goes.
+        self.logs = logs
+        self.admin = Admin(topology.bootstrap_servers, settings=self.client_settings)
+        #: Who says what leader and ISR are committed.
+        self._committed = _state_of(topology) or self.admin
+        self.client = client
         self._run_id = run_id
         self._sidecar = sidecar
+        #: When it was given to this run, if it has served another before; what is older in its
+        #: logs is not this run's.
+        self.since: datetime | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """Where clients begin."""
         return self.topology.bootstrap_servers
+
+    def bootstrap(self, listener: str) -> str:
+        """Return where clients of this listener begin."""
+        return self.topology.bootstrap(listener)
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What clients need to be let in, by librdkafka's names; secret."""
+        return self.topology.security.client_settings if self.topology.security else {}
 
     def await_brokers(self) -> None:
         """Wait until every broker is registered and unfenced.
@@ -91,11 +151,12 @@ class KafkaCluster:
         come up in time.
         """
         wanted = frozenset(self.broker_ids())
-        starting = Admin(self.bootstrap_servers, timeout_s=0.5)  # a death is noticed in between
+        # A death is noticed in between.
+        starting = Admin(self.bootstrap_servers, settings=self.client_settings, timeout_s=0.5)
 
         def look() -> frozenset[int]:
             for node in self.nodes.values():
-                self._require_alive(node)
+                self.require_alive(node.spec.node_id)
             return starting.brokers()
 
         def failure(seen: frozenset[int]) -> ClusterError:
@@ -111,12 +172,12 @@ class KafkaCluster:
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR."""
         for name, topic in topics.items():
-            settings = {**_KEEP_EVERYTHING, **{k: kafka_text(v) for k, v in topic.settings.items()}}
             self.admin.create_topic(
                 name,
                 partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
-                settings=settings,
+                settings=topic_settings(topic.settings),
+                assignment=topic.assignment,
             )
         self.await_full_isr(
             [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
@@ -129,11 +190,13 @@ class KafkaCluster:
 
         def look() -> Mapping[TopicPartition, PartitionView]:
             for node in self.nodes.values():
-                self._require_alive(node)
-            return self.admin.partitions()
+                self.require_alive(node.spec.node_id)
+            return self._committed.partitions()
 
         def full(seen: Mapping[TopicPartition, PartitionView]) -> bool:
-            return all(place in seen and seen[place].full_isr for place in places)
+            return all(place in seen and seen[place].full_isr for place in places) and (
+                self._committed is self.admin or self._clients_know(seen, places)
+            )
 
         def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
             late = [
@@ -148,7 +211,18 @@ class KafkaCluster:
 
         wait_for(look, full, within_s=within_s, failure=failure)
 
-    def _require_alive(self, node: KafkaNode) -> None:
+    def _clients_know(
+        self, committed: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
+    ) -> bool:
+        """Whether brokers hand out the committed leaders."""
+        told = self.admin.partitions()
+        return all(
+            place in told and told[place].leader == committed[place].leader for place in places
+        )
+
+    def require_alive(self, node_id: int) -> None:
+        """Raise ClusterError, with the node's last log lines, if its process has ended."""
+        node = self.nodes[node_id]
         status = node.exit_status()
         if status is not None:
             raise ClusterError(
@@ -164,17 +238,17 @@ class KafkaCluster:
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader, None while it has none."""
-        view = self.admin.partitions().get((topic, partition))
+        view = self._committed.partitions().get((topic, partition))
         return view.leader if view else None
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         """Return the partition's replicas in assignment order."""
-        view = self.admin.partitions().get((topic, partition))
+        view = self._committed.partitions().get((topic, partition))
         return view.replicas if view else ()
 
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's in-sync replicas, None if nobody can say now."""
-        view = self.admin.partitions().get((topic, partition))
+        view = self._committed.partitions().get((topic, partition))
         return view.isr if view else None
 
     @_faults
@@ -192,6 +266,42 @@ class KafkaCluster:
         """Start a stopped broker with its identity, data and address."""
         self.nodes[broker].start_again()
 
+    def replace_node(self, node: KafkaNode) -> None:
+        """Boot a node in the place of the stopped one of the same id, on the same disk."""
+        self.nodes[node.spec.node_id].discard(self.logs)
+        self.nodes[node.spec.node_id] = node
+        node.boot()
+
+    @_faults
+    def pause(self, broker: int) -> None:
+        """Freeze the broker's process: it neither answers nor closes a connection."""
+        self.nodes[broker].pause()
+
+    @_faults
+    def resume(self, broker: int) -> None:
+        """Let a frozen broker go on where it stood; a no-op if it is not frozen."""
+        self.nodes[broker].resume()
+
+    @_faults
+    def wipe(self, broker: int) -> None:
+        """Empty the disk of a stopped broker, as if it were replaced: it starts as a new one."""
+        node = self.nodes[broker]
+        if node.exit_status() is None:
+            raise ClusterError(
+                f"{node.spec.name} runs: its disk can only be emptied while it does not"
+            )
+        self.client.containers.run(
+            self._sidecar(),
+            entrypoint=["/bin/bash", "-c", f"rm -rf {VOLUME_DIR}/*"],
+            volumes={node.volume: {"bind": VOLUME_DIR, "mode": "rw"}},
+            user="root",
+            network_mode="none",
+            labels=labels(self._run_id),
+            remove=True,
+        )
+        if not self.topology.zookeeper:
+            node.renew_identity(self.topology.cluster_id)
+
     @_faults
     def exit_status(self, broker: int) -> int | None:
         """Return the exit status of the broker's process, None while it runs."""
@@ -208,16 +318,29 @@ class KafkaCluster:
         if self.exit_status(broker) is not None or broker not in itself.brokers():
             return False
         partitions = itself.partitions()
+        if self._committed is not self.admin:
+            # In ZooKeeper mode a broker learns late what others did to an ISR.
+            told, partitions = partitions, self._committed.partitions()
+            if not told.keys() <= partitions.keys():
+                return False
         return all(broker in view.isr for view in partitions.values() if broker in view.replicas)
 
     def answers(self, broker: int) -> bool:
         """Whether the broker itself answers requests."""
-        return bool(self._admin_of(broker).brokers())
+        return bool(self.listed_by(broker))
+
+    def listed_by(self, broker: int) -> frozenset[int]:
+        """Return the unfenced brokers that this broker lists; empty if it does not answer."""
+        return self._admin_of(broker).brokers()
+
+    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
+        """Return every partition's committed state; empty if nobody can say now."""
+        return self._committed.partitions()
 
     def _admin_of(self, broker: int) -> Admin:
         """Return a fresh client that knows this broker only: its first question goes there."""
         port = self.nodes[broker].spec.external_port
-        return Admin(f"127.0.0.1:{port}", timeout_s=1)
+        return Admin(f"127.0.0.1:{port}", settings=self.client_settings, timeout_s=1)
 
     def address(self, broker: int) -> str:
         """Return the broker's IP address on the cluster's network."""
@@ -225,7 +348,7 @@ class KafkaCluster:
 
     def port(self, listener: str) -> int:
         """Return the port of a listener inside the network."""
-        return LISTENER_PORTS[listener]
+        return self.topology.port(listener)
 
     @_faults
     def run_beside(self, broker: int, script: str) -> CommandResult:
@@ -235,7 +358,7 @@ class KafkaCluster:
 
         container = self.nodes[broker].container
         try:
-            output = self._client.containers.run(
+            output = self.client.containers.run(
                 self._sidecar(),
                 entrypoint=["/bin/bash", "-c", script],
                 network_mode=f"container:{container.id}",
@@ -260,48 +383,65 @@ def booted(
     image: str,
     run_id: str,
     sidecar: Callable[[], str],
+    kafka: str = DEFAULT_KAFKA,
+    logs: Path | None = None,
+    laps: Laps | None = None,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster and yield it once every broker is registered; remove it in the end.
 
-    `sidecar` returns the image with nft and bash; it is asked for when a fault first needs it.
+    `image` runs the version `kafka`. `sidecar` returns the image with nft and bash; it is asked
+    for when a fault first needs it. `logs` is the folder for logs of containers that are removed
+    before the end. `laps` is told how long each phase took.
     Raises ClusterError if a node does not come up.
     """
+    laps = laps or Laps()
     with contextlib.ExitStack() as cleanup:
-        ports = cleanup.enter_context(reserved(spec.brokers))
+        ports = cleanup.enter_context(reserved(ports_needed(spec, kafka)))
         # By label, not by handle: an interrupt between the engine's doing and our knowing of it
         # leaves nothing behind, sidecars included.
         cleanup.callback(remove_run, client, run_id)
-        topology = Topology(
-            cluster_id=new_id(),
-            controller=NodeSpec(node_id=CONTROLLER_ID, role="controller"),
-            brokers=tuple(
-                NodeSpec(node_id=index, role="broker", external_port=port)
-                for index, port in enumerate(ports, start=1)
-            ),
-            settings=spec.settings,
-        )
+        security = secured(spec.security)
+        topology = arrange(spec, kafka, cluster_id=new_id(), ports=ports, security=security)
         network = ClusterNetwork(run_id)
         network.create()
-        checkpoint = bootstrap_checkpoint(client, image, run_id=run_id)
-        nodes = {
-            node.node_id: KafkaNode(
-                node,
-                topology,
-                image=image,
-                run_id=run_id,
-                checkpoint=checkpoint,
-                heap=spec.heap,
-                network=network,
-                address=network.address(index),
+        checkpoint = b""
+        if not topology.zookeeper:
+            scram = security.scram if security else ""
+            checkpoint = bootstrap_checkpoint(
+                client, image, spec.features, run_id=run_id, scram=scram
             )
-            for index, node in enumerate(topology.nodes)
-        }
+        laps.lap("network and ports")
+        maker = NodeMaker(
+            image=image,
+            run_id=run_id,
+            checkpoint=checkpoint,
+            network=network,
+            more_ports=lambda count: cleanup.enter_context(reserved(count)),
+        )
+        nodes = {node.node_id: maker.make(node, topology) for node in topology.nodes}
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             for start in [pool.submit(node.boot) for node in nodes.values()]:
                 start.result()
-        cluster = KafkaCluster(topology, nodes, client=client, run_id=run_id, sidecar=sidecar)
+        laps.lap("containers started")
+        cluster = KafkaCluster(
+            topology,
+            nodes,
+            client=client,
+            run_id=run_id,
+            sidecar=sidecar,
+            maker=maker,
+            logs=logs,
+        )
         cluster.await_brokers()
+        laps.lap("brokers registered")
         yield cluster
+
+
+def _state_of(topology: Topology) -> State | None:
+    """Return who reads the cluster's znodes; None where there are none."""
+    if not topology.zookeeper:
+        return None
+    return State(",".join(f"127.0.0.1:{node.external_port}" for node in topology.controllers))
 
 
 def _describe(view: PartitionView | None) -> str:

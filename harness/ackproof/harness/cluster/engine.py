@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import getpass
 import grp
+import io
 import os
-from collections.abc import Iterator, Sequence
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +152,17 @@ def _group(host: str) -> str:
         return grp.getgrgid(Path(host.removeprefix("unix://")).stat().st_gid).gr_name
     except (OSError, KeyError):
         return "docker"
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return the files as a compressed tar, which the engine unpacks and so does `tar xz`."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:

@@ -9,17 +9,25 @@ its output kept; it would cost a second of every boot, on the path that all brok
 from __future__ import annotations
 
 import base64
+import shlex
 import uuid
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from ackproof.harness.cluster.cache import cache_dir, exclusive, silent
-from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster.engine import archive, labels
 from ackproof.harness.cluster.images import CLASSPATH
 from ackproof.harness.errors import ClusterError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+_ARGUMENTS = "/tmp/format.arguments"  # noqa: S108 - in a container of its own
+_TOOL = (
+    *("-cp", CLASSPATH, "kafka.tools.StorageTool", "format"),
+    *("--config", "/tmp/server.properties"),  # noqa: S108
+)
 _FORMAT = f"""
 cat > /tmp/server.properties <<PROPERTIES
 process.roles=controller
@@ -29,8 +37,7 @@ listeners=CONTROLLER://:9093
 controller.listener.names=CONTROLLER
 log.dirs=/tmp/data
 PROPERTIES
-java -cp '{CLASSPATH}' kafka.tools.StorageTool format --cluster-id $CLUSTER_ID \\
-  --config /tmp/server.properties >&2
+java @{_ARGUMENTS} >&2
 base64 -w 0 /tmp/data/bootstrap.checkpoint
 """
 
@@ -51,35 +58,79 @@ def meta_properties(*, cluster_id: str, node_id: int) -> str:
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={new_id()}\n"
 
 
-def bootstrap_checkpoint(client: DockerClient, image: str, *, run_id: str) -> bytes:
+def feature_arguments(features: Mapping[str, int | str]) -> tuple[str, ...]:
+    """Return what `kafka-storage format` is told of feature levels.
+
+    A metadata version may be named by its release (`4.0`, `4.0-IV3`) as well as by its level.
+    """
+    found: list[str] = []
+    for name, level in sorted(features.items()):
+        if name == "metadata.version" and not str(level).isdigit():
+            found += ["--release-version", str(level)]
+        else:
+            found += ["--feature", f"{name}={level}"]
+    return tuple(found)
+
+
+def bootstrap_checkpoint(
+    client: DockerClient,
+    image: str,
+    features: Mapping[str, int | str],
+    *,
+    run_id: str,
+    scram: str = "",
+) -> bytes:
     """Return the bootstrap.checkpoint of the image's Kafka, from its own tool.
 
-    Raises ClusterError with the tool's words if it fails.
-    """
-    from docker.errors import ContainerError
-    from docker.types import LogConfig
+    `features` are levels other than the version's own. `scram` are credentials (KIP-900), secret:
+    they reach the tool in a file, and such a checkpoint is made anew each time.
 
+    Raises ClusterError with the tool's words if it fails, or does not know a level.
+    """
     image_id = str(client.images.get(image).id).removeprefix("sha256:")
-    path = cache_dir() / "bootstrap" / image_id
-    if path.exists():
-        return path.read_bytes()
+    arguments = feature_arguments(features)
+    if scram:
+        return _formatted(client, image, (*arguments, "--add-scram", scram), run_id=run_id)
+    text = shlex.join(arguments)
+    name = f"{image_id}-{sha256(text.encode()).hexdigest()[:12]}" if text else image_id
+    path = cache_dir() / "bootstrap" / name
+    if path.exists() and (content := path.read_bytes()):
+        return content
     with exclusive("bootstrap", silent):
-        try:
-            encoded = client.containers.run(
-                image,
-                entrypoint=["/bin/bash", "-ec", _FORMAT],
-                environment={"CLUSTER_ID": new_id()},
-                labels=labels(run_id),
-                network_mode="none",
-                log_config=LogConfig(type="json-file"),  # with others docker-py returns no output
-                remove=True,
-                stderr=False,
-            )
-        except ContainerError as error:
-            raise ClusterError(f"{image} cannot format a controller: {error}") from error
-        content = base64.b64decode(encoded)
+        content = _formatted(client, image, arguments, run_id=run_id)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_bytes(content)
         partial.rename(path)
+    return content
+
+
+def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, run_id: str) -> bytes:
+    """Run Kafka's tool with these arguments and return the checkpoint that it wrote.
+
+    They go into a file that `java` reads: a command line is anybody's to see.
+    """
+    from docker.types import LogConfig
+
+    words = (*_TOOL, "--cluster-id", new_id(), *arguments)
+    container = client.containers.create(
+        image,
+        entrypoint=["/bin/bash", "-ec", _FORMAT],
+        labels=labels(run_id),
+        network_mode="none",
+        log_config=LogConfig(type="json-file"),  # the engine cannot read back all others
+    )
+    try:
+        folder, _, name = _ARGUMENTS.rpartition("/")
+        text = "".join(f'"{word}"\n' for word in words)
+        container.put_archive(folder, archive({name: text.encode()}))
+        container.start()
+        # Not followed while it runs: an engine may close the log before its only line is in.
+        status = container.wait()["StatusCode"]
+        content = base64.b64decode(container.logs(stderr=False))
+        if status != 0 or not content:
+            said = container.logs(tail=5).decode(errors="replace")
+            raise ClusterError(f"{image} cannot format a controller (exit {status}): {said}")
+    finally:
+        container.remove(force=True, v=True)
     return content

@@ -21,12 +21,11 @@ from ackproof.harness.cluster.cache import Say, exclusive, silent
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.cluster.image_build import LABEL_IMAGE, docker_build, template
 from ackproof.harness.cluster.kafka_jars import jars_problem, kafka_jars
+from ackproof.harness.cluster.versions import DEFAULT_KAFKA, numbers, uses_zookeeper
 from ackproof.harness.errors import ImageError, ScenarioError
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-DEFAULT_KAFKA = "4.3.1"
 
 PUBLISHED = "apache/kafka"
 BUILT = "ackproof/kafka"
@@ -46,6 +45,8 @@ goes on without it.
 
 REGISTRY_TIMEOUT_S = 15.0
 """How long the engine may take to find out whether a registry has an image."""
+
+_PUBLISHED_SINCE = (3, 7)  # KIP-975
 
 _BUILD_HINT = "to build one, on Debian as root: apt-get install maven mmdebstrap"
 
@@ -92,7 +93,7 @@ def ensure(
         if found := _local(client, version):  # whoever held the lock made it
             return found
         published = f"{PUBLISHED}:{version}"
-        if not (reason := _pull(client, published, say)):
+        if not (reason := _unpublished(version) or _pull(client, published, say)):
             say(f"pulled {published}")
             return BrokerImage(reference=published, source="pulled", version=version)
         say(f"{published} cannot be pulled: {reason}")
@@ -168,11 +169,10 @@ def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
 
 def check_version(version: str) -> None:
     """Raise a ScenarioError unless `version` names one release, such as 4.3.1 or 4.4.0-rc1."""
-    if not re.fullmatch(r"\d+\.\d+\.\d+(-rc\d+)?", version):
-        raise ScenarioError(
-            f"{version!r} is not a Kafka version",
-            hint=f"name one release by its three numbers, for example {DEFAULT_KAFKA}",
-        )
+    try:
+        numbers(version)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from None
 
 
 def _exists(client: DockerClient, reference: str) -> bool:
@@ -190,6 +190,13 @@ def _local(client: DockerClient, version: str) -> BrokerImage | None:
         if _exists(client, f"{name}:{version}"):
             return BrokerImage(reference=f"{name}:{version}", source="local", version=version)
     return None
+
+
+def _unpublished(version: str) -> str:
+    """Say why there is no published image of `version`; '' if there may be one."""
+    if numbers(version) >= _PUBLISHED_SINCE:
+        return ""
+    return f"{PUBLISHED} begins with 3.7.0"
 
 
 def _pull(client: DockerClient, reference: str, say: Say) -> str:
@@ -237,11 +244,16 @@ def _build(client: DockerClient, version: str, say: Say) -> str:
         build_base(client, say)
     reference = f"{BUILT}:{version}"
     say(f"building {reference}")
+    smoke_test = "smoke-test-zookeeper" if uses_zookeeper(version) else "smoke-test"
     docker_build(
         client,
         reference,
         kind=version,
-        texts={name: template(f"kafka/{name}") for name in ("Dockerfile", "smoke-test")},
+        texts={
+            "Dockerfile": template("kafka/Dockerfile"),
+            "smoke-test": template(f"kafka/{smoke_test}"),
+            **{name: template(f"kafka/{name}") for name in ("log4j2.xml", "log4j.properties")},
+        },
         paths={f"libs/{jar.name}": jar for jar in sorted(jars.iterdir())},
         arguments={"BASE": BASE},
     )

@@ -16,11 +16,15 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from ackproof.harness.cluster.cache import Say, cache_dir
+from ackproof.harness.cluster.versions import numbers, scala
 from ackproof.harness.errors import ImageError
 
 MAVEN_TIMEOUT_S = 1800
-SCALA = "2.13"
 
+_BINDINGS = {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j", "slf4j-log4j12"}
+
+_WITHOUT_JAXB = (1, 0)
+"""Older brokers use javax.xml.bind, which Java has not brought since 11."""
 Coordinate = tuple[str, str, str]
 """A Maven group, artifact and version."""
 
@@ -52,9 +56,11 @@ def kafka_jars(version: str, say: Say) -> Path:
     work = cache_dir() / "jars" / f"{version}.partial"
     shutil.rmtree(work, ignore_errors=True)
     wanted = [
-        ("org.apache.kafka", f"kafka_{SCALA}", version),
+        ("org.apache.kafka", f"kafka_{scala(version)}", version),
         ("org.apache.kafka", "kafka-tools", version),
     ]
+    if numbers(version) < _WITHOUT_JAXB:
+        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))
     _copy_dependencies(wanted, work / "libs", version)
     binding = logging_binding(path.name for path in (work / "libs").iterdir())
     if binding is not None:
@@ -73,19 +79,22 @@ def _finished(version: str) -> Path:
 def logging_binding(jars: Iterable[str]) -> Coordinate | None:
     """Return the artifact that connects slf4j to the logger among `jars`; None if it is there.
 
-    Kafka 4 logs by log4j 2 and names its version in the pom; Kafka 3 by reload4j.
+    Kafka 4 logs by log4j 2 and names its version in the pom; Kafka 3 by reload4j; before that, by
+    log4j 1.
     """
     versions = {
         match["name"]: match["version"]
         for jar in jars
         if (match := re.fullmatch(r"(?P<name>.+?)-(?P<version>\d.*)\.jar", jar))
     }
-    if versions.keys() & {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j"}:
+    if versions.keys() & _BINDINGS:
         return None
     slf4j = versions.get("slf4j-api", "1.7.36")
     if log4j := versions.get("log4j-core"):
         name = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
         return ("org.apache.logging.log4j", name, log4j)
+    if "log4j" in versions:
+        return ("org.slf4j", "slf4j-log4j12", slf4j)
     return ("org.slf4j", "slf4j-reload4j", slf4j)
 
 

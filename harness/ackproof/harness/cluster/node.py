@@ -1,21 +1,31 @@
 """One node of the cluster: a container that can be killed and comes back as itself.
 
-Identity and data lie in a named volume, the address is fixed, and a broker's EXTERNAL port is
+Identity and data lie in a named volume, the address is fixed, and a broker's client ports are
 pinned, so that a node that was killed returns with the same id, the same log and the same place.
 """
 
 from __future__ import annotations
 
-import tempfile
+import base64
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testcontainers.core.container import DockerContainer
 
-from ackproof.harness.cluster.engine import labels
+from ackproof.harness.cluster import zookeeper
+from ackproof.harness.cluster.engine import archive, labels
 from ackproof.harness.cluster.formatting import meta_properties
+from ackproof.harness.cluster.image_build import template
 from ackproof.harness.cluster.images import CLASSPATH, JAVA_OPTIONS
-from ackproof.harness.cluster.topology import DATA_DIR, LISTENER_PORTS, NodeSpec, Topology
+from ackproof.harness.cluster.topology import (
+    CONFIG_DIR,
+    DATA_DIR,
+    VOLUME_DIR,
+    NodeSpec,
+    Topology,
+    host_port,
+)
 from ackproof.harness.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -23,42 +33,48 @@ if TYPE_CHECKING:
 
     from ackproof.harness.cluster.network import ClusterNetwork
 
-_PARENT, _NAME = "/etc", "ackproof"
-_CONFIG_DIR = f"{_PARENT}/{_NAME}"
-_FORMAT_DIR = f"{_CONFIG_DIR}/format"
+_FORMAT_DIR = f"{CONFIG_DIR}/format"
 
-# Formatting happens once: a volume that holds meta.properties is a node that comes back.
-_START = f"""
-set -e
-if [ ! -f {DATA_DIR}/meta.properties ]; then
-  mkdir -p {DATA_DIR}
-  cp {_FORMAT_DIR}/* {DATA_DIR}
+CONFIG = f"{CONFIG_DIR}/server.properties"
+_EXEC = f"exec java $KAFKA_OPTS -cp '{CLASSPATH}'"
+
+# Configuration comes in the environment: copying files into four containers before they start takes
+# the engine longer than a broker takes to load its classes. Where there are secrets in it, they are
+# copied all the same: an environment is anybody's to see. Written once, so that a file that was
+# changed since stays as it is.
+_COPIED = "/etc/ackproof.tgz"
+_CONFIGURE = f"""
+if [ ! -d {CONFIG_DIR} ]; then
+  mkdir -m 0700 {CONFIG_DIR}
+  if [ -f {_COPIED} ]; then
+    tar xzf {_COPIED} -C {CONFIG_DIR} && rm {_COPIED}
+  else
+    base64 -d <<< "$CONFIGURATION" | tar xz -C {CONFIG_DIR}
+  fi
 fi
-exec java $KAFKA_OPTS -cp '{CLASSPATH}' kafka.Kafka {_CONFIG_DIR}/server.properties
+unset CONFIGURATION
 """
 
-# Kafka 4 logs through log4j 2, Kafka 3 through log4j 1; each ignores the other's file. Four fifths
-# of what a broker logs while it starts would be its own settings.
-_LOG4J2 = """
-<Configuration status="WARN">
-  <Appenders>
-    <Console name="out">
-      <PatternLayout pattern="[%d{yyyy-MM-dd'T'HH:mm:ss,SSS}{UTC}] %p %m (%c)%n"/>
-    </Console>
-  </Appenders>
-  <Loggers>
-    <Logger name="org.apache.kafka.common.config.AbstractConfig" level="WARN"/>
-    <Root level="INFO"><AppenderRef ref="out"/></Root>
-  </Loggers>
-</Configuration>
+# Formatting happens once: a directory that holds meta.properties is one that comes back.
+_FORMAT_ONCE = f"""
+for directory in {_FORMAT_DIR}/*; do
+  data={VOLUME_DIR}/${{directory##*/}}
+  if [ ! -f $data/meta.properties ]; then
+    mkdir -p $data
+    cp $directory/* $data
+  fi
+done
 """
-_LOG4J1 = """
-log4j.rootLogger=INFO, stdout
-log4j.logger.org.apache.kafka.common.config.AbstractConfig=WARN
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
+_START_KRAFT = f"set -e\n{_FORMAT_ONCE}\n{_EXEC} kafka.Kafka {CONFIG}"
+_START_BROKER = f"{zookeeper.AWAIT_DEREGISTRATION}\n{_EXEC} kafka.Kafka {CONFIG}"
+_START_ZOOKEEPER = f"""
+mkdir -p {DATA_DIR} && echo $NODE_ID > {DATA_DIR}/myid
+{_EXEC} {zookeeper.MAIN} {CONFIG}
 """
+
+#: Kafka 4 logs through log4j 2, older ones through log4j 1; each ignores the other's file. The
+#: class archive in the image was made with these same files.
+_LOGGING = ("log4j2.xml", "log4j.properties")
 
 #: A short-lived JVM: interpret and compile lightly, no concurrent collector threads.
 _SMALL_JVM = " ".join(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *JAVA_OPTIONS))
@@ -75,25 +91,23 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         image: str,
         run_id: str,
         checkpoint: bytes,
-        heap: str,
         network: ClusterNetwork,
         address: str,
     ) -> None:
-        from docker.types import EndpointConfig
+        from docker.types import EndpointConfig, Mount
 
         super().__init__(image)
         self._container: Container | None = None
         self.spec = spec
         self.address = address
-        self._labels = labels(run_id)
-        self._volume_name = f"ackproof-{run_id}-{spec.name}"
+        self.volume = f"ackproof-{run_id}-{spec.name}"
         assert network.network is not None  # the network is created before its nodes
         # Of testcontainers' networking only the name is used: it cannot ask for a fixed address.
         self.with_kwargs(
-            entrypoint=["/bin/bash", "-c", _START],
+            entrypoint=["/bin/bash", "-c", _CONFIGURE + _start(spec, topology)],
             user="root",  # owns a fresh volume; apache/kafka's image runs as a user of its own
             hostname=spec.name,
-            labels=self._labels,
+            labels=labels(run_id),
             network=network.network.name,
             networking_config={
                 network.network.name: EndpointConfig(
@@ -101,23 +115,31 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
                 )
             },
             stop_signal="SIGTERM",
+            # The engine makes the volume with the container: one request less.
+            mounts=[Mount(VOLUME_DIR, self.volume, labels=labels(run_id))],
+            **_limits(spec),
         )
         self.with_name(f"ackproof-{run_id}-{spec.name}")
-        self.with_volume_mapping(self._volume_name, DATA_DIR.rpartition("/")[0], "rw")
-        self.with_env("KAFKA_OPTS", f"-Xms{heap} -Xmx{heap} {_SMALL_JVM} {_log_options()}")
+        heap = f"-Xms{spec.heap} -Xmx{spec.heap}"
+        self.with_env("KAFKA_OPTS", f"{heap} {_SMALL_JVM} {_log_options()}")
+        self.with_env("NODE_ID", str(spec.node_id))
+        self.with_env("ZOOKEEPERS", " ".join(node.name for node in topology.controllers))
         files = {
-            "format/meta.properties": meta_properties(
-                cluster_id=topology.cluster_id, node_id=spec.node_id
-            ).encode(),
             "server.properties": topology.server_properties(spec).encode(),
-            "log4j2.xml": _LOG4J2.encode(),
-            "log4j.properties": _LOG4J1.encode(),
+            **{name: template(f"kafka/{name}").encode() for name in _LOGGING},
+            **({} if topology.zookeeper else _format(spec, topology.cluster_id, checkpoint)),
         }
-        if spec.role == "controller":
-            files["format/bootstrap.checkpoint"] = checkpoint
-        self._files = files
-        if spec.external_port is not None:
-            self.ports[f"{LISTENER_PORTS['EXTERNAL']}/tcp"] = ("127.0.0.1", spec.external_port)
+        if topology.security is None:
+            self.with_env("CONFIGURATION", base64.b64encode(archive(files)).decode())
+        else:
+            content = archive({**files, **topology.security.broker_files()})
+            self.with_copy_into_container(content, _COPIED, mode=0o600)
+        if spec.role == "zookeeper":
+            self.ports[f"{zookeeper.CLIENT_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
+        elif spec.role == "broker":
+            for listener in ("EXTERNAL", *topology.listeners):
+                published = ("127.0.0.1", host_port(spec, listener))
+                self.ports[f"{topology.port(listener)}/tcp"] = published
 
     @property
     def container(self) -> Container:
@@ -127,19 +149,14 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         return self._container
 
     def boot(self) -> None:
-        """Create the volume and the container and start it for the first time.
+        """Create the container with its volume and start it for the first time.
 
         Raises ClusterError with the engine's reason (a port that is taken, say).
         """
         from docker.errors import APIError
 
-        client = self.get_docker_client().client
         try:
-            client.volumes.create(self._volume_name, labels=self._labels)
-            with tempfile.TemporaryDirectory() as scratch:
-                # One folder, not file by file: the engine takes a while for each copy.
-                self.with_copy_into_container(self._write_files(Path(scratch)), _PARENT)
-                self.start()
+            self.start()
         except APIError as error:
             if "already allocated" in str(error) or "address already in use" in str(error):
                 raise ClusterError(
@@ -150,13 +167,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             raise ClusterError(
                 f"{self.spec.name} cannot be started: {error.explanation}"
             ) from error
-
-    def _write_files(self, scratch: Path) -> Path:
-        for name, content in self._files.items():
-            path = scratch / _NAME / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        return scratch / _NAME
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone; a no-op if it already is."""
@@ -177,6 +187,47 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         """Start the stopped container; a no-op if it runs."""
         self.container.start()
 
+    def pause(self) -> None:
+        """Freeze every process of the container; a no-op if it is frozen."""
+        if not self.paused():
+            self.container.pause()
+
+    def resume(self) -> None:
+        """Let the frozen processes go on; a no-op if they do."""
+        if self.paused():
+            self.container.unpause()
+
+    def paused(self) -> bool:
+        """Whether the container is frozen."""
+        self.container.reload()
+        return bool(self.container.attrs["State"]["Paused"])
+
+    def discard(self, logs: Path | None) -> None:
+        """Remove the container, its volume not; what it logged is kept in the folder `logs`."""
+        if logs is not None:
+            self.save_log(logs)
+        self.container.remove(force=True)
+
+    def save_log(self, folder: Path, *, since: datetime | None = None) -> None:
+        """Append what the node logged to `folder`/<name>.log, streamed, whatever state it is in."""
+        after = None if since is None else since.timestamp()
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{self.spec.name}.log").open("ab") as file:
+            for chunk in self.container.logs(stream=True, follow=False, since=after):
+                file.write(chunk)
+
+    def renew_identity(self, cluster_id: str) -> None:
+        """Have each of the node's directories formatted as a new one, when it is empty.
+
+        A disk that was replaced has a directory id of its own (KIP-858).
+        """
+        files = {
+            name.removeprefix("format/"): content
+            for name, content in _format(self.spec, cluster_id, b"").items()
+            if name.endswith("meta.properties")
+        }
+        self.container.put_archive(_FORMAT_DIR, archive(files))
+
     def exit_status(self) -> int | None:
         """Return the exit status of the process, None while it runs."""
         self.container.reload()
@@ -188,8 +239,39 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         return str(self.container.logs(tail=lines).decode(errors="replace"))
 
 
+def _start(spec: NodeSpec, topology: Topology) -> str:
+    """Return the bash script that is the node's process until it turns into the JVM."""
+    if spec.role == "zookeeper":
+        return _START_ZOOKEEPER
+    return _START_BROKER if topology.zookeeper else _START_KRAFT
+
+
+def _format(spec: NodeSpec, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:
+    """Return what each of the node's directories holds when it is new."""
+    folders = [directory.rpartition("/")[2] for directory in spec.directories]
+    files = {
+        f"format/{folder}/meta.properties": meta_properties(
+            cluster_id=cluster_id, node_id=spec.node_id
+        ).encode()
+        for folder in folders
+    }
+    if spec.voter:
+        files[f"format/{folders[0]}/bootstrap.checkpoint"] = checkpoint
+    return files
+
+
+def _limits(spec: NodeSpec) -> dict[str, object]:
+    """Return the engine's words for the container's memory (without swap) and CPUs."""
+    limits: dict[str, object] = {}
+    if spec.memory is not None:
+        limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
+    if spec.cpus is not None:
+        limits["nano_cpus"] = round(spec.cpus * 1e9)
+    return limits
+
+
 def _log_options() -> str:
     return (
-        f"-Dlog4j2.configurationFile={_CONFIG_DIR}/log4j2.xml "
-        f"-Dlog4j.configuration=file:{_CONFIG_DIR}/log4j.properties"
+        f"-Dlog4j2.configurationFile={CONFIG_DIR}/log4j2.xml "
+        f"-Dlog4j.configuration=file:{CONFIG_DIR}/log4j.properties"
     )
