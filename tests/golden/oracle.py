@@ -57,12 +57,37 @@ def anomalies(history: History) -> list[str]:  # noqa: PLR0912  one branch a rul
             report(Anomaly.REORDERED, partition, (producer, sequence), offset, send)
 
     for key, send in sent.items():
+        if _contradicted(key, send, history, copies) and key not in explained:
+            name = (send.producer, send.sequence)
+            report(Anomaly.INCONSISTENT, send.partition, name, send.offset, send)
+
+    for key, send in sent.items():
         if send.outcome is Outcome.ACKED and key not in copies and key not in explained:
             verdict = _absent(send, history)
             if verdict is not None:
                 name = (send.producer, send.sequence)
                 report(verdict, send.partition, name, send.offset, send)
     return sorted(found)
+
+
+def _contradicted(key, send: Send, history: History, copies) -> bool:
+    if send.outcome is not Outcome.ACKED or send.offset is None:
+        return False
+    if send.offset in copies.get(key, []):
+        return False
+    claims = [
+        other
+        for other in history.sends
+        if other.outcome is Outcome.ACKED
+        and (other.partition, other.offset) == (send.partition, send.offset)
+    ]
+    if len(claims) > 1:
+        return True
+    end = next((end for end in history.ends if end.partition == send.partition), None)
+    if key not in copies or end is None or send.offset < end.begin:
+        return False
+    offsets = [item.offset for item in history.log if item.partition == send.partition]
+    return end.reason is None or any(offset >= send.offset for offset in offsets)
 
 
 def _absent(send: Send, history: History) -> Anomaly | None:

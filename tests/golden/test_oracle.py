@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
+from ackproof.spark_analysis.tables import OF_REPLICAS, Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from spark_histories import (
@@ -144,7 +144,8 @@ def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
     for topic, history in histories.items():
         assert sorted(found[topic]) == anomalies(history), f"seed {SEED}: {history}"
     # The histories are worth something only if each anomaly occurs, and often.
-    assert min(result.counts[anomaly] for anomaly in Anomaly) > HISTORIES / 10, result.counts
+    seen = {kind: count for kind, count in result.counts.items() if kind not in OF_REPLICAS}
+    assert min(seen.values()) > HISTORIES / 10, seen
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -21,15 +21,6 @@ def absent(tables: RunTables) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    ends = tables.partition_ends.select(
-        "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
-    )
-    last = tables.final_log.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
-    how_far = (
-        ends.join(last, ["topic", "partition"], "left")
-        .withColumn("read_to", F.coalesce(F.col("last") + 1, "begin_offset"))
-        .drop("last")
-    )
     complete = F.coalesce("complete", F.lit(False))
     no_offset = F.col("acked_offset").isNull()
     removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
@@ -37,10 +28,24 @@ def absent(tables: RunTables) -> DataFrame:
     return (
         tables.suspects.where("absent")
         .join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
-        .join(how_far, ["topic", "partition"], "left")
+        .join(how_far(tables), ["topic", "partition"], "left")
         .where(~removed)
         .withColumn(
             "told",
             F.when(no_offset, complete & (F.col("begin_offset") == 0)).otherwise(complete | passed),
         )
+    )
+
+
+def how_far(tables: RunTables) -> DataFrame:
+    """Return, by topic and partition, its ends and `read_to`: the offset that reading got to."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ends = tables.partition_ends.select(
+        "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
+    )
+    return (
+        ends.join(tables.last_offsets, ["topic", "partition"], "left")
+        .withColumn("read_to", F.coalesce(F.col("last") + 1, "begin_offset"))
+        .drop("last")
     )

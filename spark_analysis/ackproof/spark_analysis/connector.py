@@ -1,8 +1,9 @@
-"""The jars of Spark's Kafka connector: fetched once, kept in the cache, never asked for again.
+"""Jars that Spark does not bring: fetched once, kept in the cache, never asked for again.
 
-`python -m ackproof.spark_analysis.connector` fetches them where they are missing and says where
-they are. Spark itself does the fetching (`spark.jars.packages`), with whatever package sources
-this machine's JVM tools are set up for.
+Spark's Kafka connector, which every run needs, and Delta Lake, which a warehouse uses where it
+can be had. `python -m ackproof.spark_analysis.connector [kafka|delta]` fetches the one or the
+other where it is missing and says where it is. Spark itself does the fetching
+(`spark.jars.packages`), with whatever package sources this machine's JVM tools are set up for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 
 from ackproof.spark_analysis.errors import AnalysisError
@@ -23,6 +25,21 @@ OLDEST_JAVA = 17
 
 _SCALA = "2.13"
 _FINISHED = "finished"
+
+#: Delta Lake is made for one minor version of Spark; these pairs were tried.
+_DELTA_FOR = {"4.0": "4.0.0"}
+
+
+class Package(StrEnum):
+    """What is fetched; the value is what the command line calls it."""
+
+    KAFKA = "kafka"
+    DELTA = "delta"
+
+
+_CALLED = {Package.KAFKA: "Spark's Kafka connector", Package.DELTA: "Delta Lake"}
+#: Folders of the cache.
+_FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta"}
 
 
 def spark_version() -> str:
@@ -36,9 +53,21 @@ def spark_version() -> str:
         ) from None
 
 
-def coordinates() -> str:
-    """Return the connector's Maven coordinates for the installed pyspark."""
-    return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark_version()}"
+def coordinates(package: Package = Package.KAFKA) -> str:
+    """Return a package's Maven coordinates for the installed pyspark.
+
+    Raises `AnalysisError` if no Delta Lake is known for it.
+    """
+    spark = spark_version()
+    if package is Package.KAFKA:
+        return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark}"
+    delta = _DELTA_FOR.get(spark.rpartition(".")[0])
+    if delta is None:
+        raise AnalysisError(
+            f"no Delta Lake is known for pyspark {spark} (known: {', '.join(_DELTA_FOR)}); "
+            "a warehouse of Parquet needs none"
+        )
+    return f"io.delta:delta-spark_{_SCALA}:{delta}"
 
 
 def cache_dir() -> Path:
@@ -68,44 +97,44 @@ def check_java() -> int:
     return int(version[1])
 
 
-def jars() -> list[Path]:
-    """Return the connector's jars if they were fetched before, otherwise an empty list.
+def jars(package: Package = Package.KAFKA) -> list[Path]:
+    """Return a package's jars if they were fetched before, otherwise an empty list.
 
     A fetch that was cut short does not count: the jars move into place when all are there.
     """
-    folder = cache_dir() / "jars"
+    folder = cache_dir() / _FOLDER[package]
     return sorted(folder.glob("*.jar")) if (folder / _FINISHED).exists() else []
 
 
-def resolve() -> list[Path]:
-    """Return the connector's jars, fetching them if they are not in the cache.
+def resolve(package: Package = Package.KAFKA) -> list[Path]:
+    """Return a package's jars, fetching them if they are not in the cache.
 
     Raises `AnalysisError` with the end of Spark's own report if they cannot be had.
     """
-    if present := jars():
+    if present := jars(package):
         return present
     check_java()
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
     # Two processes may fetch at the same time: each into its own folder, the first one wins.
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache) as fetching:
-        _fetch(Path(fetching))
+        _fetch(Path(fetching), package)
         fetched = Path(fetching) / "jars"
         _drop_what_spark_has(fetched)
-        (fetched / _FINISHED).write_text(coordinates() + "\n")
-        place = cache / "jars"
-        if place.exists() and not jars():
+        (fetched / _FINISHED).write_text(coordinates(package) + "\n")
+        place = cache / _FOLDER[package]
+        if place.exists() and not jars(package):
             shutil.rmtree(place)
         try:
             fetched.rename(place)
         except OSError:
-            if not jars():
+            if not jars(package):
                 raise
-    return jars()
+    return jars(package)
 
 
-def _fetch(ivy: Path) -> None:
-    """Let Spark fetch the connector into `ivy`/jars, by submitting an empty job."""
+def _fetch(ivy: Path, package: Package) -> None:
+    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -114,7 +143,7 @@ def _fetch(ivy: Path) -> None:
     done = subprocess.run(
         [
             *(str(home / "bin" / "spark-submit"), "--master", "local[1]"),
-            *("--packages", coordinates(), "--conf", f"spark.jars.ivy={ivy}"),
+            *("--packages", coordinates(package), "--conf", f"spark.jars.ivy={ivy}"),
             *("--conf", "spark.ui.enabled=false", str(empty_job)),
         ],
         capture_output=True,
@@ -131,10 +160,10 @@ def _fetch(ivy: Path) -> None:
     if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
         report = "\n".join((done.stderr or done.stdout).splitlines()[-30:])
         raise AnalysisError(
-            f"Spark's Kafka connector {coordinates()} could not be fetched: Spark needs a "
-            f"package source that has it and all it depends on, in {spark_version()} exactly. "
-            f"Set one up for this machine's JVM tools, or install a pyspark whose connector it "
-            f"has. Spark's report ends with:\n{report}"
+            f"{_CALLED[package]} {coordinates(package)} could not be fetched: Spark needs a "
+            f"package source that has exactly this version and all it depends on. Set one up for "
+            f"this machine's JVM tools, or install a pyspark for which it has them. "
+            f"Spark's report ends with:\n{report}"
         )
 
 
@@ -149,17 +178,25 @@ def _drop_what_spark_has(folder: Path) -> None:
             jar.unlink()
 
 
-def _main() -> int:
+def _main(arguments: list[str]) -> int:
+    known = ", ".join(Package)
     try:
-        present = bool(jars())
-        found = resolve()
+        package = Package(arguments[0]) if arguments else Package.KAFKA
+    except ValueError:
+        sys.stderr.write(f"{arguments[0]!r} is no package; there are: {known}\n")
+        return 2
+    try:
+        present = bool(jars(package))
+        found = resolve(package)
     except AnalysisError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     word = "already there" if present else "fetched"
-    sys.stdout.write(f"{coordinates()}: {word}, {len(found)} jars in {cache_dir() / 'jars'}\n")
+    sys.stdout.write(
+        f"{coordinates(package)}: {word}, {len(found)} jars in {cache_dir() / _FOLDER[package]}\n"
+    )
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(_main(sys.argv[1:]))

@@ -9,9 +9,20 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.spark_analysis import corrupt, duplicated, lost, phantom, reordered, unseen
+from ackproof.spark_analysis import (
+    corrupt,
+    duplicated,
+    inconsistent,
+    lost,
+    phantom,
+    reordered,
+    unseen,
+)
 from ackproof.spark_analysis.absent import absent
+from ackproof.spark_analysis.aligned import unmatched
+from ackproof.spark_analysis.layout import Sizing, Unaligned
 from ackproof.spark_analysis.run_tables import RunTables
+from ackproof.spark_analysis.stored import address, store
 from ackproof.spark_analysis.tables import LOCATION, Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -21,6 +32,7 @@ CHECKS = {
     Anomaly.LOST: lost.find,
     Anomaly.DUPLICATED: duplicated.find,
     Anomaly.REORDERED: reordered.find,
+    Anomaly.INCONSISTENT: inconsistent.find,
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
     Anomaly.UNSEEN: unseen.find,
@@ -71,6 +83,7 @@ def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
     suspects = count(
         tables.suspects,
         absent="absent",
+        astray=F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
         repeated=F.col("copies") > 1,
         phantom="phantom",
         behind=F.col("ahead").isNotNull(),
@@ -85,6 +98,7 @@ def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
         Anomaly.LOST: missing["lost"],
         Anomaly.DUPLICATED: suspects["repeated"],
         Anomaly.REORDERED: suspects["behind"],
+        Anomaly.INCONSISTENT: suspects["astray"],
         Anomaly.PHANTOM: suspects["phantom"] + damaged["foreign"],
         Anomaly.CORRUPT: damaged["corrupt"],
         Anomaly.UNSEEN: missing["unseen"],
@@ -92,22 +106,32 @@ def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
     return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
 
 
-def diff(spark: SparkSession, run_dir: Path | str, *, output: Path | str | None = None) -> Diff:
+def diff(
+    spark: SparkSession,
+    run_dir: Path | str,
+    *,
+    output: Path | str | None = None,
+    sizing: Sizing = Sizing(),  # noqa: B008  frozen
+) -> Diff:
     """Compare the run's ledger with its final log, and store the `anomalies` table.
+
+    A run of `sizing.from_rows` and more goes through the aligned pass first (`aligned`), if its
+    tables lie so that it can.
 
     `run_dir` is a folder, or as text anything Spark can read; the table goes there, or below
     `output`. Raises `AnalysisError` if the run lacks a table.
     """
-    run_dir = run_dir.resolve() if isinstance(run_dir, Path) else run_dir
-    tables = RunTables.read(spark, run_dir)
-    place = f"{run_dir if output is None else output}/{LOCATION['anomalies']}"
+    whole = RunTables.read(spark, run_dir)
+    place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
+        try:
+            tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
+        except Unaligned:
+            tables = whole
         found = find(tables, _worth_running(tables, caches))
-        found.hint("rebalance").write.mode("overwrite").parquet(place)
-    outcomes = {
-        row["outcome"]: row["count"] for row in tables.ledger.groupBy("outcome").count().collect()
-    }
-    counts, telling = _summary(spark.read.parquet(place))
+        anomalies = store(found.hint("rebalance"), place)
+        outcomes = tables.outcomes
+    counts, telling = _summary(anomalies)
     return Diff(
         sent=sum(outcomes.values()),
         acked=outcomes.get(Outcome.ACKED, 0),

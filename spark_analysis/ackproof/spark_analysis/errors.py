@@ -1,4 +1,4 @@
-"""What can stop the analysis, as one exception."""
+"""What can stop the analysis."""
 
 
 class AnalysisError(Exception):
@@ -6,3 +6,19 @@ class AnalysisError(Exception):
 
     The message says what is wrong, what would be right, and what to do about it.
     """
+
+
+class RunError(AnalysisError):
+    """A run's tables are no such thing: one is missing, damaged, of another format or run."""
+
+
+class ConnectorMissing(AnalysisError):  # noqa: N818  it names what is wrong
+    """This Spark has no Kafka connector; `kafka_source` reads Kafka all the same."""
+
+
+class WarehouseError(AnalysisError):
+    """What was named as a warehouse is none, is of another format or version, or is damaged."""
+
+
+class HistoryError(AnalysisError):
+    """A history file is malformed: the message names file, operation, value and what is legal."""

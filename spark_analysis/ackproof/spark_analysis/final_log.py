@@ -1,4 +1,4 @@
-"""The final log: every record of every partition, as Spark's Kafka connector reads it.
+"""The final log: every record of every partition, as Spark reads it from Kafka.
 
 Read after all faults healed and every ISR is full, from `begin_offset` up to `end_offset`, the
 high watermark. Nothing of a record's value is trusted: its bytes say whether it is intact, corrupt
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.spark_analysis.errors import AnalysisError
+from ackproof.spark_analysis.errors import AnalysisError, ConnectorMissing
+from ackproof.spark_analysis.failures import explained
 from ackproof.spark_analysis.record import HEADER_SIZE, MAGIC, run_token
+from ackproof.spark_analysis.stored import address, store
 from ackproof.spark_analysis.tables import (
     LOCATION,
     PARTITION_ENDS,
@@ -27,6 +30,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _HEAD_SIZE = 64
+
+#: Up to so many offsets, ackproof's own reader reads in this process.
+_SMALL = 200_000
+
+_NO_CONNECTOR = (
+    "this Spark lacks its Kafka connector; fetch it with: "
+    "python -m ackproof.spark_analysis.connector (a cluster takes it by its Maven coordinates, "
+    "see docs/spark.md)"
+)
+
+_PARTITION = ["topic", "partition"]
+
+#: How many offsets one task reads, about.
+_OFFSETS_OF_A_TASK = 500_000
 
 _OPTIONS = {
     # Gaps are this program's to find and to explain; the connector would stop at the first one.
@@ -52,6 +69,24 @@ class PartitionEnd:
     reason: str | None = None
 
 
+class Reader(StrEnum):
+    """Who reads Kafka; the value is the name of a Spark data source."""
+
+    CONNECTOR = "kafka"
+    PYTHON = "ackproof-kafka"
+
+
+class Isolation(StrEnum):
+    """What a reader gets to see of transactions (`isolation.level`).
+
+    With `READ_COMMITTED` the log ends at its last stable offset, not at the high watermark, and
+    records of aborted transactions are gaps.
+    """
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
 def read_final_log(
     spark: SparkSession,
     *,
@@ -59,17 +94,47 @@ def read_final_log(
     bootstrap_servers: str,
     ends: Sequence[PartitionEnd],
     options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> DataFrame:
     """Return the records between the ends of each partition, in `tables.FINAL_LOG`'s columns.
 
-    `options` are the connector's own (`minPartitions`, `kafka.security.protocol` …; a client
-    setting is prefixed `kafka.`) and win over the ones set here. Lazy: nothing is read yet.
+    `options` are the reader's own (`minPartitions`; a client setting is prefixed `kafka.`, and
+    named as the reader's client names it) and win over the ones set here. Nothing is read yet,
+    unless ackproof's own reader reads a small log: that happens here and now.
+    Raises `AnalysisError` if this Spark has no such reader.
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    records = read_records(
+        spark,
+        bootstrap_servers=bootstrap_servers,
+        ends=ends,
+        options={"kafka.isolation.level": isolation.value, **options},
+        reader=reader,
+    )
+    return parse_records(records, run_id=run_id)
 
+
+def read_records(
+    spark: SparkSession,
+    *,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+) -> DataFrame:
+    """Return records as they are: topic, partition, offset, timestamp, value.
+
+    With the option `includeHeaders` also `headers`, an array of key and value, null if there are
+    none. Otherwise as `read_final_log`.
+    """
+    columns = ["topic", "partition", "offset", "timestamp", "value"]
+    schema = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+    if options.get("includeHeaders", "").lower() == "true":
+        columns.append("headers")
+        schema += ", headers array<struct<key: string, value: binary>>"
     wanted = [end for end in ends if end.end_offset > end.begin_offset]
     if not wanted:
-        return parse_records(_no_records(spark), run_id=run_id)
+        return spark.createDataFrame([], schema)
     partitions: dict[str, list[int]] = defaultdict(list)
     starting: dict[str, dict[str, int]] = defaultdict(dict)
     ending: dict[str, dict[str, int]] = defaultdict(dict)
@@ -77,27 +142,36 @@ def read_final_log(
         partitions[end.topic].append(end.partition)
         starting[end.topic][str(end.partition)] = end.begin_offset
         ending[end.topic][str(end.partition)] = end.end_offset
-    source = (
-        spark.read.format("kafka")
-        .options(**_OPTIONS, minPartitions=str(spark.sparkContext.defaultParallelism))
-        .options(**options)
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("assign", json.dumps(partitions))
-        .option("startingOffsets", json.dumps(starting))
-        .option("endingOffsets", json.dumps(ending))
-    )
-    try:
-        records = source.load()
-    except Exception as error:
-        if "kafka" not in str(error).lower():
+    offsets = sum(end.end_offset - end.begin_offset for end in wanted)
+    # Fewer tasks than this, and what one reads may take too long or too much memory.
+    tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(wanted))
+    settings = {
+        **_OPTIONS,
+        "minPartitions": str(tasks),
+        **options,
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(starting),
+        "endingOffsets": json.dumps(ending),
+    }
+    if reader is Reader.PYTHON:
+        from ackproof.spark_analysis import kafka_source
+
+        if offsets <= _SMALL:
+            try:
+                return spark.createDataFrame(kafka_source.read_here(settings)).select(columns)
+            except ConnectionError as error:
+                raise AnalysisError(str(error)) from error
+        kafka_source.register(spark)
+    with explained():
+        records = spark.read.format(reader.value).options(**settings).load().select(columns)
+        try:
+            _ = records.schema  # asked for now: Spark Connect would miss the connector later
+        except Exception as error:
+            if reader is Reader.CONNECTOR and "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise ConnectorMissing(_NO_CONNECTOR) from error
             raise
-        raise AnalysisError(
-            f"Spark cannot read Kafka ({_cause(error)}); if its connector is missing, fetch "
-            f"it with: python -m ackproof.spark_analysis.connector"
-        ) from error
-    return parse_records(
-        records.select("topic", "partition", "offset", F.col("timestamp"), "value"), run_id=run_id
-    )
+    return records
 
 
 def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
@@ -145,45 +219,101 @@ def number(digits: Column) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalLog:
-    """What was stored: how many records, and how far each partition was read."""
+    """What was stored: the `log`, how many records, and how far each partition was read."""
 
+    log: DataFrame
     records: int
     ends: tuple[PartitionEnd, ...]
 
 
+def take_final_log(
+    spark: SparkSession,
+    *,
+    run_id: str,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    run_dir: Path | str,
+    options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> FinalLog:
+    """Read the final log as `read_final_log`, and store it as `write_final_log`.
+
+    A record must stand at the `end_offset` of each partition, such as the harness's closing record:
+    if nothing stands between the last record and that one, what is there are markers and aborted
+    records, and the partition was read to its end.
+    """
+
+    def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
+        return read_records(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            ends=[replace(gap, end_offset=gap.end_offset + 1) for gap in gaps],
+            options={"kafka.isolation.level": isolation.value, **options},
+            reader=reader,
+        )
+
+    log = read_final_log(
+        spark,
+        run_id=run_id,
+        bootstrap_servers=bootstrap_servers,
+        ends=ends,
+        options=options,
+        reader=reader,
+        isolation=isolation,
+    )
+    return write_final_log(log, run_id=run_id, ends=ends, run_dir=run_dir, between=between)
+
+
 def write_final_log(
-    log: DataFrame, *, run_id: str, ends: Iterable[PartitionEnd], run_dir: Path
+    log: DataFrame,
+    *,
+    run_id: str,
+    ends: Sequence[PartitionEnd],
+    run_dir: Path | str,
+    between: Callable[[Sequence[PartitionEnd]], DataFrame] | None = None,
 ) -> FinalLog:
     """Store `log` and `ends` in the run directory; return the ends as they were really read.
 
     A partition whose last record stands before `end_offset - 1` was not read to its end: it
-    becomes incomplete, with its reason. Raises `AnalysisError` if the brokers cannot be read.
+    becomes incomplete, with its reason; unless `between`, which reads on from there up to and with
+    `end_offset`, finds that nothing but the record there is left. `run_dir` is a folder, or as text
+    any address that Spark can write. Raises `AnalysisError` if the brokers cannot be read, or if
+    what was written cannot be read back.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    place = str(run_dir.resolve() / LOCATION["final_log"])
+    place = f"{address(run_dir)}/{LOCATION['final_log']}"
     try:
-        log.write.mode("overwrite").parquet(place)
-    except Exception as error:
+        with explained():
+            stored = store(log, place)
+    except AnalysisError as error:
         raise AnalysisError(
-            f"the final log could not be read or stored in {place} ({_cause(error)}); "
+            f"the final log could not be read or stored in {place}: {error}; "
             "are all brokers up, every partition led, and is there room on the disk?"
         ) from error
-    stored = log.sparkSession.read.schema(log.schema).parquet(place)
-    last = {
-        (row["topic"], row["partition"]): (row["last"], row["records"])
-        for row in stored.groupBy("topic", "partition")
-        .agg(F.max("offset").alias("last"), F.count("*").alias("records"))
-        .collect()
-    }
-    as_read = tuple(
-        _as_read(end, last.get((end.topic, end.partition), (None, 0))[0]) for end in ends
-    )
-    write_partition_ends(as_read, run_id=run_id, run_dir=run_dir)
-    return FinalLog(records=sum(records for _, records in last.values()), ends=as_read)
+    read_to = {(end.topic, end.partition): end.begin_offset for end in ends}
+    records = 0
+    last_and_count = F.max("offset").alias("last"), F.count("*").alias("records")
+    for row in stored.groupBy(*_PARTITION).agg(*last_and_count).collect():
+        read_to[row["topic"], row["partition"]] = row["last"] + 1
+        records += row["records"]
+    gaps = [
+        replace(end, begin_offset=read_to[end.topic, end.partition])
+        for end in ends
+        if end.complete and read_to[end.topic, end.partition] < end.end_offset
+    ]
+    if gaps and between is not None:
+        gaps = _with_records(gaps, between(gaps))
+    short = {(gap.topic, gap.partition): gap for gap in gaps}
+    as_read = tuple(_as_read(end, short.get((end.topic, end.partition))) for end in ends)
+    write_partition_ends(as_read, run_id=run_id, run_dir=run_dir, spark=log.sparkSession)
+    return FinalLog(log=stored, records=records, ends=as_read)
 
 
-def write_partition_ends(ends: Iterable[PartitionEnd], *, run_id: str, run_dir: Path) -> None:
+def write_partition_ends(
+    ends: Iterable[PartitionEnd], *, run_id: str, run_dir: Path | str, spark: SparkSession
+) -> None:
     """Store `ends` as the run's `tables.PARTITION_ENDS`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -196,28 +326,26 @@ def write_partition_ends(ends: Iterable[PartitionEnd], *, run_id: str, run_dir: 
         }
         for end in ends
     ]
-    pq.write_table(
-        pa.Table.from_pylist(rows, schema=PARTITION_ENDS), run_dir / LOCATION["partition_ends"]
-    )
+    table = pa.Table.from_pylist(rows, schema=PARTITION_ENDS)
+    if isinstance(run_dir, Path):
+        pq.write_table(table, run_dir / LOCATION["partition_ends"])
+    else:
+        place = f"{address(run_dir)}/{LOCATION['partition_ends']}"
+        spark.createDataFrame(table).coalesce(1).write.mode("overwrite").parquet(place)
 
 
-def _as_read(end: PartitionEnd, last: int | None) -> PartitionEnd:
-    read_to = end.begin_offset if last is None else last + 1
-    if not end.complete or read_to >= end.end_offset:
+def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
+    """Return the gaps that hold records after all, or of which nothing could be read."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    with explained():
+        rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
+    following = {(row["topic"], row["partition"]): row["next"] for row in rows}
+    return [gap for gap in gaps if following.get((gap.topic, gap.partition)) != gap.end_offset]
+
+
+def _as_read(end: PartitionEnd, gap: PartitionEnd | None) -> PartitionEnd:
+    if gap is None:
         return end
-    return replace(end, complete=False, reason=f"read up to {read_to} of {end.end_offset}")
-
-
-def _no_records(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(
-        [], "topic string, partition int, offset bigint, timestamp timestamp, value binary"
-    )
-
-
-def _cause(error: Exception) -> str:
-    """Return the first line of what an error really is: Java's innermost cause, if it has one."""
-    java = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    said = str(error if java is None else java.toString())
-    return said.strip().partition("\n")[0] or type(error).__name__
+    reason = f"read up to {gap.begin_offset} of {end.end_offset}"
+    return replace(end, complete=False, reason=reason)

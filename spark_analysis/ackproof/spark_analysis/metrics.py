@@ -219,5 +219,4 @@ def _round_up(micros: float) -> int:
 
 
 def _ledger(spark: SparkSession, run_dir: Path | str) -> DataFrame:
-    run_dir = run_dir.resolve() if isinstance(run_dir, Path) else run_dir
     return read_table(spark, run_dir, "ledger", LEDGER)

@@ -6,20 +6,23 @@ some check will report, or nothing; so the checks are cheap, and none repeats th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ackproof.spark_analysis.errors import AnalysisError
+from ackproof.spark_analysis.errors import RunError
+from ackproof.spark_analysis.stored import address
 from ackproof.spark_analysis.tables import (
     FAULT_WINDOWS,
     FINAL_LOG,
     LEDGER,
     LOCATION,
     PARTITION_ENDS,
+    SCHEMA_VERSION,
     Outcome,
     RecordState,
 )
@@ -45,20 +48,18 @@ class RunTables:
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
         """Return the tables below `run_dir`, a folder or an address that Spark can read.
 
-        Raises `AnalysisError` if a table is missing.
+        Raises `RunError` if a table is missing, of another format, or of another run.
         """
         ledger = read_table(spark, run_dir, "ledger", LEDGER)
         final_log = read_table(spark, run_dir, "final_log", FINAL_LOG)
         ends = read_table(spark, run_dir, "partition_ends", PARTITION_ENDS)
-        run_id = next(
-            (row["run_id"] for table in (ends, ledger, final_log) for row in table.take(1)), ""
-        )
+        windows = read_table(spark, run_dir, "fault_windows", FAULT_WINDOWS)
         return cls(
-            run_id=run_id,
+            run_id=_the_run(run_dir, (ledger, final_log, ends, windows)),
             ledger=ledger,
             final_log=final_log,
             partition_ends=ends,
-            fault_windows=read_table(spark, run_dir, "fault_windows", FAULT_WINDOWS),
+            fault_windows=windows,
         )
 
     @cached_property
@@ -67,8 +68,9 @@ class RunTables:
 
         One row a name. Of the send: `acked`, `claimed` (acked or unknown; both null if never
         sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies` and
-        `first_offset`. `absent`: acked, no copy. `phantom`: a copy, not claimed. `ahead`: the
-        highest of its producer's sequences that stand before it, if higher than its own.
+        `first_offset`. `absent`: acked, no copy. `displaced`: acked at another offset than its first
+        copy's. `phantom`: a copy, not claimed. `ahead`: the highest of its producer's sequences
+        that stand before it, if higher than its own.
         """
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
@@ -88,11 +90,13 @@ class RunTables:
             .withColumns(
                 {
                     "absent": F.coalesce("acked", F.lit(False)) & ~written,
+                    "displaced": F.coalesce("acked", F.lit(False))
+                    & F.coalesce(F.col("acked_offset") != F.col("first_offset"), F.lit(False)),
                     "phantom": written & ~claimed,
                     "ahead": F.when(behind, highest_before),
                 }
             )
-            .where("absent or copies > 1 or phantom or ahead is not null")
+            .where("absent or displaced or copies > 1 or phantom or ahead is not null")
         )
 
     def _by_name(self) -> DataFrame:
@@ -133,6 +137,19 @@ class RunTables:
         return self.final_log.where(F.col("state") != RecordState.INTACT)
 
     @cached_property
+    def outcomes(self) -> dict[str, int]:
+        """How many sends have each outcome."""
+        rows = self.ledger.groupBy("outcome").count().collect()
+        return {row["outcome"]: row["count"] for row in rows}
+
+    @cached_property
+    def last_offsets(self) -> DataFrame:
+        """The last offset of each partition that has records: topic, partition, last."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self.final_log.groupBy("topic", "partition").agg(F.max("offset").alias("last"))
+
+    @cached_property
     def windows(self) -> list[dict[str, int | None]]:
         """When each fault held, in microseconds since 1970, the latest injected first."""
         from pyspark.sql import functions as F  # noqa: N812
@@ -146,18 +163,36 @@ class RunTables:
         return sorted(windows, key=lambda w: (w["injected_at"], w["window"]), reverse=True)
 
 
+def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
+    """Return the id of the run that left these tables, empty if they are; one row each tells."""
+    first = [table.select("schema_version", "run_id").limit(1) for table in tables]
+    rows = reduce(lambda some, more: some.unionByName(more), first).distinct().collect()
+    versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
+    if versions:
+        raise RunError(
+            f"{run_dir} has tables of schema version {', '.join(map(str, sorted(versions)))}, and "
+            f"this ackproof knows version {SCHEMA_VERSION}: read it with the ackproof that wrote it"
+        )
+    runs = sorted({row["run_id"] for row in rows})
+    if len(runs) > 1:
+        raise RunError(f"{run_dir} has tables of more than one run: {', '.join(runs)}")
+    return runs[0] if runs else ""
+
+
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:
-    """Return one of `tables.LOCATION`, empty if its folder is; `AnalysisError` if missing."""
+    """Return one of `tables.LOCATION`, empty if its folder is; `RunError` if missing."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    place = f"{run_dir}/{LOCATION[name]}"
+    place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
-        return spark.read.schema(from_arrow_schema(schema)).parquet(place)
+        table = spark.read.schema(from_arrow_schema(schema)).parquet(place)
+        _ = table.schema  # asked for now: Spark Connect would find the path missing later
+        return table
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise AnalysisError(
+        raise RunError(
             f"{run_dir} has no table {name} (looked for {place}): it is not the directory of a "
             "run that reached its analysis"
         ) from None

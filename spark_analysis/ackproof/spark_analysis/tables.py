@@ -49,8 +49,11 @@ class Anomaly(StrEnum):
     LOST = "lost"
     DUPLICATED = "duplicated"
     REORDERED = "reordered"
+    INCONSISTENT = "inconsistent"
     PHANTOM = "phantom"
     CORRUPT = "corrupt"
+    DIVERGED = "diverged"
+    GAP = "gap"
     UNSEEN = "unseen"
 
 
@@ -59,9 +62,15 @@ PREDICTED = (
     Anomaly.LOST,
     Anomaly.DUPLICATED,
     Anomaly.REORDERED,
+    Anomaly.INCONSISTENT,
     Anomaly.PHANTOM,
     Anomaly.CORRUPT,
+    Anomaly.DIVERGED,
+    Anomaly.GAP,
 )
+
+#: Anomalies that only the replicas' own segments can show: not counted where these are absent.
+OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -117,6 +126,10 @@ PARTITION_ENDS = _table(
     pa.field("reason", pa.string()),
 )
 
+#: One row a record that only one of two readers has read, or has read so. Absent if they agree, or
+#: if there was but one (`run.json` says who read). `reader` is the Spark data source that gave it.
+DISAGREEMENTS = pa.schema([*FINAL_LOG, _required("reader", pa.string())])
+
 #: One row a fault: when it really held. `trigger` says which condition set it off. A fault that
 #: was never seen to hold has a null `verified_at`, and makes the run inconclusive.
 FAULT_WINDOWS = _table(
@@ -134,8 +147,10 @@ FAULT_WINDOWS = _table(
     _required("evidence", pa.string()),
 )
 
-#: One row a change of a partition's state, from the controller's metadata log: exact, ordered.
-#: `leader` is -1 while there is none.
+#: One row a change of a partition's state, from the controller's metadata log (before KRaft, from
+#: ZooKeeper's transaction log): exact, ordered. `metadata_offset` is the record's offset (the
+#: zxid). `leader` is -1 while there is none. `elr` and `last_known_elr` are KIP-966's; empty where
+#: there are none.
 PARTITION_STATES = _table(
     _required("at", TIME),
     _required("metadata_offset", pa.int64()),
@@ -147,10 +162,12 @@ PARTITION_STATES = _table(
     _required("replicas", pa.list_(pa.int32())),
     _required("isr", pa.list_(pa.int32())),
     _required("elr", pa.list_(pa.int32())),
+    _required("last_known_elr", pa.list_(pa.int32())),
 )
 
 #: One row a change of a broker's registration: `registered`, `fenced`, `unfenced`,
-#: `controlled-shutdown`, from the same log.
+#: `controlled-shutdown`, `unregistered`, from the same log. (In ZooKeeper a broker is `fenced`
+#: when its session is over.)
 BROKER_STATES = _table(
     _required("at", TIME),
     _required("metadata_offset", pa.int64()),
@@ -159,7 +176,8 @@ BROKER_STATES = _table(
     _required("broker_epoch", pa.int64()),
 )
 
-#: One row an anomaly, with its evidence. `offset` is where it was acked (lost, unseen, corrupt)
+#: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent, unseen,
+#: corrupt)
 #: or where it stands (duplicated, reordered, phantom, corrupt); `window` is the fault in force
 #: when the send resolved; `found` says what stands at that offset now.
 ANOMALIES = _table(
@@ -175,13 +193,189 @@ ANOMALIES = _table(
     _required("found", pa.string()),
 )
 
+#: One row a replica of a partition, as its broker's disk holds it after the run: `begin_offset` up
+#: to, not including, `end_offset`. `torn_bytes` after the last whole batch are no part of it.
+#: `complete` says that `replica_batches` has all of its batches; if not, `reason` says why.
+REPLICA_LOGS = _table(
+    _required("broker", pa.int32()),
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("begin_offset", pa.int64()),
+    _required("end_offset", pa.int64()),
+    _required("bytes", pa.int64()),
+    _required("torn_bytes", pa.int64()),
+    _required("complete", pa.bool_()),
+    pa.field("reason", pa.string()),
+)
+
+#: One row a batch of a replica's segments: its header, where it stands, and whether its bytes
+#: match its checksum. `records` is null for older, compressed message sets; -1 is Kafka's "none".
+REPLICA_BATCHES = _table(
+    _required("broker", pa.int32()),
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("segment", pa.string()),
+    _required("position", pa.int64()),
+    _required("base_offset", pa.int64()),
+    _required("last_offset", pa.int64()),
+    _required("leader_epoch", pa.int32()),
+    _required("size", pa.int32()),
+    _required("magic", pa.int32()),
+    _required("crc", pa.int64()),
+    _required("crc_ok", pa.bool_()),
+    _required("codec", pa.string()),
+    _required("producer_id", pa.int64()),
+    _required("producer_epoch", pa.int32()),
+    _required("base_sequence", pa.int32()),
+    _required("transactional", pa.bool_()),
+    _required("control", pa.bool_()),
+    pa.field("records", pa.int32()),
+    _required("max_timestamp", pa.int64()),
+)
+
+#: One row an event that a broker logged, `kind` as in the harness's `broker_log`; what a line does
+#: not tell is null. `offset` is where a leader or a follower started, or what was truncated to.
+BROKER_EVENTS = _table(
+    _required("at", TIME),
+    _required("broker", pa.int32()),
+    _required("kind", pa.string()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("leader", pa.int32()),
+    pa.field("leader_epoch", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("high_watermark", pa.int64()),
+    pa.field("isr", pa.list_(pa.int32())),
+    _required("text", pa.string()),
+)
+
+#: One row a lost record: who acked it, who led next and from where, who truncated it, which fault
+#: was in force, and what `forensics.cases` calls it. What the evidence does not tell is null.
+#: `held_by` are brokers whose segments still hold that offset in the epoch of the ack.
+LOST_STORIES = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    pa.field("producer", pa.int64()),
+    pa.field("sequence", pa.int64()),
+    pa.field("offset", pa.int64()),
+    pa.field("sent_at", TIME),
+    pa.field("acked_at", TIME),
+    pa.field("window", pa.int32()),
+    pa.field("leader", pa.int32()),
+    pa.field("leader_epoch", pa.int32()),
+    pa.field("isr", pa.list_(pa.int32())),
+    pa.field("next_leader", pa.int32()),
+    pa.field("next_leader_epoch", pa.int32()),
+    pa.field("next_leader_start", pa.int64()),
+    pa.field("next_leader_high_watermark", pa.int64()),
+    pa.field("elected_at", TIME),
+    pa.field("election", pa.string()),
+    pa.field("truncated_by", pa.int32()),
+    pa.field("truncated_to", pa.int64()),
+    pa.field("truncated_at", TIME),
+    _required("held_by", pa.list_(pa.int32())),
+    _required("case", pa.string()),
+    _required("cause", pa.string()),
+)
+
+#: One row a cause: lost records that share their story.
+CAUSES = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("case", pa.string()),
+    _required("count", pa.int64()),
+    pa.field("first_offset", pa.int64()),
+    pa.field("last_offset", pa.int64()),
+    pa.field("first_acked_at", TIME),
+    pa.field("last_acked_at", TIME),
+    pa.field("window", pa.int32()),
+    _required("sentence", pa.string()),
+)
+
+#: One row a partition while a run goes on: totals so far, as of micro-batch `batch`. `acked_offset`
+#: is that of the latest ack, `read_offset` the highest read, `lag` how far the second is behind;
+#: null before the first. `unseen` sends are acked and not read yet; `candidates` are those of them
+#: that a read of a higher offset has overtaken.
+LIVE_PARTITIONS = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("batch", pa.int64()),
+    _required("at", TIME),
+    _required("acked", pa.int64()),
+    _required("failed", pa.int64()),
+    _required("unknown", pa.int64()),
+    _required("read", pa.int64()),
+    pa.field("acked_offset", pa.int64()),
+    pa.field("read_offset", pa.int64()),
+    pa.field("lag", pa.int64()),
+    _required("unseen", pa.int64()),
+    _required("candidates", pa.int64()),
+)
+
+#: One row a partition and window of time, `start` up to, not including, `end`, written once, when
+#: the watermark has passed its end. Outcomes count where they became known, reads where the job
+#: read them. `availability`: see `live.availability`. `lag` is that at the window's end; `unseen`
+#: and `candidates` are those of the window's own acks, at the time of writing.
+LIVE_WINDOWS = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("start", TIME),
+    _required("end", TIME),
+    _required("acked", pa.int64()),
+    _required("failed", pa.int64()),
+    _required("unknown", pa.int64()),
+    _required("read", pa.int64()),
+    _required("acked_per_s", pa.float64()),
+    _required("availability", pa.float64()),
+    pa.field("lag", pa.int64()),
+    _required("unseen", pa.int64()),
+    _required("candidates", pa.int64()),
+)
+
+#: One row a change: a send acked at `offset` was `raised` as a loss candidate because offset
+#: `overtaken_by` was read and it was not, or `withdrawn` because it was read after all. A hint: the
+#: verdict is that of the final log.
+LOSS_CANDIDATES = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("at", TIME),
+    _required("change", pa.string()),
+    _required("producer", pa.int64()),
+    _required("sequence", pa.int64()),
+    _required("offset", pa.int64()),
+    _required("overtaken_by", pa.int64()),
+)
+
 #: Where each table lives inside a run directory: a Parquet file or a folder of them.
 LOCATION = {
     "ledger": Path("ledger"),
     "final_log": Path("final_log"),
     "partition_ends": Path("partition_ends.parquet"),
+    "disagreements": Path("disagreements"),
     "fault_windows": Path("fault_windows.parquet"),
     "partition_states": Path("partition_states.parquet"),
     "broker_states": Path("broker_states.parquet"),
     "anomalies": Path("anomalies"),
+    "replica_logs": Path("replica_logs.parquet"),
+    "replica_batches": Path("replica_batches"),
+    "broker_events": Path("broker_events.parquet"),
+    "lost_stories": Path("lost_stories"),
+    "causes": Path("causes.parquet"),
+    "live_partitions": Path("live/partitions.parquet"),
+    "live_windows": Path("live/windows"),
+    "loss_candidates": Path("live/loss_candidates"),
 }
+
+#: Tables that a run may lack without being any less whole: the evidence of forensics, what a
+#: live job leaves, and what a second reader saw otherwise.
+OPTIONAL = (
+    "replica_logs",
+    "replica_batches",
+    "broker_events",
+    "lost_stories",
+    "causes",
+    "disagreements",
+    "live_partitions",
+    "live_windows",
+    "loss_candidates",
+)

@@ -27,7 +27,7 @@ from ackproof.harness.cluster.cluster import booted
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.errors import ClusterError, WorkloadError
 from ackproof.harness.ledger import stream_path
-from ackproof.harness.scenario import ClusterSpec
+from ackproof.harness.cluster_spec import ClusterSpec
 
 #: How long one turn may take, seconds.
 _TURN_S = 600.0
