@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests marked `spark`: starting one takes seconds."""
-    from ackproof.spark_analysis.session import session, stop
+    from ackproof.spark_analysis import connector
+    from ackproof.spark_analysis.session import session, stop, use_delta
 
+    # A process has one session: tests of warehouses share it with all others.
+    if connector.jars(connector.Package.DELTA):
+        use_delta()
     yield session()
     stop()
 

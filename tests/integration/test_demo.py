@@ -78,6 +78,33 @@ def test_the_loss_is_no_luck(verdicts: list[dict[str, Any]], out: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("index", "case"), [(0, "B1"), (1, "B2")], ids=["acks=0", "acks=1"])
+def test_every_lost_record_has_its_story(
+    index: int, case: str, verdicts: list[dict[str, Any]], out: Path
+) -> None:
+    verdict = verdicts[index]
+    killed = verdict["faults"][1]["nodes"]
+    causes = verdict["causes"]
+    assert sum(cause["count"] for cause in causes) == verdict["observed"]["lost"]
+    assert {(cause["case"], cause["window"]) for cause in causes} == {(case, 1)}
+    assert all(f"leader {killed[0]} was killed" in cause["sentence"] for cause in causes)
+    stories = pq.read_table(out / verdict["run_id"] / LOCATION["lost_stories"]).to_pylist()
+    assert len(stories) == verdict["observed"]["lost"]
+    for story in stories:
+        assert ([story["leader"]], story["leader_epoch"]) == (killed, 0)
+        assert (story["next_leader_epoch"], story["election"]) == (1, "clean")
+        assert [story["truncated_by"]] == killed
+        assert story["truncated_to"] == story["next_leader_start"]
+        assert story["offset"] is None or story["offset"] >= story["next_leader_start"]
+
+
+def test_replicas_of_every_run_agree_and_their_logs_have_no_gaps(
+    verdicts: list[dict[str, Any]],
+) -> None:
+    for verdict in verdicts:
+        assert (verdict["observed"]["diverged"], verdict["observed"]["gap"]) == (0, 0)
+
+
 def test_there_is_a_report_and_a_junit_file(verdicts: list[dict[str, Any]], out: Path) -> None:
     last = out / verdicts[-1]["run_id"]
     page = (last / "report.html").read_text()
@@ -154,8 +181,16 @@ def test_what_is_planted_in_a_clean_run_is_found_and_named(
     verdict = judge_run(planted)
     assert found(verdict) == {anomaly: 1}
     assert verdict.verdict is Word.VIOLATED
-    (evidence,) = pq.read_table(planted / LOCATION["anomalies"]).to_pylist()
+    table = pq.read_table(planted / LOCATION["anomalies"])
+    (evidence,) = table.filter(pc.field("anomaly") == anomaly).to_pylist()
+    (gap,) = table.filter(pc.field("anomaly") == "gap").to_pylist() or [None]
+    assert (gap is not None) == (anomaly == "lost")  # what the replicas hold was not "read"
     assert (evidence["topic"], evidence["partition"]) == ("orders", 1)
+    assert [(one.case, one.count) for one in verdict.causes] == (
+        [("unexplained", 1)] if anomaly == "lost" else []
+    )
+    if anomaly == "lost":
+        assert "still stand in the replicas' segments" in verdict.causes[0].sentence
     if anomaly in ("lost", "duplicated"):
         name = (evidence["producer"], evidence["sequence"])
         assert name == (named["producer"], named["sequence"])

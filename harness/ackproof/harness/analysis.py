@@ -5,70 +5,137 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ackproof.harness import judge
-from ackproof.harness.errors import SparkError
+from ackproof.harness.errors import HistoryError, RunDirectoryError, SparkError
 from ackproof.harness.salvage import salvage
 from ackproof.harness.verdict import Verdict
-from ackproof.spark_analysis import connector
-from ackproof.spark_analysis.errors import AnalysisError
-from ackproof.spark_analysis.final_log import PartitionEnd, read_final_log, write_final_log
-from ackproof.spark_analysis.session import session
+from ackproof.spark_analysis import agreement, client_settings, connector, final_log
+from ackproof.spark_analysis.errors import AnalysisError, ConnectorMissing, RunError
+from ackproof.spark_analysis.failures import explained
+from ackproof.spark_analysis.final_log import PartitionEnd, Reader
+from ackproof.spark_analysis.session import is_connect, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ackproof.spark_analysis.histories.check import Report
+
+
+#: Up to so many offsets the final log is read a second time, by another client. That costs less
+#: than a second for the usual run; for one this long, seconds for each minute the run took.
+SECOND_READER_UP_TO = 1_000_000
 
 
 def judge_run(run_dir: Path) -> Verdict:
     """Judge a stored run and write its `verdict.json`; see `judge.judge`.
 
-    Raises SparkError if Spark cannot be started or cannot read the run.
+    Raises RunDirectoryError if it is no run, or a damaged one; SparkError if Spark cannot be
+    started, or fails.
     """
     salvage(run_dir)
     with _spark() as spark:
         return judge.judge(spark, run_dir)
 
 
+def find_in_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
+    """Check history files; `settings` are `allowed.Configuration`'s where a file is silent.
+
+    Raises HistoryError if a file is malformed, SparkError if Spark cannot be started or fails.
+    """
+    from ackproof.spark_analysis.histories.allowed import Configuration
+    from ackproof.spark_analysis.histories.check import check
+    from ackproof.spark_analysis.histories.reader import read
+
+    try:
+        cases = read(paths)
+    except AnalysisError as error:
+        raise HistoryError(str(error)) from None
+    with _spark() as spark:
+        return check(spark, cases, Configuration(**settings))
+
+
 def take_final_log(
-    run_dir: Path, *, bootstrap_servers: str, ends: list[PartitionEnd]
-) -> tuple[PartitionEnd, ...]:
-    """Read every partition between its ends into the run's final log; return the ends as read.
+    run_dir: Path,
+    *,
+    bootstrap_servers: str,
+    ends: list[PartitionEnd],
+    settings: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Read every partition between its ends into the run's final log; return who has read it.
+
+    Spark's connector reads, or where it is missing ackproof's own reader. Up to
+    `SECOND_READER_UP_TO` offsets the latter reads in any case, and what the two do not agree about
+    becomes the run's table `disagreements`. `settings` are the clients', by librdkafka's names.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
+    settings = settings or {}
     with _spark() as spark:
-        log = read_final_log(
+        try:
+            taken = final_log.take_final_log(
+                spark,
+                run_id=run_dir.name,
+                bootstrap_servers=bootstrap_servers,
+                ends=ends,
+                run_dir=run_dir,
+                options=client_settings.for_connector(settings),
+            )
+        except ConnectorMissing:
+            final_log.take_final_log(
+                spark,
+                run_id=run_dir.name,
+                bootstrap_servers=bootstrap_servers,
+                ends=ends,
+                run_dir=run_dir,
+                options=client_settings.for_librdkafka(settings),
+                reader=Reader.PYTHON,
+            )
+            return [Reader.PYTHON]
+        if sum(end.end_offset - end.begin_offset for end in ends) > SECOND_READER_UP_TO:
+            return [Reader.CONNECTOR]
+        second = final_log.read_final_log(
             spark,
             run_id=run_dir.name,
             bootstrap_servers=bootstrap_servers,
-            ends=ends,
-            options={},
+            ends=taken.ends,
+            options=client_settings.for_librdkafka(settings),
+            reader=Reader.PYTHON,
         )
-        return write_final_log(log, run_id=run_dir.name, ends=ends, run_dir=run_dir).ends
+        agreement.store_disagreements(
+            {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir
+        )
+        return [Reader.CONNECTOR, Reader.PYTHON]
 
 
 def preflight() -> None:
-    """Have a Java and Spark's Kafka connector before anything is booted for nothing.
+    """Have a Java, and Spark's Kafka connector if it can be had, before anything is booted.
 
-    Raises SparkError if one is missing and cannot be had.
+    Raises SparkError if there is no Java that Spark runs on. With Spark Connect both are the
+    server's.
     """
+    if is_connect():
+        return
     try:
         connector.check_java()
-        connector.resolve()
     except AnalysisError as error:
         raise SparkError(str(error)) from error
+    with contextlib.suppress(AnalysisError):
+        connector.resolve()  # without it, ackproof's own reader reads Kafka
 
 
 @contextlib.contextmanager
 def _spark() -> Iterator[SparkSession]:
     try:
-        connector.resolve()
         with _own_interrupts():
             spark = session()
-        yield spark
+        with explained():
+            yield spark
+    except RunError as error:
+        raise RunDirectoryError(str(error)) from error
     except AnalysisError as error:
         raise SparkError(str(error)) from error
 

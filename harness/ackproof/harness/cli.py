@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ackproof.harness.commands import bench_check, dashboard, histories, warehouse
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -32,12 +33,37 @@ image_app = typer.Typer(no_args_is_help=True, help="Broker images: list them, ma
 bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a peer, as ratios.")
 app.add_typer(image_app, name="image")
 app.add_typer(bench_app, name="bench")
+bench_app.command("check")(bench_check.check)
+app.add_typer(warehouse.app, name="warehouse")
+app.command()(dashboard.dashboard)
 
 ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
-RunPath = Annotated[Path, typer.Argument(help="A run directory, for example runs/latest.")]
 Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
 
+
+def _choose_spark(master: str) -> str:
+    from ackproof.spark_analysis import session
+    from ackproof.spark_analysis.errors import AnalysisError
+
+    try:
+        session.choose(master)
+    except AnalysisError as error:
+        raise typer.BadParameter(str(error)) from None
+    return master
+
+
+Spark = Annotated[
+    str,
+    typer.Option(
+        "--spark",
+        metavar="MASTER",
+        callback=_choose_spark,
+        help="Where Spark runs: local[*], spark://HOST:PORT, or sc://HOST:PORT (Spark Connect).",
+    ),
+]
+
+_LOCAL_SPARK = "local[*]"
 _RUNS = Path("runs")
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -64,14 +90,26 @@ def _print_json(value: object) -> None:
 
 
 @app.command()
-def run(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None:
+def run(
+    scenario: ScenarioPath,
+    *,
+    out: Out = _RUNS,
+    spark: Spark = _LOCAL_SPARK,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Boot every run of a suite a cluster of its own.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Follow each run with Spark while it goes on.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Run a scenario on a real cluster, or every scenario of a folder, and judge it.
 
     Example: [bold]ackproof run scenarios/acks-all.yaml[/]
     """
     from ackproof.harness.report import print_run
 
-    results, failure = _run_all(scenario, out, title=scenario.stem)
+    results, failure = _run_all(scenario, out, title=scenario.stem, reuse=not fresh, live=live)
     verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
@@ -83,7 +121,9 @@ def run(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None
 
 
 @app.command()
-def compare(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> None:
+def compare(
+    scenario: ScenarioPath, out: Out = _RUNS, spark: Spark = _LOCAL_SPARK, as_json: Json = False
+) -> None:
     """Run every configuration of a scenario's matrix under the same faults, side by side.
 
     Example: [bold]ackproof compare scenarios/acks.yaml[/]
@@ -101,13 +141,12 @@ def compare(scenario: ScenarioPath, out: Out = _RUNS, as_json: Json = False) -> 
 
 
 def _run_all(
-    scenario: Path, out: Path, *, title: str
+    scenario: Path, out: Path, *, title: str, reuse: bool = False, live: bool = False
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
     """Run every configuration; write one report and one junit.xml for all into the last run.
 
     Returns what ended the suite early beside the results until then; raises it if there are none.
     """
-    from ackproof.harness.cluster.engine import connect
     from ackproof.harness.compare import compare as compare_all
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import write_html, write_junit
@@ -118,7 +157,12 @@ def _run_all(
     results: list[tuple[Path, Any]] = []
     failure = None
     runs = compare_all(
-        configurations, out=out, client=connect(), reporter=ConsoleReporter(_stderr())
+        configurations,
+        out=out,
+        client=_engine(configurations),
+        reporter=ConsoleReporter(_stderr()),
+        reuse=reuse,
+        live=live,
     )
     try:
         results.extend(runs)
@@ -131,6 +175,14 @@ def _run_all(
         write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
         write_junit(last / "junit.xml", [verdict for _, verdict in results])
     return results, failure
+
+
+def _engine(configurations: Sequence[Any]) -> Any:
+    """Return a client of the container engine; None if every cluster is there already."""
+    from ackproof.harness.cluster.engine import connect
+
+    ours = any(one.scenario.cluster.attach is None for one in configurations)
+    return connect() if ours else None
 
 
 def _exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
@@ -173,20 +225,50 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
 
 
 @app.command()
-def check(run_dir: RunPath, as_json: Json = False) -> None:
-    """Judge a stored run again, from its directory alone; recovers the ledger of a killed run.
+def check(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, or history files (JSON).")],
+    *,
+    spark: Spark = _LOCAL_SPARK,
+    as_json: Json = False,
+    subscribe: histories.Subscribe = None,
+    isolation_level: histories.IsolationLevel = None,
+    acks: histories.AcksOption = None,
+    idempotence: histories.Idempotence = None,
+    ww_deps: histories.WwDeps = None,
+) -> None:
+    """Judge stored runs again, each from its directory alone; or check histories for anomalies.
 
-    Example: [bold]ackproof check runs/latest[/]
+    Recovers the ledger of a killed run. A history is a JSON file of what clients sent and polled.
+
+    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
     """
     from ackproof.harness.analysis import judge_run
     from ackproof.harness.report import print_run
 
-    verdict = judge_run(run_dir.resolve())
+    settings = {
+        "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",
+        "isolation_level": isolation_level,
+        "acks": acks,
+        "idempotence": idempotence,
+        "ww_deps": ww_deps,
+    }
+    if histories.are_histories(paths):
+        reports = histories.check_histories(paths, settings)
+        if as_json:
+            _print_json([histories.document(one) for one in reports])
+        else:
+            histories.print_reports(_stdout(), reports)
+        raise typer.Exit(histories.exit_code(reports))
+    if any(value is not None for value in settings.values()):
+        raise typer.BadParameter("a run directory has its own configuration", param_hint="settings")
+    verdicts = [judge_run(run_dir.resolve()) for run_dir in paths]
     if as_json:
-        _print_json(verdict.model_dump(mode="json"))
+        documents = [verdict.model_dump(mode="json") for verdict in verdicts]
+        _print_json(documents if len(documents) > 1 else documents[0])
     else:
-        print_run(_stdout(), verdict, run_dir)
-    _exit_with([verdict])
+        for run_dir, verdict in zip(paths, verdicts, strict=True):
+            print_run(_stdout(), verdict, run_dir)
+    _exit_with(verdicts)
 
 
 @app.command()
@@ -328,7 +410,8 @@ def image_ensure(
     """
     from dataclasses import asdict
 
-    from ackproof.harness.cluster.images import DEFAULT_KAFKA, ensure
+    from ackproof.harness.cluster.images import ensure
+    from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 
     image = ensure(version or DEFAULT_KAFKA, say=_stderr().print)
     if as_json:
@@ -371,10 +454,16 @@ def bench_boot(
 
     found = measure(connect(), scenario, repetitions=repetitions)
     if as_json:
-        _print_json({"ours_s": found.ours_s, "stock_s": found.stock_s, "ratio": found.ratio})
+        from dataclasses import asdict
+
+        _print_json({**asdict(found), "ratio": found.ratio})
         return
-    typer.echo(f"cluster ready, s:          {_numbers(found.ours_s)}")
-    typer.echo(f"one stock broker, s:       {_numbers(found.stock_s)}")
+    typer.echo(f"cluster ready, s:          {_numbers(found.ours_s, 2)}")
+    for phase, seconds in found.phases_s.items():
+        typer.echo(f"  {phase + ':':<25}{seconds:.2f}")
+    typer.echo(f"the same, reused, s:       {_numbers(found.reused_s, 2)}")
+    typer.echo(f"one stock broker, s:       {_numbers(found.stock_s, 2)}")
+    typer.echo(f"  with a class archive, s: {_numbers(found.archived_s, 2)}")
     typer.echo(f"cluster / stock (medians): {found.ratio:.2f}")
 
 

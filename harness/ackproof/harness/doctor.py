@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ackproof.harness.cluster import engine, images
+from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.errors import AckproofError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _containers() -> Iterator[Check]:
         what="Broker images",
         state="ok" if local else "limited",
         found=", ".join(local) or "none yet",
-        advice="" if local else f"`ackproof image build {images.DEFAULT_KAFKA}` makes one.",
+        advice="" if local else f"`ackproof image build {DEFAULT_KAFKA}` makes one.",
     )
     yield from _faults(client)
 

@@ -5,11 +5,13 @@
     AckproofError             exit code 4 unless a subclass says otherwise
     +-- ScenarioError         2  a scenario file, flag or value is wrong
     +-- RunDirectoryError     2  what should be a run directory is not one, or is damaged
+    +-- HistoryError          2  a history file is malformed
+    +-- WarehouseError        2  what should be a warehouse is not one, or another kind of one
     +-- EngineError           4  no container engine, or it refuses us
     +-- ImageError            4  a broker image is neither local nor pullable nor buildable
     +-- ClusterError          4  a broker died at boot, never rejoined, or does not answer
     +-- WorkloadError         4  a client process failed for a reason that is not Kafka's
-    +-- SparkError            4  Spark or its Kafka connector could not be started
+    +-- SparkError            4  Spark could not be started, or could not finish
     +-- DiskError             4  the run directory cannot be written
 
 Every message holds the value that was wrong, what would be right, and what to do about it.
@@ -56,6 +58,18 @@ class RunDirectoryError(AckproofError):
     exit_code = ExitCode.USAGE
 
 
+class WarehouseError(AckproofError):
+    """What should be a warehouse is not one, or is of another format or version."""
+
+    exit_code = ExitCode.USAGE
+
+
+class HistoryError(AckproofError):
+    """A history file is malformed, or is mixed with run directories."""
+
+    exit_code = ExitCode.USAGE
+
+
 class EngineError(AckproofError):
     """No container engine answers, or it refuses us."""
 
@@ -73,7 +87,7 @@ class WorkloadError(AckproofError):
 
 
 class SparkError(AckproofError):
-    """Spark or its Kafka connector could not be started."""
+    """Spark could not be started, or could not finish."""
 
 
 class DiskError(AckproofError):

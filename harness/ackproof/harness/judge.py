@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from ackproof.harness import disputes
 from ackproof.harness import run_dir as runs
+from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.scenario import Expect, Scenario
 from ackproof.harness.scenario_file import load
 from ackproof.harness.verdict import (
+    CauseReport,
     Expectation,
     FaultReport,
     Finding,
@@ -24,10 +28,16 @@ from ackproof.harness.verdict import (
     Verdict,
     Word,
 )
-from ackproof.spark_analysis.tables import LOCATION, PREDICTED
+from ackproof.spark_analysis.forensics.cases import TITLES, Settings
+from ackproof.spark_analysis.tables import CAUSES, LOCATION, OF_REPLICAS, PREDICTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ackproof.spark_analysis.forensics.causes import Cause
+    from ackproof.spark_analysis.forensics.investigation import Investigation
+
+_T = TypeVar("_T")
 
 #: Which anomaly each line of `expect` speaks of.
 _WISHES = {
@@ -45,6 +55,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
     Raises RunDirectoryError if the directory is not one, or is damaged.
     """
     from ackproof.spark_analysis.diff import diff
+    from ackproof.spark_analysis.forensics.investigation import investigate
     from ackproof.spark_analysis.metrics import metrics
 
     record = runs.read_record(run_dir)
@@ -59,10 +70,24 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         "unknown": result.unknown,
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
+    investigation = investigate(
+        spark,
+        run_dir,
+        lost=observed["lost"],
+        settings=_promise(scenario),
+        compacted=scenario.topic.compacted,
+    )
+    predicted = _looked_for(prediction.predicted, investigation)
+    observed = _looked_for(observed, investigation)
+    observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
+    causes = _causes(run_dir, record.run_id, investigation.causes)
     measured = Metrics.model_validate(metrics(spark, run_dir))
+    disputed = disputes.read(run_dir)
     doubts = _doubts(record.troubles, observed, faults, run_dir, scenario.workload.producers)
+    doubts += disputed.doubts
     expectations = weigh(scenario.expect, observed, measured)
-    word, reason = conclude(expectations, doubts)
+    undisputed = weigh(scenario.expect, disputed.undisputed(run_dir, observed), measured)
+    word, reason = conclude(expectations, doubts, undisputed=undisputed)
     verdict = Verdict(
         run_id=record.run_id,
         scenario=scenario.name,
@@ -73,18 +98,28 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         started_at=record.started_at,
         finished_at=record.finished_at,
         verdict=word,
-        reason=reason,
+        reason=_with_unobserved(reason, record.unobserved),
+        unobserved=record.unobserved,
         observed=observed,
-        predicted=prediction.predicted,
+        predicted=predicted,
         prediction=prediction.prediction,
-        findings=find(prediction.predicted, observed, conclusive=not doubts),
+        findings=[
+            *find(predicted, observed, conclusive=not doubts),
+            *disputed.findings,
+        ],
+        causes=causes,
         expectations=expectations,
         faults=faults,
         metrics=measured,
+        readers=record.readers,
         configuration=record.configuration or _settings(scenario),
     )
     runs.write_model(run_dir / "verdict.json", verdict)
     return verdict
+
+
+def _with_unobserved(reason: str, unobserved: Sequence[str]) -> str:
+    return f"{reason}; not observed: {', '.join(unobserved)}" if unobserved else reason
 
 
 def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list[Expectation]:
@@ -100,10 +135,20 @@ def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list
     return lines
 
 
-def conclude(expectations: Sequence[Expectation], doubts: Sequence[str]) -> tuple[Word, str]:
-    """Return the verdict and its reason in words."""
+def conclude(
+    expectations: Sequence[Expectation],
+    doubts: Sequence[str],
+    *,
+    undisputed: Sequence[Expectation] | None = None,
+) -> tuple[Word, str]:
+    """Return the verdict and its reason in words.
+
+    `undisputed` are the same wishes, held against what all readers agree about: only that counts
+    as seen.
+    """
     broken = [line for line in expectations if not line.met]
-    seen = [line for line in broken if line.wanted == "none"]
+    agreed = expectations if undisputed is None else undisputed
+    seen = [line for line in agreed if not line.met and line.wanted == "none"]
     if seen:
         return Word.VIOLATED, "; ".join(
             f"{line.observed} {_WISHES[line.what]}, none expected" for line in seen
@@ -133,6 +178,8 @@ def find(
     """
     findings = []
     for anomaly in map(str, PREDICTED):
+        if anomaly not in predicted:  # not looked for, or unknown to the ackproof that predicted
+            continue
         outlook, count = predicted[anomaly], observed.get(anomaly, 0)
         if outlook == "impossible" and count > 0:
             explanation = f"the model has no path to this, yet {count} were observed"
@@ -175,6 +222,27 @@ def _doubts(
     return doubts
 
 
+def _promise(scenario: Scenario) -> Settings:
+    return Settings(
+        acks=scenario.workload.settings.acks,
+        min_insync_replicas=scenario.topic.min_insync_replicas,
+        kafka_version=scenario.kafka,
+    )
+
+
+def _looked_for(table: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+    """Return the entries of a table of anomalies without those that could not be looked for."""
+    missing = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
+    return {key: value for key, value in table.items() if key not in missing}
+
+
+def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseReport]:
+    """Write the run's `causes` and return them."""
+    rows = [asdict(cause) for cause in causes]
+    runs.write_table(run_dir / LOCATION["causes"], CAUSES, run_id, rows)
+    return [CauseReport(title=TITLES[cause.case], **asdict(cause)) for cause in causes]
+
+
 def _faults(run_dir: Path) -> list[FaultReport]:
     names = set(FaultReport.model_fields)
     return [
@@ -184,10 +252,14 @@ def _faults(run_dir: Path) -> list[FaultReport]:
 
 
 def _rows(run_dir: Path, table: str) -> list[dict[str, object]]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = run_dir / LOCATION[table]
-    return pq.read_table(path).to_pylist() if path.exists() else []
+    try:
+        return pq.read_table(path).to_pylist() if path.exists() else []
+    except pa.ArrowException as error:
+        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 
 def _availability(wanted: str, metrics: Metrics) -> Expectation:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,78 +37,35 @@ import pyarrow.parquet as pq
 from ackproof.harness.clients.outcome import error_name
 from ackproof.harness.clients.under_way import UnderWay
 from ackproof.harness.errors import DiskError, RunDirectoryError
+from ackproof.spark_analysis.ledger_stream import (
+    END_OF_STREAM,
+    OUTCOMES,
+    PATTERN,
+    RESERVATION,
+    STREAM,
+    Origin,
+    stream_name,
+    table_name,
+)
 from ackproof.spark_analysis.tables import LEDGER, LOCATION, SCHEMA_VERSION, TIME, Outcome
 
 Int64s = npt.NDArray[np.int64]
 
-#: Outcomes as the stream stores them, by position.
-OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
-
-#: In `outcome`'s place: the row is a reservation, and `sequence` its bound (exclusive).
-RESERVATION = len(OUTCOMES)
-
-#: What a stream stores of a send. Times are UTC microseconds; `error` is a Kafka error code.
-STREAM = pa.schema(
-    [
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("outcome", pa.int8(), nullable=False),
-        pa.field("error", pa.int16()),
-        pa.field("offset", pa.int64()),
-        pa.field("sent_at", pa.int64()),
-        pa.field("resolved_at", pa.int64()),
-    ]
-)
-
 #: LZ4 costs about what the write(2) of the bytes it saves would. Threads would fight the client's.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-
-_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 #: Rows of one Parquet row group: each is sorted by partition and offset within itself.
 ROW_GROUP = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Whose sends a stream holds: the part of `tables.LEDGER` that is the same in every row."""
-
-    run_id: str
-    producer: int
-    topic: str
-    partitions: int
-
-    def schema(self) -> pa.Schema:
-        """Return the stream's schema, with this in its metadata."""
-        return STREAM.with_metadata(
-            {
-                "schema_version": str(SCHEMA_VERSION),
-                "run_id": self.run_id,
-                "producer": str(self.producer),
-                "topic": self.topic,
-                "partitions": str(self.partitions),
-            }
-        )
-
-    @classmethod
-    def of(cls, schema: pa.Schema) -> Origin:
-        """Return what `schema` put into a stream's metadata."""
-        metadata = {key.decode(): value.decode() for key, value in schema.metadata.items()}
-        return cls(
-            run_id=metadata["run_id"],
-            producer=int(metadata["producer"]),
-            topic=metadata["topic"],
-            partitions=int(metadata["partitions"]),
-        )
-
-
 def stream_path(run_dir: Path, producer: int) -> Path:
     """Return where a producer's stream is; the leading `_` hides it from Spark and DuckDB."""
-    return run_dir / LOCATION["ledger"] / f"_producer-{producer}.arrows"
+    return run_dir / LOCATION["ledger"] / stream_name(producer)
 
 
 def table_path(run_dir: Path, producer: int) -> Path:
     """Return where a producer's ledger is once the run is over."""
-    return run_dir / LOCATION["ledger"] / f"producer-{producer}.parquet"
+    return run_dir / LOCATION["ledger"] / table_name(stream_name(producer))
 
 
 class LedgerWriter:
@@ -221,7 +177,7 @@ class _Reader:
         reserved = 0
         while True:
             start = self._source.tell()
-            if self._source.read(len(_END_OF_STREAM)) == _END_OF_STREAM:
+            if self._source.read(len(END_OF_STREAM)) == END_OF_STREAM:
                 return
             self._source.seek(start)
             try:
@@ -307,25 +263,30 @@ def close(run_dir: Path) -> list[Path]:
     interrupted is finished by the next one. Raises `DiskError`.
     """
     folder = run_dir / LOCATION["ledger"]
-    for path in sorted(folder.glob("_producer-*.arrows")):
-        target = path.with_name(path.stem.removeprefix("_") + ".parquet")
+    for path in sorted(folder.glob(PATTERN)):
+        target = path.with_name(table_name(path.name))
         if not target.exists():
             _convert(path, target)
         path.unlink()
     return sorted(folder.glob("producer-*.parquet"))
 
 
+def parquet_writer(path: Path) -> pq.ParquetWriter:
+    """Return a writer of `tables.LEDGER`, with the encodings that every ledger has."""
+    distinct = ["sequence", "offset", "sent_at", "resolved_at"]
+    return pq.ParquetWriter(
+        path,
+        LEDGER,
+        compression="zstd",
+        use_dictionary=[name for name in LEDGER.names if name not in distinct],
+        column_encoding=dict.fromkeys(distinct, "DELTA_BINARY_PACKED"),
+    )
+
+
 def _convert(path: Path, target: Path) -> None:
     temporary = target.with_name(f"_{target.name}.tmp")
-    distinct = ["sequence", "offset", "sent_at", "resolved_at"]
     try:
-        with pq.ParquetWriter(
-            temporary,
-            LEDGER,
-            compression="zstd",
-            use_dictionary=[name for name in LEDGER.names if name not in distinct],
-            column_encoding=dict.fromkeys(distinct, "DELTA_BINARY_PACKED"),
-        ) as writer:
+        with parquet_writer(temporary) as writer:
             for table in _Reader(path).tables():
                 writer.write_table(table, row_group_size=table.num_rows)
         os.replace(temporary, target)

@@ -28,11 +28,13 @@ from ackproof.reference_model import (
     LeaderChanged,
     Outlook,
     Prediction,
+    Profile,
     Progress,
     Role,
     join,
     predict,
 )
+from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 
 # Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
@@ -43,18 +45,63 @@ _ANY_TIME = IsrSize(op=">=", size=0)
 
 
 def foresee(scenario: Scenario) -> PredictionRecord:
-    """Return what the model says about every anomaly, and why."""
+    """Return what the model says about every anomaly, and why.
+
+    Of a cluster whose rules the model does not know it says that everything is possible.
+    """
+    if unknown := _unknown_rules(scenario):
+        return _everything_possible(unknown)
     topic = scenario.workload.topic
     distinct: dict[tuple[tuple[Injection, ...], ...], Prediction] = {}
     for partition in range(scenario.topic.partitions):
         readings = tuple(_schedules(scenario, topic, partition))
         if readings not in distinct:  # most partitions differ from each other in nothing
             distinct[readings] = _of_partition(scenario, readings)
-    joined = join(list(distinct.values()))
+    joined = _compacted(scenario.topic, join(list(distinct.values())))
     return PredictionRecord(
         predicted={name: outlook.value for name, outlook in joined.outlook.items()},
         prediction=PredictionReport(
             trace=list(joined.trace), reasons=dict(joined.reasons), bounds=joined.bounds
+        ),
+    )
+
+
+def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
+    """Return what is left of a prediction where each broker compacts its logs for itself."""
+    if not topic.compacted:
+        return prediction
+    changed = [str(anomaly) for anomaly in OF_REPLICAS]
+    reason = "the topic is compacted, by each broker for itself"
+    return replace(
+        prediction,
+        outlook={**prediction.outlook, **dict.fromkeys(changed, Outlook.POSSIBLE)},
+        reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
+    )
+
+
+def _unknown_rules(scenario: Scenario) -> str:
+    """Say why the model does not know this cluster's rules; '' if it does."""
+    if scenario.cluster.attach is not None:
+        return "the settings of an attached cluster are not known yet, so nothing is excluded"
+    try:
+        Profile.of(scenario.kafka)
+    except ValueError as error:
+        return f"the model has no profile of this version ({error}), so nothing is excluded"
+    changed = sorted(scenario.cluster.features)
+    if changed:
+        return (
+            f"the model knows each version's own feature levels only, and cluster.features sets "
+            f"{', '.join(changed)}, so nothing is excluded"
+        )
+    return ""
+
+
+def _everything_possible(reason: str) -> PredictionRecord:
+    anomalies = list(map(str, PREDICTED))
+    return PredictionRecord(
+        predicted=dict.fromkeys(anomalies, Outlook.POSSIBLE.value),
+        prediction=PredictionReport(
+            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=reason
         ),
     )
 

@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+
+#: How often `show` says a line where there is no terminal, seconds.
+_LINE_EVERY_S = 5.0
 
 
 class Reporter(Protocol):
@@ -25,6 +28,12 @@ class Reporter(Protocol):
     def update(self, text: str) -> None:
         """Add a detail to the phase under way; shown on terminals only."""
 
+    def show(self, table: RenderableType, *, line: str) -> None:
+        """Keep a table below the phase under way; elsewhere than on terminals, a line at times."""
+
+    def hide(self) -> None:
+        """Show that table no more."""
+
 
 class ConsoleReporter:
     """Reports to a terminal or a log."""
@@ -33,6 +42,9 @@ class ConsoleReporter:
         self._console = console
         self._status = console.status("") if console.is_terminal else None
         self._phase = ""
+        self._text = ""
+        self._table: RenderableType | None = None
+        self._line_at = 0.0
 
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
@@ -43,8 +55,8 @@ class ConsoleReporter:
         """Say what is under way, and how long it took when it ends."""
         began = time.monotonic()
         self._phase = text
+        self._write(text)
         if self._status is not None:
-            self._status.update(text)
             self._status.start()
         try:
             yield
@@ -55,8 +67,26 @@ class ConsoleReporter:
 
     def update(self, text: str) -> None:
         """Add a detail to the phase under way; shown on terminals only."""
+        self._write(f"{self._phase}: {text}")
+
+    def show(self, table: RenderableType, *, line: str) -> None:
+        """Keep a table below the phase under way; elsewhere than on terminals, a line at times."""
         if self._status is not None:
-            self._status.update(f"{self._phase}: {text}")
+            self._table = table
+            self._write(self._text)
+        elif time.monotonic() - self._line_at >= _LINE_EVERY_S:
+            self._line_at = time.monotonic()
+            self.note(line)
+
+    def hide(self) -> None:
+        """Show that table no more."""
+        self._table = None
+        self._write(self._text)
+
+    def _write(self, text: str) -> None:
+        self._text = text
+        if self._status is not None:
+            self._status.update(text if self._table is None else Group(text, self._table))
 
     def _end(self, text: str, began: float) -> None:
         if self._status is not None:

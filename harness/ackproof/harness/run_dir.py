@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,9 +27,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ackproof.harness.clocks import Clock
 from ackproof.harness.errors import DiskError, RunDirectoryError
-from ackproof.harness.scenario import Setting
+from ackproof.harness.scenario_types import Setting
 from ackproof.harness.verdict import Outlook, PredictionReport
+from ackproof.spark_analysis.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +56,14 @@ class RunRecord(BaseModel):
     started_at: datetime
     finished_at: datetime | None = None
     troubles: list[str] = []
+    #: What could not be observed, because the cluster is not ours.
+    unobserved: list[str] = []
+    #: Whether the cluster had served another run of the suite before.
+    reused: bool = False
+    #: The Spark data sources that have read the final log, in `spark_analysis.final_log.Reader`.
+    readers: list[str] = []
+    #: The clocks of engine and nodes against this host's, at the end of the run.
+    clocks: list[Clock] = []
 
 
 class PredictionRecord(BaseModel):
@@ -147,6 +158,7 @@ def read_prediction(run_dir: Path) -> PredictionRecord:
 
 def _read(run_dir: Path, name: str, model: type[_M]) -> _M:
     path = run_dir / name
+    _check_version(path)
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -156,6 +168,19 @@ def _read(run_dir: Path, name: str, model: type[_M]) -> _M:
         ) from None
     except (OSError, ValidationError, ValueError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
+def _check_version(path: Path) -> None:
+    """Refuse a file of a later format for what it is, not for what is unknown in it."""
+    try:
+        version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
+    except (OSError, ValueError, AttributeError):
+        return  # `_read` says what is wrong with it
+    if version != SCHEMA_VERSION:
+        raise RunDirectoryError(
+            f"{path} has schema version {version}, and this ackproof knows {SCHEMA_VERSION}",
+            hint="Read it with the ackproof that wrote it.",
+        )
 
 
 def _mapping(row: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,16 +18,23 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, ledger, observer
+from ackproof.harness import analysis, broker_log, ledger, observer
 from ackproof.harness import run_dir as runs
+from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clients.process import ProducerProcess
 from ackproof.harness.clients.progress import total
 from ackproof.harness.clients.spec import ProducerSpec
+from ackproof.harness.clocks import Clock
 from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.cluster.reuse import ClusterPool, Lease
 from ackproof.harness.errors import AckproofError, ClusterError, DiskError, WorkloadError
+from ackproof.harness.live import followed
 from ackproof.harness.outlook import foresee
+from ackproof.harness.polling import Poll
 from ackproof.harness.progress import Reporter
+from ackproof.harness.replica_logs import take_replica_logs
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump
 from ackproof.harness.verdict import Verdict
@@ -39,6 +46,8 @@ from ackproof.spark_analysis.tables import LOCATION
 if TYPE_CHECKING:
     from docker import DockerClient
 
+AnyCluster = KafkaCluster | AttachedCluster
+
 #: How often the schedule looks at the world, and progress is shown.
 _TICK_S = 0.01
 _SHOW_S = 0.2
@@ -49,9 +58,18 @@ _SETTLE_S = 30.0
 
 
 def run(
-    configured: Configured, *, out: Path, client: DockerClient, reporter: Reporter
+    configured: Configured,
+    *,
+    out: Path,
+    client: DockerClient | None,
+    reporter: Reporter,
+    pool: ClusterPool | None = None,
+    live: bool = False,
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
+
+    Its cluster comes from `pool`; without one it is booted and removed in the end. `client` may be
+    None for a scenario that attaches to a cluster.
 
     Raises AckproofError if the environment does not allow a run at all. A KeyboardInterrupt
     passes through when the cluster is gone and what was recorded is on disk; `ackproof check`
@@ -65,15 +83,22 @@ def run(
         seed=configured.scenario.seed,
         now=_now(),
     )
-    with runs.disk_errors(run_dir):
-        record(configured, run_dir, client=client, reporter=reporter)
+    with runs.disk_errors(run_dir), contextlib.ExitStack() as stack:
+        clusters = pool or stack.enter_context(ClusterPool(client))
+        record(configured, run_dir, client=client, reporter=reporter, pool=clusters, live=live)
     with reporter.phase("comparing what was acked with what can be read"):
         verdict = analysis.judge_run(run_dir)
     return run_dir, verdict
 
 
 def record(
-    configured: Configured, run_dir: Path, *, client: DockerClient, reporter: Reporter
+    configured: Configured,
+    run_dir: Path,
+    *,
+    client: DockerClient | None,
+    reporter: Reporter,
+    pool: ClusterPool,
+    live: bool = False,
 ) -> None:
     """Run the scenario and leave everything the judge needs in `run_dir`.
 
@@ -85,24 +110,48 @@ def record(
 
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
-    with reporter.phase("asking the model what may happen"):
-        runs.write_model(run_dir / "prediction.json", foresee(scenario))
-    image = images.ensure(scenario.kafka, client=client, say=reporter.note)
-    recording = _Recording(configured, run_dir, image=f"{image.reference} ({image.source})")
+    recording = _Recording(configured, run_dir)
     with recording, contextlib.ExitStack() as stack:
-        booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
-        with reporter.phase(booting):
-            cluster = stack.enter_context(
-                booted(
-                    scenario.cluster,
-                    client=client,
-                    image=image.reference,
-                    run_id=recording.run_id,
-                    sidecar=lambda: images.ensure_sidecar(client=client),
+        cluster: AnyCluster
+        places = [(name, n) for name, one in scenario.topics.items() for n in range(one.partitions)]
+        lease: Lease | None = None
+        if scenario.cluster.attach is not None:
+            with reporter.phase(f"attaching to {scenario.cluster.attach.bootstrap}"):
+                cluster = stack.enter_context(attached(scenario.cluster.attach, scenario.topics))
+                prediction = foresee_attached(scenario, cluster)
+                runs.write_model(run_dir / "prediction.json", prediction)
+                recording.image = f"attached: {cluster.bootstrap_servers}"
+                recording.unobserved = list(NOT_OBSERVED)
+                cluster.create_topics(scenario.topics)
+                recording.poll = stack.enter_context(Poll(cluster.admin.partitions, places))
+        else:
+            with reporter.phase("asking the model what may happen"):
+                runs.write_model(run_dir / "prediction.json", foresee(scenario))
+            image = images.ensure(scenario.kafka, client=client, say=reporter.note)
+            recording.image = f"{image.reference} ({image.source})"
+            booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
+            with reporter.phase(booting):
+                lease = stack.enter_context(
+                    pool.lease(
+                        scenario,
+                        image=image.reference,
+                        run_id=recording.run_id,
+                        logs=run_dir / "logs",
+                    )
+                )
+                cluster, recording.reused = lease.cluster, lease.reused
+                stack.callback(_take_node_logs, lease.cluster, recording)
+                cluster.create_topics(scenario.topics)
+        if live:
+            recording.end_live = stack.enter_context(
+                followed(
+                    run_dir,
+                    bootstrap_servers=cluster.bootstrap_servers,
+                    topics=list(scenario.topics),
+                    windows=lambda: recording.schedule.windows if recording.schedule else [],
+                    reporter=reporter,
                 )
             )
-            stack.callback(_take_node_logs, cluster, recording)
-            cluster.create_topics(scenario.topics)
         try:
             _exercise(scenario, cluster, recording, reporter)
             _settle(scenario, cluster, recording, reporter)
@@ -113,19 +162,28 @@ def record(
             recording.troubles.append(error.message)
         except (DockerException, RequestException) as error:
             recording.troubles.append(f"the container engine failed: {error}")
+        if lease is not None and not recording.troubles:
+            lease.give_back()
 
 
 class _Recording:
     """What is known of a run while it goes on, and how it is put on disk in the end."""
 
-    def __init__(self, configured: Configured, run_dir: Path, *, image: str) -> None:
+    def __init__(self, configured: Configured, run_dir: Path) -> None:
         self.configured = configured
         self.run_dir = run_dir
         self.run_id = run_dir.name
-        self.image = image
+        self.image = ""
         self.started_at = _now()
         self.troubles: list[str] = []
+        self.clocks: list[Clock] = []
+        self.reused = False
+        self.unobserved: list[str] = []
+        self.poll: Poll | None = None
+        self.readers: list[str] = []
         self.schedule: Schedule | None = None
+        #: Has the live job read up to the ends of all partitions, and end; None without one.
+        self.end_live: Callable[[Mapping[tuple[str, int], int]], None] | None = None
         self._written: list[FaultWindow] = []
 
     def write(self, table: str, rows: Sequence[object]) -> None:
@@ -172,12 +230,16 @@ class _Recording:
                 started_at=self.started_at,
                 finished_at=_now() if finished else None,
                 troubles=self.troubles,
+                reused=self.reused,
+                unobserved=self.unobserved,
+                readers=self.readers,
+                clocks=self.clocks,
             ),
         )
 
 
 def _exercise(
-    scenario: Scenario, cluster: KafkaCluster, recording: _Recording, reporter: Reporter
+    scenario: Scenario, cluster: AnyCluster, recording: _Recording, reporter: Reporter
 ) -> None:
     """Run the workload and the faults; end with every fault healed and every send settled."""
     workload = scenario.workload
@@ -256,7 +318,7 @@ def _note_unfinished(schedule: Schedule, recording: _Recording) -> None:
 
 @contextlib.contextmanager
 def _producing(
-    scenario: Scenario, cluster: KafkaCluster, recording: _Recording
+    scenario: Scenario, cluster: AnyCluster, recording: _Recording
 ) -> Iterator[list[ProducerProcess]]:
     """Start the producers and yield them; kill what still runs in the end."""
     workload = scenario.workload
@@ -270,7 +332,7 @@ def _producing(
                 number=number,
                 topic=workload.topic,
                 partitions=scenario.topic.partitions,
-                bootstrap_servers=cluster.bootstrap_servers,
+                bootstrap_servers=cluster.bootstrap(workload.listener),
                 settings=workload.settings.as_client_settings(),
                 records=share + (number < extra),
                 seconds=workload.seconds,
@@ -278,7 +340,8 @@ def _producing(
                 size=workload.size,
                 ledger=ledger.stream_path(recording.run_dir, number),
                 progress=clients / f"producer-{number}.progress",
-            )
+            ),
+            secrets=cluster.client_settings,
         )
         for number in range(workload.producers)
     ]
@@ -304,7 +367,7 @@ def _await_producers(producers: Sequence[ProducerProcess], recording: _Recording
 
 
 def _settle(
-    scenario: Scenario, cluster: KafkaCluster, recording: _Recording, reporter: Reporter
+    scenario: Scenario, cluster: AnyCluster, recording: _Recording, reporter: Reporter
 ) -> None:
     """Wait for full ISR, then take the final log and what the cluster recorded."""
     topic = scenario.workload.topic
@@ -317,11 +380,14 @@ def _settle(
         except (ClusterError, FaultError) as error:
             recording.troubles.append(str(error))
             reason = "the ISR was not full"
+    begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
+    if recording.end_live is not None:
+        recording.end_live(ends)
     with reporter.phase("reading the final log with Spark"):
-        begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
-        analysis.take_final_log(
+        recording.readers = analysis.take_final_log(
             recording.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
+            settings=cluster.client_settings,
             ends=[
                 PartitionEnd(
                     topic=topic,
@@ -345,17 +411,31 @@ def _take_node_logs(cluster: KafkaCluster, recording: _Recording) -> None:
         observer.take_node_logs(cluster, recording.run_dir)
     except (ClusterError, DockerException, RequestException) as error:
         recording.troubles.append(f"the nodes' logs are missing: {error}")
+    brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
+    topic = recording.configured.scenario.workload.topic
+    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topic=topic)
+    recording.write("broker_events", events)
 
 
-def _observe(topic: str, cluster: KafkaCluster, recording: _Recording) -> None:
-    """Take what the controller recorded; without it the run can be judged all the same."""
+def _observe(topic: str, cluster: AnyCluster, recording: _Recording) -> None:
+    """Take what controller and replicas recorded; without it the run can be judged all the same."""
+    if isinstance(cluster, AttachedCluster):
+        polled = recording.poll.states if recording.poll else []
+        recording.write("partition_states", [s for s in polled if s.topic == topic])
+        return
+    recording.clocks = observer.take_clocks(cluster, _now)
     try:
         log = observer.take_metadata_log(cluster, recording.run_dir)
     except (ClusterError, ValueError, KeyError) as error:
         recording.troubles.append(f"the controller's log is missing: {error}")
         return
+    if cluster.since is not None:
+        log = log.since(cluster.since)
     recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
     recording.write("broker_states", log.brokers)
+    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic == topic}
+    brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
+    recording.write("replica_logs", take_replica_logs(brokers, replicas, recording.run_dir))
 
 
 def _await_recovery(schedule: Schedule | None) -> None:

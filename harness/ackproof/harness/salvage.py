@@ -31,7 +31,7 @@ def salvage(run_dir: Path) -> None:
         )
     last_change = max(path.stat().st_mtime for path in run_dir.rglob("*"))
     ledger.close(run_dir)
-    _write_missing_tables(run_dir)
+    _write_missing_tables(run_dir, record.run_id)
     if record.finished_at is None:
         ended = {
             "finished_at": datetime.fromtimestamp(last_change, tz=UTC),
@@ -40,9 +40,9 @@ def salvage(run_dir: Path) -> None:
         runs.write_model(run_dir / "run.json", record.model_copy(update=ended))
 
 
-def _write_missing_tables(run_dir: Path) -> None:
+def _write_missing_tables(run_dir: Path, run_id: str) -> None:
     if not (run_dir / LOCATION["fault_windows"]).exists():
-        runs.write_table(run_dir / LOCATION["fault_windows"], FAULT_WINDOWS, run_dir.name, [])
+        runs.write_table(run_dir / LOCATION["fault_windows"], FAULT_WINDOWS, run_id, [])
     (run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
     if (run_dir / LOCATION["partition_ends"]).exists():
         return
@@ -51,7 +51,7 @@ def _write_missing_tables(run_dir: Path) -> None:
     folder = run_dir / LOCATION["final_log"]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    runs.write_table(folder / "none.parquet", FINAL_LOG, run_dir.name, [])
+    runs.write_table(folder / "none.parquet", FINAL_LOG, run_id, [])
     ends = [
         {
             "topic": scenario.workload.topic,
@@ -63,7 +63,7 @@ def _write_missing_tables(run_dir: Path) -> None:
         }
         for partition in range(scenario.topic.partitions)
     ]
-    runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_dir.name, ends)
+    runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_id, ends)
 
 
 def _alive(pid: int) -> bool:

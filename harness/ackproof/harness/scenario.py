@@ -24,32 +24,12 @@ from pydantic_core import PydanticCustomError
 
 from ackproof.faults import Fault, registered
 from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
-from ackproof.harness.cluster.images import DEFAULT_KAFKA
-from ackproof.reference_model import Profile
+from ackproof.harness import cluster_spec
+from ackproof.harness.cluster import attach_spec, versions
+from ackproof.harness.cluster.versions import DEFAULT_KAFKA
+from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.scenario_types import Model, Place, Setting
 from ackproof.spark_analysis.record import HEADER_SIZE
-
-Setting = str | int | float | bool
-
-#: Where something stands in a scenario: keys and list indices.
-Place = tuple[str | int, ...]
-
-#: Broker settings that make the cluster what it is; a scenario cannot change them.
-OWNED_SETTINGS = frozenset(
-    {
-        "node.id",
-        "process.roles",
-        "listeners",
-        "advertised.listeners",
-        "listener.security.protocol.map",
-        "inter.broker.listener.name",
-        "controller.listener.names",
-        "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers",
-        "log.dirs",
-        "log.dir",
-        "metadata.log.dir",
-    }
-)
 
 #: Client settings that ackproof sets itself, or that its producers do not understand.
 OWNED_CLIENT_SETTINGS = frozenset(
@@ -64,17 +44,6 @@ ALIASES = {
     "queue.buffering.max.ms": "linger.ms",
     "message.timeout.ms": "delivery.timeout.ms",
 }
-
-#: Topic settings that Kafka also takes from its brokers. With eligible leader replicas (KIP-966)
-#: it ignores the brokers' min.insync.replicas, so they are only taken where they always count.
-PER_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
-
-#: Broker settings in milliseconds that the prediction depends on.
-TIMERS = ("replica.lag.time.max.ms", "broker.session.timeout.ms")
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _parse_rate(value: object) -> float:
@@ -101,18 +70,16 @@ Rate = Annotated[
 
 
 def _parse_version(value: object) -> str:
-    if not (isinstance(value, str) and re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", value)):
-        raise ValueError(
-            f"{value!r} is not a Kafka version: all three numbers, in quotes ({DEFAULT_KAFKA!r})"
-        )
-    Profile.of(value)  # ValueError for a version whose rules are not known
+    if not isinstance(value, str):
+        value = repr(value)  # 4.3 without quotes is a number
+    versions.numbers(value)
     return value
 
 
 KafkaVersion = Annotated[
     str,
     BeforeValidator(_parse_version),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"}),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$"}),
 ]
 
 _ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
@@ -131,35 +98,34 @@ Acks = Annotated[
 ]
 
 
-class ClusterSpec(_Model):
-    """The brokers: one dedicated controller and so many brokers in KRaft mode."""
-
-    brokers: int = Field(
-        default=3, strict=True, ge=1, le=7, description="how many brokers; their ids are 1, 2, …"
-    )
-    heap: str = Field(
-        default="256m",
-        pattern=r"^([1-9][0-9]{2,3}m|[1-9]g)$",
-        description="heap of each JVM, 100m to 9g",
-        examples=["256m", "1g"],
-    )
-    settings: dict[str, Setting] = Field(
-        default_factory=dict,
-        description="settings of every broker, in Kafka's names",
-        examples=[{"replica.lag.time.max.ms": 30000}],
-    )
-
-
-class TopicSpec(_Model):
+class TopicSpec(Model):
     """One topic; retention is switched off, so that nothing but a loss removes a record."""
 
     partitions: int = Field(default=1, ge=1, le=1000)
     replication_factor: int = Field(default=3, ge=1)
+    assignment: list[list[int]] = Field(
+        default_factory=list,
+        description="the brokers of each partition's replicas, the preferred leader first; "
+        "partitions and replication_factor follow from it",
+        examples=[[[1, 2, 3], [2, 3, 1]]],
+    )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         description="topic settings, in Kafka's names",
         examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_follow_from_the_assignment(cls, given: Any) -> Any:
+        found = given.get("assignment") if isinstance(given, dict) else None
+        if not (isinstance(found, list) and found and all(isinstance(one, list) for one in found)):
+            return given
+        counts = {"partitions": len(found), "replication_factor": len(found[0])}
+        for key, count in counts.items():
+            if given.get(key, count) != count:
+                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: leave it out")
+        return {**given, **counts}
 
     @property
     def min_insync_replicas(self) -> int:
@@ -171,6 +137,11 @@ class TopicSpec(_Model):
         """Whether a replica outside the ISR may become leader; Kafka's default is no."""
         value = self.settings.get("unclean.leader.election.enable", False)
         return str(value).lower() == "true"
+
+    @property
+    def compacted(self) -> bool:
+        """Whether older records of a key are removed."""
+        return "compact" in str(self.settings.get("cleanup.policy", "delete"))
 
 
 class ProducerSettings(BaseModel):
@@ -227,7 +198,7 @@ class ProducerSettings(BaseModel):
         return self.model_dump(by_alias=True)
 
 
-class Workload(_Model):
+class Workload(Model):
     """Producers and their bounds: they stop by themselves at `records` or `seconds`.
 
     Within these bounds they go on until every fault has recovered, and then for `tail` more acked
@@ -236,6 +207,10 @@ class Workload(_Model):
 
     topic: str = Field(description="the topic they write to, round robin over its partitions")
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    listener: str = Field(
+        default="EXTERNAL",
+        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
+    )
     rate: Rate = Field(
         default=1000.0,
         gt=0,
@@ -255,10 +230,13 @@ class Workload(_Model):
     settings: ProducerSettings
 
 
+#: Stands for a topic that is not there; another problem says so.
+_ANY_TOPIC = TopicSpec()
+
 Wish = Literal["none", "some", "any"]
 
 
-class Expect(_Model):
+class Expect(Model):
     """What the author wants to see; the verdict is what was observed against this."""
 
     loss: Wish = "none"
@@ -291,7 +269,7 @@ class _FaultList:
         return cls.adapter().core_schema
 
 
-class Scenario(_Model):
+class Scenario(Model):
     """One scenario file. With a `matrix`, one scenario for each of its named configurations."""
 
     version: Literal[1] = Field(description="version of this format")
@@ -328,40 +306,59 @@ class Scenario(_Model):
 
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
-    yield from _broker_setting_problems(scenario.cluster.settings)
+    attach = scenario.cluster.attach
+    if attach is None:
+        yield from cluster_spec.problems(scenario.cluster, scenario.kafka)
+    else:
+        yield from attach_spec.problems(
+            attach,
+            others=scenario.cluster.changed - {"attach"},
+            topics=scenario.topics,
+            faults=[fault.name for fault in scenario.faults],
+        )
     for name, topic in scenario.topics.items():
         yield from _topic_problems(name, topic)
-        if topic.replication_factor > scenario.cluster.brokers:
+        if attach is None and topic.replication_factor > scenario.cluster.brokers:
             yield (
                 ("topics", name, "replication_factor"),
                 f"{topic.replication_factor} replicas need as many brokers, but cluster.brokers "
                 f"is {scenario.cluster.brokers}",
             )
+        if attach is None:
+            yield from _assignment_problems(name, topic, scenario.cluster.brokers)
+    if scenario.workload.listener not in ("EXTERNAL", *scenario.cluster.listeners):
+        legal = ", ".join(("EXTERNAL", *scenario.cluster.listeners))
+        yield (
+            ("workload", "listener"),
+            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
+            "cluster.listeners names further ones)",
+        )
+    if scenario.topics.get(scenario.workload.topic, _ANY_TOPIC).compacted:
+        yield (
+            ("topics", scenario.workload.topic, "settings", "cleanup.policy"),
+            "compaction removes records that were acked, so the workload's topic cannot have it",
+        )
     if scenario.workload.topic not in scenario.topics:
         legal = ", ".join(sorted(scenario.topics))
         yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
+    if scenario.workload.settings.idempotence and not versions.has_idempotence(scenario.kafka):
+        yield (
+            ("workload", "settings", "enable.idempotence"),
+            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
+            f"{scenario.kafka}: set it to false",
+        )
     for index, fault in enumerate(scenario.faults):
         yield from _fault_problems(scenario, fault, ("faults", index))
-
-
-def _broker_setting_problems(settings: Mapping[str, Setting]) -> Iterator[tuple[Place, str]]:
-    for key, value in settings.items():
-        place = ("cluster", "settings", key)
-        if key in OWNED_SETTINGS:
-            yield place, f"{key} is set by ackproof itself: remove it"
-        elif key in PER_TOPIC_SETTINGS:
-            yield place, f"{key} is set for each topic: move it to topics.NAME.settings"
-        elif key in TIMERS and not (str(value).isdigit() and int(value) > 0):
-            yield place, f"{value!r} is not a number of milliseconds above 0"
-        elif not f"{key}{value}".isprintable():
-            yield place, f"{key}: {value!r} must be one line"
 
 
 #: What topic settings must look like, and that in words.
 _TOPIC_SETTINGS = {
     "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
     "unclean.leader.election.enable": (r"true|false", "true or false"),
-    "cleanup.policy": (r"delete", "delete: compaction removes records that were acked"),
+    "cleanup.policy": (
+        r"(delete|compact)(, ?(delete|compact))?",
+        "delete, compact, or both with a comma",
+    ),
 }
 
 
@@ -379,9 +376,25 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
 
 
+def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:
+    for partition, replicas in enumerate(topic.assignment):
+        place = ("topics", name, "assignment", partition)
+        if len(replicas) != topic.replication_factor:
+            yield place, f"{replicas}: every partition needs as many replicas as the first"
+        elif len(set(replicas)) < len(replicas):
+            yield place, f"{replicas} names a broker twice"
+        elif not all(1 <= broker <= last for broker in replicas):
+            yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"
+
+
 def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
     last = scenario.cluster.brokers
-    for broker in fault.target.brokers:
+    if scenario.cluster.attach is None and fault.name in attach_spec.FOR_ATTACHED:
+        yield (
+            (*where, "fault"),
+            f"{fault.name!r} is for clusters that ackproof did not start (cluster.attach)",
+        )
+    for broker in fault.target.brokers if scenario.cluster.attach is None else ():
         if not 1 <= broker <= last:
             yield (*where, "target"), f"there is no broker {broker} (brokers are 1 to {last})"
     if fault.target.topic:

@@ -19,7 +19,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ackproof.harness.errors import ScenarioError
-from ackproof.harness.scenario import Place, Scenario, Setting, configured, varied
+from ackproof.harness.scenario import Scenario, configured, varied
+from ackproof.harness.scenario_types import Place, Setting
 
 #: Keys that belong to the file, not to one of its configurations.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -207,7 +208,8 @@ def _unknown_key(place: Place) -> str:
 def _legal_keys(place: Place) -> list[str]:
     """Return the keys that may stand at `place`, found by walking the models."""
     from ackproof.faults import registered
-    from ackproof.harness.scenario import ClusterSpec, Expect, TopicSpec, Workload
+    from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
+    from ackproof.harness.scenario import Expect, TopicSpec, Workload
 
     models: dict[str, type[BaseModel]] = {
         "cluster": ClusterSpec,
@@ -218,6 +220,8 @@ def _legal_keys(place: Place) -> list[str]:
     model: type[BaseModel] = Scenario
     if place and place[0] == "faults" and len(place) > 2:
         model = registered()[str(place[2])]
+    elif place[:2] == ("cluster", "overrides") and len(place) > 2:
+        model = BrokerSpec
     elif place:
         model = models.get(str(place[0]), Scenario)
     return [field.alias or name for name, field in model.model_fields.items()]

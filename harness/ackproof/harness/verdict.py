@@ -96,6 +96,25 @@ class Metrics(_Record):
     ack_latency_ms: Latency | None
 
 
+class CauseReport(_Record):
+    """Why some records were lost, as in the `causes` table; `case` is docs/forensics.md's.
+
+    `window` is the fault that struck their leader; None if none did.
+    """
+
+    case: str
+    title: str
+    count: int
+    topic: str
+    partition: int
+    first_offset: int | None
+    last_offset: int | None
+    first_acked_at: datetime | None
+    last_acked_at: datetime | None
+    window: int | None
+    sentence: str
+
+
 class PredictionReport(_Record):
     """What the reference model said before the run, and why."""
 
@@ -119,13 +138,19 @@ class Verdict(_Record):
     finished_at: datetime | None
     verdict: Word
     reason: str
+    #: What could not be observed, because the cluster is not ackproof's.
+    unobserved: list[str] = []
     observed: dict[str, int]
     predicted: dict[str, Outlook]
     prediction: PredictionReport
     findings: list[Finding]
+    #: Why acked records were lost, the cause of most losses first; empty if none were.
+    causes: list[CauseReport] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
     metrics: Metrics
+    #: Who has read the final log: Spark data sources; two of them were compared.
+    readers: list[str] = []
     configuration: dict[str, str | int | float | bool]
 
 

@@ -23,10 +23,13 @@ class Profile:
     hw_freeze: the leader never advances its high watermark while |ISR| is below
         min(min.insync.replicas, replication factor); from 3.7.0 (KAFKA-15583).
     elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
+    stale_fetch: a follower may append what an older epoch's fetch response brings late; before
+        3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). No rule of the model does that.
     """
 
     hw_freeze: bool
     elr: bool
+    stale_fetch: bool
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -34,7 +37,7 @@ class Profile:
 
         Raises ValueError if it is not a version, or older than 3.3 (ZooKeeper rules).
         """
-        match = re.match(r"(\d+)\.(\d+)(?:\.|-|$)", kafka_version)
+        match = re.match(r"(\d+)\.(\d+)(?:\.(\d+)|\.|-|$)", kafka_version)
         if match is None:
             raise ValueError(f"kafka_version {kafka_version!r} is not a version such as '4.1.0'")
         version = int(match[1]), int(match[2])
@@ -43,7 +46,12 @@ class Profile:
                 f"kafka_version {kafka_version!r} is not modelled: KRaft brokers from "
                 f"{OLDEST[0]}.{OLDEST[1]} on are"
             )
-        return cls(hw_freeze=version >= (3, 7), elr=version >= (4, 1))
+        patch = (*version, int(match[3] or 0))
+        return cls(
+            hw_freeze=version >= (3, 7),
+            elr=version >= (4, 1),
+            stale_fetch=patch < (3, 9, 1) or patch == (4, 0, 0),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,14 @@ class Outlook(StrEnum):
 _NEVER = {
     "phantom": "no rule of the model writes a record that was not sent",
     "corrupt": "no rule of the model changes a record's bytes",
+    "diverged": "followers truncate by leader epoch before they append (KIP-101, KIP-279), so "
+    "replicas in sync hold the same bytes",
+    "gap": "a leader gives out offsets one by one, and logs are cut at their ends only",
 }
+_STALE_FETCH = (
+    "before 3.9.1, and in 4.0.0, a follower may append what a fetch response of an older epoch "
+    "brings late (KAFKA-18723), and the model does not delay responses"
+)
 
 _SAYING = {
     "lost": "without an acked record",
@@ -41,8 +48,11 @@ _SAYING = {
     "reordered": "with records out of send order",
 }
 
+#: Follows from what was searched for: see `_offsets`.
+_INCONSISTENT = "inconsistent"
+
 #: All anomalies, in the order in which predictions name them.
-ANOMALIES = (*SEARCHED, *_NEVER)
+ANOMALIES = (*SEARCHED, _INCONSISTENT, *_NEVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +93,11 @@ def predict(
     found = explore(model, max_states=max_states)
     outlook = dict.fromkeys(_NEVER, Outlook.IMPOSSIBLE)
     reasons = dict(_NEVER)
+    if configuration.profile.stale_fetch and configuration.replication_factor > 1:
+        outlook["diverged"], reasons["diverged"] = Outlook.POSSIBLE, _STALE_FETCH
     for anomaly in SEARCHED:
         outlook[anomaly], reasons[anomaly] = _judge(found, anomaly)
+    outlook[_INCONSISTENT], reasons[_INCONSISTENT] = _offsets(configuration, outlook)
     trace = tell(model, found.trace(found.first["lost"])) if "lost" in found.first else ()
     return Prediction(
         outlook={anomaly: outlook[anomaly] for anomaly in ANOMALIES},
@@ -109,6 +122,25 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
     if having == final and not found.stuck:
         return Outlook.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
     return Outlook.POSSIBLE, f"some ways lead to a final log {saying} ({having} of {final} states)"
+
+
+def _offsets(configuration: Configuration, outlook: Mapping[str, Outlook]) -> tuple[Outlook, str]:
+    """Judge whether an acked offset may come to hold anything but its record.
+
+    Logs that agree in an offset and its epoch agree up to there (log matching, KIP-101), so only a
+    removed record makes room for another, or leaves an earlier copy of itself to stand for it. A
+    record acked with acks=all is removed only where one without another copy is, and lost.
+    """
+    if configuration.acks == "0":
+        return Outlook.IMPOSSIBLE, "with acks=0 no offset is acked"
+    kept = outlook["lost"] is Outlook.IMPOSSIBLE
+    single = outlook["duplicated"] is Outlook.IMPOSSIBLE
+    if kept and (single or configuration.acks == "all"):
+        return Outlook.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
+    return Outlook.POSSIBLE, (
+        "an acked record may be removed, and its offset given to another, or another copy of it "
+        "be left at another offset"
+    )
 
 
 def _bounds(model: Model, found: Exploration) -> str:

@@ -20,6 +20,7 @@ from ackproof.reference_model import (
     Role,
     predict,
 )
+from ackproof.spark_analysis.tables import PREDICTED
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 ANY_TIME = IsrSize(op=">=", size=0)
@@ -127,3 +128,21 @@ def test_the_demo_is_foreseen(number: int, lost: str) -> None:
     record = outlook.foresee(found)
     assert record.predicted["lost"] == lost
     assert bool(record.prediction.trace) == (lost == "certain")
+
+
+@pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.2.3"])
+def test_of_a_version_without_a_profile_everything_is_possible(version: str, asked: Asked) -> None:
+    record = outlook.foresee(scenario(kafka=version))
+    assert set(record.predicted.values()) == {"possible"}
+    assert set(record.predicted) == set(map(str, PREDICTED))
+    assert all("no profile of this version" in text for text in record.prediction.reasons.values())
+    assert asked == []
+
+
+def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(asked: Asked) -> None:
+    features = {"eligible.leader.replicas.version": 0}
+    record = outlook.foresee(scenario(cluster={"features": features}))
+    assert set(record.predicted.values()) == {"possible"}
+    assert "eligible.leader.replicas.version" in record.prediction.bounds
+    assert asked == []
+    assert "impossible" in outlook.foresee(scenario()).predicted.values()

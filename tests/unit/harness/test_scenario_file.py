@@ -89,7 +89,7 @@ BAD = [
     ),
     ("seed: 1\n", "seed: 1\ncluster: {settings: {replica.lag.time.max.ms: soon}}\n", "'soon'"),
     ("topics:\n  orders", "topics:\n  or ders", "is not a topic name"),
-    ('kafka: "4.3.1"', 'kafka: "2.8.0"', "2.8.0"),
+    ('kafka: "4.3.1"', 'kafka: "0.9.0.1"', "too old"),
     ("rate: 1500/s", "rate: 0/s", "greater than 0"),
     ("{acks: 0}", "{acks: 0}\n    name: other", "cannot differ"),
     ("name: acks\n", "name: acks\nname: acks\n", "duplicate key"),

@@ -179,3 +179,24 @@ def test_the_isr_shrinks_when_there_is_time(configure, after, lost):
 def test_nothing_is_made_up(configure, settings, schedule):
     seen = outlook(configure(**settings), schedule)
     assert (seen["phantom"], seen["corrupt"]) == (IMPOSSIBLE, IMPOSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings", "inconsistent"),
+    [
+        # An acked record is removed, and its offset given to the next.
+        (DEMO, ONE, POSSIBLE),
+        (KILL_LEADER, ONE, POSSIBLE),
+        # No offset is acked, so none can be contradicted, whatever is lost.
+        (KILL_LEADER, ZERO, IMPOSSIBLE),
+        # Duplicates alone move no record: what was acked with acks=all stays where it is.
+        (KILL_LEADER, PLAIN, IMPOSSIBLE),
+        (KILL_LEADER, IDEMPOTENT, IMPOSSIBLE),
+        (KILL_FOLLOWERS, ONE, IMPOSSIBLE),
+    ],
+)
+def test_an_acked_offset_is_contradicted_only_where_a_record_is_removed(
+    configure, schedule, settings, inconsistent
+):
+    seen = outlook(configure(**settings), schedule)
+    assert seen["inconsistent"] == inconsistent

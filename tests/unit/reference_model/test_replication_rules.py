@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.reference_model import Configuration, Profile
+from ackproof.reference_model import Configuration, Profile, predict
 from ackproof.reference_model.controller import change, fence, register
 from ackproof.reference_model.model import Model
 from ackproof.reference_model.replica import advance_high_watermark, fetch, joining
@@ -114,10 +114,20 @@ def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):
 
 
 def test_versions_differ_in_freeze_and_elr():
-    assert Profile.of("3.6.2") == Profile(hw_freeze=False, elr=False)
-    assert Profile.of("3.7.0") == Profile(hw_freeze=True, elr=False)
-    assert Profile.of("4.0.1") == Profile(hw_freeze=True, elr=False)
-    assert Profile.of("4.3.1") == Profile(hw_freeze=True, elr=True)
+    assert Profile.of("3.6.2") == Profile(hw_freeze=False, elr=False, stale_fetch=True)
+    assert Profile.of("3.7.0") == Profile(hw_freeze=True, elr=False, stale_fetch=True)
+    assert Profile.of("4.0.1") == Profile(hw_freeze=True, elr=False, stale_fetch=False)
+    assert Profile.of("4.3.1") == Profile(hw_freeze=True, elr=True, stale_fetch=False)
+
+
+@pytest.mark.parametrize(
+    ("version", "may"), [("3.9.0", True), ("3.9.1", False), ("4.0.0", True), ("4.1", False)]
+)
+def test_replicas_may_diverge_where_late_fetch_responses_are_appended(configure, version, may):
+    prediction = predict(configure(kafka_version=version), [])
+    assert (prediction.outlook["diverged"] == "possible") is may
+    assert ("KAFKA-18723" in prediction.reasons["diverged"]) is may
+    assert prediction.outlook["gap"] == "impossible"
 
 
 @pytest.mark.parametrize(

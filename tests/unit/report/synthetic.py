@@ -314,6 +314,7 @@ def _states() -> list[dict[str, Any]]:
             "replicas": everyone,
             "isr": isr,
             "elr": [],
+            "last_known_elr": [],
         }
         for place, (second, partition, leader, epoch, isr) in enumerate(history)
     ]

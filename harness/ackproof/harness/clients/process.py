@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from ackproof.harness.clients.progress import Progress, ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
@@ -18,11 +21,14 @@ _LOG_TAIL = 2000
 class ProducerProcess:
     """One producer in a process of its own, so that it can be killed like any other client.
 
-    Beside the page at `spec.progress` stand the specification (`.json`) and whatever the process
-    and librdkafka print (`.log`).
+    `secrets` are settings that let it in (librdkafka's names); they go through its standard input,
+    because a file stays and a command line is anybody's to see. Beside the page at
+    `spec.progress` stand the specification (`.json`) and whatever the process and librdkafka print
+    (`.log`).
     """
 
-    def __init__(self, spec: ProducerSpec) -> None:
+    def __init__(self, spec: ProducerSpec, *, secrets: Mapping[str, str] | None = None) -> None:
+        self._secrets = dict(secrets or {})
         self.spec = dataclasses.replace(spec, parent=os.getpid())
         self.log = spec.progress.with_suffix(".log")
         self._page = ProgressPage(spec.progress, create=True)
@@ -35,11 +41,14 @@ class ProducerProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "ackproof.harness.clients.producer", str(path)],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in the terminal is not for it
             )
+        assert self._process.stdin is not None  # asked for above
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(json.dumps(self._secrets).encode())
 
     @property
     def pid(self) -> int:

@@ -14,12 +14,13 @@ delivery report (for errors, the report itself).
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from ackproof.harness.clients.progress import ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clients.under_way import UnderWay
 from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
-from ackproof.harness.ledger import OUTCOMES, LedgerWriter, Origin
+from ackproof.harness.ledger import LedgerWriter
+from ackproof.spark_analysis.ledger_stream import OUTCOMES, Origin
 from ackproof.spark_analysis.record import encoder
 from ackproof.spark_analysis.tables import Outcome
 
@@ -241,8 +243,16 @@ class Recorder:
 class Sending:
     """The loop: what is due is handed over, what came back is recorded."""
 
-    def __init__(self, spec: ProducerSpec, page: ProgressPage, recorder: Recorder | None) -> None:
+    def __init__(
+        self,
+        spec: ProducerSpec,
+        page: ProgressPage,
+        recorder: Recorder | None,
+        *,
+        secrets: Mapping[str, str],
+    ) -> None:
         self._spec = spec
+        self._secrets = secrets
         self._page = page
         self._recorder = recorder
         self._encode = encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
@@ -296,6 +306,7 @@ class Sending:
                     "bootstrap.servers": spec.bootstrap_servers,
                     "client.id": f"ackproof-producer-{spec.number}",
                     **spec.settings,
+                    **self._secrets,
                     "error_cb": self._on_error,
                 }
             )
@@ -427,7 +438,7 @@ def main(arguments: list[str]) -> int:
                 partitions=spec.partitions,
             )
             recorder = Recorder(spec, LedgerWriter(spec.ledger, origin), page)
-        sending = Sending(spec, page, recorder)
+        sending = Sending(spec, page, recorder, secrets=json.loads(sys.stdin.read() or "{}"))
         signal.signal(signal.SIGTERM, lambda *_: sending.terminate())
         sending.run()
     except AckproofError as error:

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.run_dir import RunRecord, read_record
 from ackproof.harness.verdict import FaultReport, Verdict
-from ackproof.spark_analysis.tables import LOCATION, TIME, Anomaly, Outcome
+from ackproof.spark_analysis.tables import LOCATION, OPTIONAL, TIME, Anomaly, Outcome
 
 VERDICT_FILE = "verdict.json"
 SCENARIO_FILE = "scenario.yaml"
@@ -218,7 +218,7 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
     losses = None if lost is None else _losses(tables, lost, ledger)
     lanes, hidden_lanes = _read_lanes(tables, origin, end, losses)
     for name in LOCATION:
-        if name != "anomalies":  # may be empty; `_read_lost` says whether it is there
+        if name not in ("anomalies", *OPTIONAL):  # of anomalies `_read_lost` says it
             tables.note_absence(name)
     return Run(
         directory=directory,

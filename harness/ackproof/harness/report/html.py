@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.harness.report import plots, words
+from ackproof.harness.report.causes import Loss, read_losses
 from ackproof.harness.report.data import Run, read_run
 from ackproof.harness.report.plots import Figure
 from ackproof.harness.verdict import FaultReport, Verdict, Word
@@ -31,6 +32,8 @@ class _RunView:
     name: str
     figures: list[Figure]
     stories: list[str]
+    #: What the forensics tell of the same records; empty if there are none.
+    losses: tuple[Loss, ...]
     #: Configuration and verdict in the comparison's table; None without a verdict.
     row: _Row | None
 
@@ -70,7 +73,7 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
     views = _views(runs)
     verdicts = [run.verdict for run in runs if run.verdict]
     page = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             title=title,
@@ -78,9 +81,9 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
             verdicts=verdicts,
             comparison=len(runs) > 1,
             answer=words.answer(verdicts) if len(runs) > 1 else [],
-            style=_asset("report.css"),
-            script=_asset("report.js"),
-            plotly=_plotly_js(),
+            style=asset("report.css"),
+            script=asset("report.js"),
+            plotly=plotly_js(),
             figures={
                 f"{view.anchor}-{figure.name}": _as_json(view, figure)
                 for view in views
@@ -108,6 +111,7 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=plots.figures(run),
                 stories=[words.story(record, run.windows) for record in telling],
+                losses=read_losses(run.directory, telling),
                 row=_Row(
                     lost=_part(_lost_share(run.verdict), most_lost),
                     unavailable=_part(run.verdict.metrics.unavailability_s, longest),
@@ -143,7 +147,8 @@ def _as_json(view: _RunView, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return what renders the templates of this package."""
     environment = Environment(
         loader=PackageLoader("ackproof.harness.report"),
         autoescape=True,
@@ -162,13 +167,13 @@ def _environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
     """Return a style sheet or script of this package as it is."""
     file = resources.files("ackproof.harness.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
-def _plotly_js() -> Markup:
+def plotly_js() -> Markup:
     """Return plotly.js from plotly's own package, so that the page needs no network."""
     file = resources.files("plotly") / "package_data" / "plotly.min.js"
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - the library itself

@@ -112,6 +112,7 @@ def _properties(verdict: Verdict) -> dict[str, str]:
 def _output(verdict: Verdict) -> list[str]:
     lines = [f"{verdict.verdict.value}: {verdict.reason}"]
     lines += [f"FINDING: {sentence}" for sentence in words.finding_sentences(verdict)]
+    lines += words.cause_sentences(verdict)
     for fault in verdict.faults:
         proof = "verified" if fault.verified else "NOT VERIFIED"
         lines.append(

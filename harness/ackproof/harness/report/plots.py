@@ -98,7 +98,7 @@ def faults(run: Run) -> Figure | None:
             phases[colour]["hovertext"].append(f"F{window.window} {what}")
         note = "" if window.verified else " · not verified"
         labels.append(
-            _lane_label(
+            lane_label(
                 f"F{window.window} {window.fault} of {words.brokers(window.nodes)}{note}",
                 -row - 0.46,
             )
@@ -297,7 +297,7 @@ def timeline(run: Run) -> Figure | None:
     labels, tracks = [], []
     for row, lane in enumerate(run.lanes):
         floor = -row - 0.96
-        labels.append(_lane_label(f"{lane.topic}-{lane.partition}", -row - 0.34))
+        labels.append(lane_label(f"{lane.topic}-{lane.partition}", -row - 0.34))
         for span in lane.spans:
             bars = by_leader.setdefault(
                 span.leader,
@@ -493,7 +493,7 @@ def loss_map(losses: Losses) -> Figure | None:
     marks: dict[str, list[Any]] = {"base": [], "x": [], "y": [], "hovertext": []}
     for row, lane in enumerate(losses.lanes):
         y = -row - 0.76
-        labels.append(_lane_label(_loss_label(lane), -row - 0.46))
+        labels.append(lane_label(_loss_label(lane), -row - 0.46))
         track["base"].append(0)
         track["x"].append(lane.log_end or lane.end)
         track["y"].append(y)
@@ -601,7 +601,8 @@ def _lane_axis(rows: int) -> dict[str, Any]:
     }
 
 
-def _lane_label(text: str, y: float) -> dict[str, Any]:
+def lane_label(text: str, y: float) -> dict[str, Any]:
+    """Return a label at the left edge of a plot, its foot at `y`."""
     return {
         "xref": "paper",
         "x": 0,

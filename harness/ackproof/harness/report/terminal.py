@@ -64,6 +64,9 @@ def print_comparison(
     for sentence in words.answer(verdicts):
         _say(console, sentence)
     console.print()
+    for verdict in verdicts:
+        for sentence in words.cause_sentences(verdict):
+            _say(console, f"{words.name(verdict)}: {sentence}")
     for sentence in words.agreement_sentences(verdicts):
         _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
@@ -89,6 +92,7 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _print_expectations(console, verdict)
     _print_prediction(console, verdict)
     _print_faults(console, verdict.faults)
+    _print_causes(console, verdict)
     _print_lost(console, verdict, run_dir)
     console.print()
     _path(console, "Run directory: ", run_dir)
@@ -166,6 +170,13 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
         _say(console, f"trigger: {fault.trigger}", indent=3)
         proof = f"proof: {fault.evidence}" if fault.verified else f"NOT VERIFIED: {fault.evidence}"
         _say(console, proof, indent=3, style="" if fault.verified else "bold yellow")
+
+
+def _print_causes(console: Console, verdict: Verdict) -> None:
+    if verdict.causes:
+        _head(console, "Why")
+    for sentence in words.cause_sentences(verdict):
+        _say(console, sentence, indent=3, hanging=True)
 
 
 def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:

@@ -76,6 +76,11 @@ def brokers(nodes: Sequence[int]) -> str:
     return ("broker " if len(nodes) == 1 else "brokers ") + listing(map(str, nodes))
 
 
+def brokers_set(nodes: Sequence[int]) -> str:
+    """Return `{1, 3}`."""
+    return "{" + ", ".join(map(str, sorted(nodes))) + "}"
+
+
 def listing(items: Iterable[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     *head, last = items
@@ -171,6 +176,16 @@ def finding_sentences(verdict: Verdict) -> list[str]:
         f"{finding.anomaly} is predicted {finding.predicted}, observed {count(finding.observed)}: "
         f"{finding.explanation}"
         for finding in verdict.findings
+    ]
+
+
+def cause_sentences(verdict: Verdict) -> list[str]:
+    """Say why records were lost: the case and one sentence for each cause."""
+    return [
+        f"{cause.title}: {cause.sentence}"
+        if cause.case == "unexplained"
+        else f"{cause.case} {cause.title}: {cause.sentence}"
+        for cause in verdict.causes
     ]
 
 

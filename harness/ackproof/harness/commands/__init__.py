@@ -1,0 +1,1 @@
+"""Commands of `ackproof` that have a module of their own."""
