@@ -109,11 +109,10 @@ def _everything_possible(reason: str) -> PredictionRecord:
 def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]]) -> Prediction:
     """Return what may happen to one partition, whichever reading of the schedule comes true."""
     configuration = _configuration(scenario, scenario.topic)
+    if unknown := _unknown_faults(scenario):
+        return _undecided(predict(configuration, []), f"the fault {min(unknown)}")
     if not readings:
         return _undecided(predict(configuration, []), "a fault on some of many brokers")
-    unknown = {fault.name for fault in scenario.faults} - set(get_args(FaultName))
-    if unknown:
-        return _undecided(predict(configuration, []), f"the fault {min(unknown)}")
     predictions = [predict(configuration, schedule) for schedule in readings]
     joined = join(predictions)
     outlook = {
@@ -123,6 +122,10 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
         for anomaly in joined.outlook
     }
     return replace(joined, outlook=outlook)
+
+
+def _unknown_faults(scenario: Scenario) -> set[str]:
+    return {fault.name for fault in scenario.faults} - set(get_args(FaultName))
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -139,7 +142,12 @@ def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
 
 
 def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule, seen from one partition."""
+    """Yield every reading of the schedule, seen from one partition.
+
+    None if a fault in it is unknown to the model.
+    """
+    if _unknown_faults(scenario):
+        return
     roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
     for chosen in itertools.product(*roles):
         yield tuple(
@@ -172,7 +180,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # a name the model does not know: `_undecided`
+        fault=fault.name,  # type: ignore[arg-type]  # the model knows it: `_unknown_faults`
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,

@@ -68,8 +68,8 @@ class RunTables:
 
         One row a name. Of the send: `acked`, `claimed` (acked or unknown; both null if never
         sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies` and
-        `first_offset`. `absent`: acked, no copy. `displaced`: acked at another offset than its first
-        copy's. `phantom`: a copy, not claimed. `ahead`: the highest of its producer's sequences
+        `first_offset`. `absent`: acked, no copy. `displaced`: acked elsewhere than its first copy
+        stands. `phantom`: a copy, not claimed. `ahead`: the highest of its producer's sequences
         that stand before it, if higher than its own.
         """
         from pyspark.sql import Window

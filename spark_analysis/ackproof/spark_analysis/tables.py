@@ -176,10 +176,9 @@ BROKER_STATES = _table(
     _required("broker_epoch", pa.int64()),
 )
 
-#: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent, unseen,
-#: corrupt)
-#: or where it stands (duplicated, reordered, phantom, corrupt); `window` is the fault in force
-#: when the send resolved; `found` says what stands at that offset now.
+#: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
+#: unseen, corrupt) or where it stands (duplicated, reordered, phantom, corrupt); `window` is the
+#: fault in force when the send resolved; `found` says what stands at that offset now.
 ANOMALIES = _table(
     _required("anomaly", pa.string()),
     _required("topic", pa.string()),

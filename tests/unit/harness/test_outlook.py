@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from ackproof.faults.kill import Kill
 from ackproof.harness import outlook
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import load
@@ -118,6 +119,17 @@ def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
     assert record.predicted["lost"] == "possible"
     assert record.predicted["phantom"] == "impossible"
     assert "some of many brokers" in record.prediction.reasons["lost"]
+
+
+def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
+    class Flood(Kill):
+        name: ClassVar[str] = "flood"
+
+    known = scenario()
+    flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
+    record = outlook.foresee(known.model_copy(update={"faults": [flood]}))
+    assert record.predicted["lost"] == "possible"
+    assert "the fault flood" in record.prediction.reasons["lost"]
 
 
 @pytest.mark.parametrize(

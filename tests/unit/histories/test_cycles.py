@@ -19,6 +19,7 @@ CASES = {
     "one process, read early": ("0 process 1, 1 wr 0", {"G1c-process": [0, 1]}),
     "the shorter": ("0 ww 1, 1 ww 2, 2 ww 0, 1 ww 0", {"G0": [0, 1]}),
     "the least": ("0 ww 3, 3 ww 0, 0 ww 2, 2 ww 0", {"G0": [0, 2]}),
+    "the least way back": ("0 ww 1, 1 ww 3, 3 ww 0, 1 ww 2, 2 ww 0", {"G0": [0, 1, 2]}),
     "around": ("5 ww 6, 6 ww 7, 7 ww 5", {"G0": [5, 6, 7]}),
 }
 

@@ -22,7 +22,10 @@ FORMATS = [
     pytest.param(
         Format.DELTA,
         id="delta",
-        marks=pytest.mark.skipif(not rows.delta_there(), reason="Delta Lake was not fetched"),
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not rows.delta_there(), reason="Delta Lake was not fetched"),
+        ],
     ),
 ]
 

@@ -39,6 +39,7 @@ def rows(place: Path) -> dict[str, int]:
     return outcome(start("info", place, "--json"))["rows"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_loads_at_once_and_one_that_is_killed(tmp_path, kind):
     both, first, second = (

@@ -25,9 +25,9 @@ from ackproof.harness.clients.spec import ProducerSpec, Setting
 from ackproof.harness.cluster import images
 from ackproof.harness.cluster.cluster import booted
 from ackproof.harness.cluster.engine import connect
+from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError, WorkloadError
 from ackproof.harness.ledger import stream_path
-from ackproof.harness.cluster_spec import ClusterSpec
 
 #: How long one turn may take, seconds.
 _TURN_S = 600.0

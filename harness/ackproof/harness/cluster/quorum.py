@@ -60,9 +60,10 @@ def _replicas(cluster: KafkaCluster) -> Mapping[int, str]:
 
 
 def parse(replication: str) -> Mapping[int, str]:
-    """Return the state of each replica in what `kafka-metadata-quorum describe --replication` prints.
+    """Return the state of each replica: leader, follower or observer.
 
-    Leader, follower or observer; `lagging` for one that has not got everything yet.
+    `lagging` is one that has not got everything yet. `replication` is what `kafka-metadata-quorum
+    describe --replication` prints.
     """
     header, *lines = [line.split("\t") for line in replication.strip().splitlines()] or [[]]
     names = [name.strip() for name in header]

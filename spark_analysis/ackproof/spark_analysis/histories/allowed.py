@@ -101,7 +101,9 @@ ALLOWED = (
 )
 
 #: Anomalies that forbid nothing and prove nothing.
-UNDECIDED: dict[str, str] = {Is.UNSEEN: "what no poll returned may be lost, or just not have been read yet"}
+UNDECIDED: dict[str, str] = {
+    Is.UNSEEN: "what no poll returned may be lost, or just not have been read yet"
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

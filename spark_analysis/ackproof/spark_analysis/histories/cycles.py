@@ -202,7 +202,8 @@ def _distances_to(
     layer = {end}
     while layer and (at_most is None or distances[next(iter(layer))] < at_most):
         distance = distances[next(iter(layer))] + 1
-        layer = {source for op in layer for source in before.get(op, ())} - distances.keys()
+        sources = (source for op in layer for source in before.get(op, ()))
+        layer = {source for source in sources if source not in distances}
         distances.update(dict.fromkeys(layer, distance))
     return distances
 
