@@ -41,6 +41,10 @@ def sequences(batches) -> list[int]:
     return [row["sequence"] for batch in batches for row in batch.to_pylist()]
 
 
+def kinds(batches) -> list[list[Kind]]:
+    return [batch["kind"].to_pylist() for batch in batches]
+
+
 def test_pieces_of_a_stream_are_the_whole_wherever_it_was_cut(tmp_path):
     out = writer(tmp_path)
     out.reserve(8)
@@ -70,7 +74,8 @@ def test_what_is_appended_is_read_once_with_what_the_schema_says(tmp_path):
     write(first, 0, 4)
     source = reader(tmp_path)
     batches, offset = source.read(source.initialOffset())
-    (batch,) = batches
+    mark, batch = batches
+    assert mark["kind"].to_pylist() == [Kind.MARK]
     assert batch.to_pylist()[1] == {
         "topic": "orders",
         "partition": 1,
@@ -115,9 +120,10 @@ def test_the_end_of_the_run_comes_after_everything_and_once(tmp_path):
     (tmp_path / "live" / "ended").touch()
     source = reader(tmp_path)
     batches, offset = source.read({})
-    assert [batch["kind"].to_pylist() for batch in batches] == [[Kind.ACKED], [Kind.END]]
+    assert kinds(batches) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
     again = list(source.readBetweenOffsets({}, offset))
-    assert [batch["kind"].to_pylist() for batch in again] == [[Kind.ACKED], [Kind.END]]
+    assert kinds(again) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
+    assert again[0]["at"].cast(pa.int64()).to_pylist() == [0], "it moves no watermark"
     assert list(source.read(offset)[0]) == []
 
 
@@ -144,7 +150,9 @@ def test_a_ledger_closed_before_it_was_read_is_an_error(tmp_path):
         list(source.readBetweenOffsets({}, offset))
 
 
-def test_without_a_ledger_there_is_nothing_yet(tmp_path):
+def test_without_a_ledger_the_job_begins_and_there_is_nothing_yet(tmp_path):
     batches, offset = reader(tmp_path).read({})
-    assert list(batches) == []
-    assert offset == {}
+    assert kinds(batches) == [[Kind.MARK]]
+    again, later = reader(tmp_path).read(offset)
+    assert kinds(again) == []
+    assert later == offset

@@ -217,7 +217,7 @@ class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not ty
     ) -> Iterator[Any]:
         """Take in the events of a micro-batch."""
         if key[1] < 0:
-            return  # the end of the run: it has moved the watermark, and is nobody's
+            return  # a mark: it has moved the watermark or started the job, and is nobody's
         import pandas as pd  # type: ignore[import-untyped]
 
         partition = self._load()

@@ -45,12 +45,13 @@ EVENTS = pa.schema(
     ]
 )
 
-#: When a run that is over ended, for the watermark: later than anything, 2100-01-01, microseconds.
-_LATER_THAN_ANYTHING = 4_102_444_800_000_000
+#: When the job began and when the run was over, as the watermark sees it: before and after
+#: everything (1970 and 2100), microseconds.
+_FIRST, _LAST = 0, 4_102_444_800_000_000
 
-_ENDED = "ended"
+_BEGUN, _ENDED = "begun", "ended"
 
-#: How far each stream was taken, bytes and rows; `ended` once the run's end was told.
+#: How far each stream was taken, bytes and rows; `begun` and `ended` once these were told.
 Offset = dict[str, Any]
 
 
@@ -90,6 +91,10 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         # Asked first: what stands in the ledger by then is read in this batch or was before.
         over = self._ended.exists()
         batches = []
+        if not start:
+            # Something to do at once: what the first micro-batch needs to start takes seconds.
+            end[_BEGUN] = True
+            batches.append(_mark(_FIRST))
         for path in sorted(self._folder.glob(PATTERN)):
             taken, rows = start.get(path.name, (0, 0))
             try:
@@ -103,15 +108,17 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         self._check_closed(end)
         if over and not start.get(_ENDED):
             end[_ENDED] = True
-            batches.append(_end_of_run())
+            batches.append(_mark(_LAST))
         return iter(batches), end
 
     def readBetweenOffsets(  # noqa: N802
         self, start: Offset, end: Offset
     ) -> Iterator[pa.RecordBatch]:
         """Yield the same again. Raises AnalysisError if the ledger was closed meanwhile."""
+        if not start:
+            yield _mark(_FIRST)
         for name, upto in end.items():
-            if name == _ENDED:
+            if name in (_BEGUN, _ENDED):
                 continue
             taken = start.get(name, (0, 0))[0]
             if upto[0] > taken:
@@ -120,7 +127,7 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
                 except FileNotFoundError:
                     raise _closed(name) from None
         if end.get(_ENDED) and not start.get(_ENDED):
-            yield _end_of_run()
+            yield _mark(_LAST)
 
     def _check_closed(self, taken: Mapping[str, Any]) -> None:
         """Raise AnalysisError if a table holds sends that its stream did not give us in time."""
@@ -171,15 +178,15 @@ def _events(piece: Piece) -> list[pa.RecordBatch]:
     return batches
 
 
-def _end_of_run() -> pa.RecordBatch:
+def _mark(at: int) -> pa.RecordBatch:
     row = {
         "topic": "",
         "partition": -1,
-        "kind": int(Kind.END),
+        "kind": int(Kind.MARK),
         "producer": 0,
         "sequence": 0,
         "offset": NO_OFFSET,
-        "at": _LATER_THAN_ANYTHING,
+        "at": at,
         "sent_at": 0,
     }
     return pa.RecordBatch.from_pylist([row], schema=EVENTS)

@@ -39,8 +39,8 @@ class Kind(IntEnum):
     READ = 3
     #: Some other record was read: damaged, or not of this run.
     READ_OTHER = 4
-    #: The run is over; of no partition.
-    END = 5
+    #: The job has begun, or the run is over; of no partition.
+    MARK = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

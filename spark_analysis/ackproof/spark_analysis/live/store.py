@@ -41,10 +41,11 @@ class LiveTables:
                 shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
         place = run_dir / LOCATION[PARTITIONS]
-        if not fresh and place.exists():
+        if fresh:
+            place.unlink(missing_ok=True)
+        elif place.exists():
             rows = pq.read_table(place).to_pylist()
             self._partitions = {(row["topic"], row["partition"]): row for row in rows}
-        self._write(place, PARTITIONS, list(self._partitions.values()))
 
     def write(self, batch: int, rows: Mapping[str, Sequence[pa.Table]]) -> None:
         """Store what micro-batch `batch` yielded: tables of rows, by the name of their table."""
