@@ -153,8 +153,11 @@ BITES = {
     "swap two": Bite(
         damage=_swap,
         expected=[
+            f"inconsistent {THIS} {HERE}: it stands at offset {BEHIND}",
+            f"inconsistent {PRODUCER}/{NEXT_SEQUENCE} on {PARTITION} at {BEHIND}: "
+            f"it stands at offset {OFFSET}",
             f"reordered {THIS} on {PARTITION} at {BEHIND}: "
-            f"behind sequence {NEXT_SEQUENCE}, which stands at offset {OFFSET}"
+            f"behind sequence {NEXT_SEQUENCE}, which stands at offset {OFFSET}",
         ],
     ),
     "add one never sent": Bite(

@@ -19,7 +19,7 @@ from ackproof.spark_analysis.live.topic_source import Offset, TopicReader
 from ackproof.spark_analysis.tables import LOCATION
 from integration.command import ROOT, ackproof, printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,10 @@ class LiveJob:
             process.wait()
 
     def await_start(self) -> None:
-        """Wait until its first micro-batch is done, which is slow. Raises SparkError if it has ended, or is not there in time."""
+        """Wait until its first micro-batch, which is slow, is done.
+
+        Raises SparkError if the job has ended, or is not there in time.
+        """
         wait_for(
             lambda: self._place.exists() or self.over,
             bool,

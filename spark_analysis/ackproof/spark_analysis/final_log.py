@@ -8,6 +8,7 @@ or foreign (`tables.RecordState`), by the same rules as `record.decode`, in the 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,9 @@ _HEAD_SIZE = 64
 
 #: Up to so many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000
+
+#: What Spark says where the connector is missing: one way in this process, another by Connect.
+_NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source: kafka")
 
 _NO_CONNECTOR = (
     "this Spark lacks its Kafka connector; fetch it with: "
@@ -164,11 +168,11 @@ def read_records(
                 raise AnalysisError(str(error)) from error
         kafka_source.register(spark)
     with explained():
-        records = spark.read.format(reader.value).options(**settings).load().select(columns)
         try:
+            records = spark.read.format(reader.value).options(**settings).load().select(columns)
             _ = records.schema  # asked for now: Spark Connect would miss the connector later
         except Exception as error:
-            if reader is Reader.CONNECTOR and "DATA_SOURCE_NOT_FOUND" in str(error):
+            if reader is Reader.CONNECTOR and _NO_SOURCE.search(str(error)):
                 raise ConnectorMissing(_NO_CONNECTOR) from error
             raise
     return records

@@ -27,7 +27,7 @@ from ackproof.spark_analysis.tables import (
     LOSS_CANDIDATES,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 START_US = 1_767_225_600_000_000
 PARTITIONS = 2

@@ -29,7 +29,7 @@ try:
 except AnalysisError as error:
     said = str(error)
 # Spark ends a JVM that ran out of memory, in its own time.
-SparkContext._gateway.proc.wait(60)
+SparkContext._gateway.proc.wait(300)
 again = session().range(3).count()
 stop()
 print(json.dumps({"said": said, "again": again}))
