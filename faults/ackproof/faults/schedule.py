@@ -92,7 +92,7 @@ class Schedule:
         self._clock = clock
         self._monotonic = monotonic
         self._in_force: list[tuple[Guard, _Mark]] = []
-        self._mark = self._new_mark(self._leaders())
+        self._mark = self._new_mark(self._leaders({}))
 
     @property
     def windows(self) -> list[FaultWindow]:
@@ -170,7 +170,7 @@ class Schedule:
         trigger = self._due(fault.when, fault.or_after, mark=self._mark)
         if trigger is None:
             return
-        leaders = self._leaders()
+        leaders = self._leaders(self._mark.leaders)
         guard = inject(fault, self._cluster, trigger=trigger, clock=self._clock)
         del self._waiting[0]
         # Leaders are those before the fault; progress and time count from its verification,
@@ -204,8 +204,19 @@ class Schedule:
             return f"after {format_duration(at_latest)}"
         return None
 
-    def _leaders(self) -> dict[tuple[str, int], int | None]:
-        return {place: self._cluster.leader(*place) for place in self._partitions}
+    def _leaders(
+        self, known: dict[tuple[str, int], int | None]
+    ) -> dict[tuple[str, int], int | None]:
+        """Return each partition's leader; the known one where there is none or nobody can say now.
+
+        With an earlier fault's brokers frozen, the question may go unanswered; without a leader to
+        compare with, "changed" would never come true.
+        """
+        return {
+            place: known.get(place) if leader is None else leader
+            for place in self._partitions
+            for leader in [self._cluster.leader(*place)]
+        }
 
     def _new_mark(self, leaders: dict[tuple[str, int], int | None]) -> _Mark:
         return _Mark(progress=self._progress(), time=self._monotonic(), leaders=leaders)

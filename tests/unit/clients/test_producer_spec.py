@@ -35,6 +35,20 @@ def test_it_survives_json(fields):
 
 
 @pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, True),
+        ({"acks": "all"}, True),
+        ({"acks": 1}, True),
+        ({"acks": 0}, False),
+        ({"acks": "0"}, False),
+    ],
+)
+def test_an_ack_says_where_the_record_stands_unless_it_is_none(settings, told):
+    assert ProducerSpec(**VALID | {"settings": settings}).offsets_are_told is told
+
+
+@pytest.mark.parametrize(
     ("fields", "says"),
     [
         ({"partitions": 0}, "partitions is 0"),

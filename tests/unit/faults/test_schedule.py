@@ -117,6 +117,24 @@ def test_a_leader_that_was_not_known_before_has_not_changed() -> None:
     assert schedule.windows[0].healed_at is None
 
 
+def test_while_nobody_can_say_the_last_known_leader_counts() -> None:
+    world = World()
+    schedule = world.schedule(
+        Kill(target=3), Kill(target=1, when="10 acked", heal_when="leader of orders-0 changed")
+    )
+    schedule.tick()
+    world.cluster.now_leader = None
+    world.acked = 10
+    schedule.tick()
+    assert len(schedule.windows) == 2
+    world.cluster.now_leader = 1
+    schedule.tick()
+    assert schedule.windows[1].healed_at is None
+    world.cluster.now_leader = 2
+    schedule.tick()
+    assert schedule.windows[1].healed_at is not None
+
+
 def test_what_is_not_over_by_its_own_trigger_is_named() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1, heal_after="5s"))

@@ -78,7 +78,7 @@ def _offsets(messages: list[Message]) -> pa.Array:
     try:
         return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
     except TypeError:
-        # None where the broker told no offset: acks=0, and a resend found to be a duplicate.
+        # None where the broker told no offset: a resend found to be a duplicate.
         return pa.array(list(map(Message.offset, messages)), pa.int64())
 
 
@@ -99,6 +99,7 @@ class Recorder:
         )
         self._reserved = 0
         self._earliest_resend_s = earliest_resend_s(spec.settings)
+        self._offsets_are_told = spec.offsets_are_told
         self._under_way = UnderWay()
         self._counts = [0] * len(OUTCOMES)
         self._sent = 0
@@ -192,7 +193,7 @@ class Recorder:
         self._ledger.write(
             sequence=sequence,
             outcome=_ACKED,
-            offset=_offsets(messages),
+            offset=_offsets(messages) if self._offsets_are_told else None,
             sent_at=self._under_way.settle(sequence),
             resolved_at=np.repeat(at, np.diff(delivered, prepend=0)),
         )
