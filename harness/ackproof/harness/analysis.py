@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ackproof.spark_analysis.histories.check import Report
 
 
-#: Up to so many offsets the final log is read a second time, by another client. That costs less
-#: than a second for the usual run; for one this long, seconds for each minute the run took.
+#: Up to so many offsets the final log is read a second time, by another client.
 SECOND_READER_UP_TO = 1_000_000
 
 

@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from ackproof.faults import FaultWindow
 from ackproof.harness.cluster.admin import Admin, TopicPartition
 from ackproof.harness.errors import SparkError
 from ackproof.harness.progress import Reporter
+from ackproof.harness.repeating import Repeating
 from ackproof.harness.report.live import LivePartition, live_line, live_table
 from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis.tables import LOCATION
@@ -204,7 +204,7 @@ class LiveJob:
         return self._process
 
 
-class LiveView:
+class LiveView(Repeating):
     """Shows a live job until it is left; from a thread of its own, so that nobody has to wait."""
 
     def __init__(
@@ -215,6 +215,7 @@ class LiveView:
         faults: Callable[[], Sequence[str]],
         reporter: Reporter,
     ) -> None:
+        super().__init__(every_s=_REFRESH_S, name="live view")
         self._job = job
         self._admin = admin
         self._faults = faults
@@ -222,13 +223,6 @@ class LiveView:
         self._acked: dict[TopicPartition, deque[tuple[float, int]]] = {}
         #: Whether the job has failed, and the reporter was told.
         self.failed = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="live view", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Begin to show."""
-        self._thread.start()
-        return self
 
     def __exit__(
         self,
@@ -237,8 +231,7 @@ class LiveView:
         trace: TracebackType | None,
     ) -> None:
         """Show no more, but for a last line that stays."""
-        self._over.set()
-        self._thread.join()
+        super().__exit__(kind, error, trace)
         self._reporter.hide()
         if not self.failed:
             self._reporter.note(live_line(self.partitions(), []))
@@ -269,21 +262,20 @@ class LiveView:
             )
         return found
 
-    def _run(self) -> None:
-        while not self._over.wait(_REFRESH_S):
-            over = self._job.over  # asked first: a failure after this is found the next time
-            try:
-                self._job.check()
-            except SparkError as error:
-                self.failed = True
-                _tell(self._reporter, error)
-            if over:
-                return
-            partitions, faults = self.partitions(), self._faults()
-            if partitions:
-                self._reporter.show(
-                    live_table(partitions, faults), line=live_line(partitions, faults)
-                )
+    def turn(self) -> bool:
+        """Show what is known now; the job's failure is told once, and ends it."""
+        over = self._job.over  # asked first: a failure after this is found the next time
+        try:
+            self._job.check()
+        except SparkError as error:
+            self.failed = True
+            _tell(self._reporter, error)
+        if over:
+            return True
+        partitions, faults = self.partitions(), self._faults()
+        if partitions:
+            self._reporter.show(live_table(partitions, faults), line=live_line(partitions, faults))
+        return False
 
     def _rate(self, place: TopicPartition, now: float, acked: int) -> float:
         history = self._acked.setdefault(place, deque())

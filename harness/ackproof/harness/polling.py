@@ -5,14 +5,12 @@ What changes and changes back between two questions is not seen, and `at` is whe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 from ackproof.harness.cluster.admin import PartitionView, TopicPartition
 from ackproof.harness.metadata_log import PartitionState
+from ackproof.harness.repeating import Repeating
 
 _EVERY_S = 0.1
 
@@ -20,8 +18,8 @@ UNKNOWN = -1
 """Stands for the offsets and epochs that only the metadata log has."""
 
 
-class Poll:
-    """Asks `look` in a thread of its own while its context is open; `states` is what it saw.
+class Poll(Repeating):
+    """Asks `look` again and again while its context is open; `states` is what it saw.
 
     A question that nobody answers is no state.
     """
@@ -31,20 +29,13 @@ class Poll:
         look: Callable[[], Mapping[TopicPartition, PartitionView]],
         places: Sequence[TopicPartition],
     ) -> None:
+        super().__init__(every_s=_EVERY_S, name="leader poll")
         self._look = look
         self._places = places
         self._last: dict[TopicPartition, PartitionView] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leader poll", daemon=True)
         self.states: list[PartitionState] = []
 
-    def _run(self) -> None:
-        while True:
-            self.ask()
-            if self._over.wait(_EVERY_S):
-                return
-
-    def ask(self) -> None:
+    def turn(self) -> None:
         """Ask once and note what changed."""
         seen, at = self._look(), datetime.now(UTC)
         for place in self._places:
@@ -52,21 +43,6 @@ class Poll:
             if view is not None and view != self._last.get(place):
                 self._last[place] = view
                 self.states.append(_state(place, view, at))
-
-    def __enter__(self) -> Self:
-        """Begin to ask."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ask no more; a question that is open is waited for."""
-        self._over.set()
-        self._thread.join()
 
 
 def _state(place: TopicPartition, view: PartitionView, at: datetime) -> PartitionState:

@@ -62,7 +62,8 @@ _MEANINGS = (
     (
         r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
         r"|All masters are unresponsive",
-        "Spark's driver has ended, or its master does not answer; look at their logs",
+        "Spark does not answer: its driver ran out of memory (give it more: spark.driver.memory), "
+        "was stopped, or its master is not there; look at their logs",
     ),
     (r"No space left on device", "a disk that Spark uses is full"),
 )

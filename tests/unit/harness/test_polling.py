@@ -20,7 +20,7 @@ def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
     )
     poll = Poll(lambda: next(answers), [PLACE])
     for _ in range(5):
-        poll.ask()
+        poll.turn()
     assert [(s.topic, s.leader, s.isr) for s in poll.states] == [
         ("orders", 1, (1, 2)),
         ("orders", 1, (1,)),

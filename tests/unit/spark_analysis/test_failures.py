@@ -46,7 +46,7 @@ def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
         env=dict(os.environ),
     )
     told = json.loads(done.stdout)
-    assert "out of memory" in told["said"]
+    assert "ran out of memory" in told["said"]
     assert told["again"] == 3
 
 
@@ -62,6 +62,8 @@ def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
         ),
         ("ModuleNotFoundError: No module named 'ackproof'", "--py-files"),
         ("ModuleNotFoundError: No module named 'confluent_kafka'", "install it on every worker"),
+        # What Py4J has to say of a JVM that ran out of memory before it could tell.
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
         ("who knows", "could not finish"),
     ],
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
 from typing import Any
+
+from ackproof.harness.repeating import Repeating
 
 _EVERY_S = 0.1
 
 
-class PeakMemory:
+class PeakMemory(Repeating):
     """Samples resident memory while it is entered; `peaks` in bytes, by kind and in all.
 
     Kinds: `driver` (this process), `jvm`, `workers` (Spark's Python processes, together).
@@ -17,28 +17,14 @@ class PeakMemory:
     """
 
     def __init__(self) -> None:
+        super().__init__(every_s=_EVERY_S, name="peak memory")
         self.peaks: dict[str, int] = {"driver": 0, "jvm": 0, "workers": 0, "all": 0}
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(_EVERY_S):
-            now = _family()
-            for kind, size in {**now, "all": sum(now.values())}.items():
-                self.peaks[kind] = max(self.peaks[kind], size)
+    def turn(self) -> None:
+        """Look once."""
+        now = _family()
+        for kind, size in {**now, "all": sum(now.values())}.items():
+            self.peaks[kind] = max(self.peaks[kind], size)
 
 
 def _family() -> dict[str, int]:

@@ -64,7 +64,9 @@ class Events:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Window:
+class _Counts:
+    """What came in: of a window, or of the partition as a whole."""
+
     acked: int = 0
     failed: int = 0
     unknown: int = 0
@@ -75,16 +77,9 @@ class _Window:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Totals:
+class _Totals(_Counts):
     """The part of the state that is a handful of numbers."""
 
-    acked: int = 0
-    failed: int = 0
-    unknown: int = 0
-    read: int = 0
-    acked_at: int = 0
-    acked_offset: int = NO_OFFSET
-    read_offset: int = NO_OFFSET
     #: The first send and the last outcome, the time of the newest event.
     first: int | None = None
     last: int = 0
@@ -102,7 +97,7 @@ class Partition:
 
     width: int
     totals: _Totals = field(default_factory=_Totals)
-    windows: dict[int, _Window] = field(default_factory=dict)
+    windows: dict[int, _Counts] = field(default_factory=dict)
     #: Acked, not read yet. Few, unless reads stop or records are lost.
     unseen: Sends = field(default_factory=Sends.none)
     #: Read, and the ledger has not said yet what became of them.
@@ -142,7 +137,7 @@ class Partition:
         first = min(over) if totals.written is None else totals.written + 1
         rows = []
         for number in range(first, max(over) + 1):
-            window = self.windows.pop(number, None) or _Window()
+            window = self.windows.pop(number, None) or _Counts()
             if window.acked_offset != NO_OFFSET:
                 totals.written_acked = window.acked_offset
             if window.read_offset != NO_OFFSET:
@@ -192,7 +187,7 @@ class Partition:
         return cls(
             width=known["width"],
             totals=totals,
-            windows={int(number): _Window(**each) for number, each in known["windows"].items()},
+            windows={int(number): _Counts(**each) for number, each in known["windows"].items()},
             unseen=Runs.unpack(unseen).sends(),
             early=Runs.unpack(early).sends(),
             seen=Runs.unpack(seen),
@@ -201,8 +196,8 @@ class Partition:
     def _sends(self, events: Events) -> Sends:
         return Sends.of(events.producer, events.sequence, events.offset, events.at // self.width)
 
-    def _window(self, at: int) -> _Window:
-        return self.windows.setdefault(at // self.width, _Window())
+    def _window(self, at: int) -> _Counts:
+        return self.windows.setdefault(at // self.width, _Counts())
 
     def _count(self, events: Events) -> None:
         totals = self.totals
@@ -287,7 +282,7 @@ class Partition:
         self.early = self.early.where(self.early.window >= oldest)
         self.seen = self.seen.where(self.seen.window >= oldest)
 
-    def _row(self, number: int, window: _Window) -> dict[str, Any]:
+    def _row(self, number: int, window: _Counts) -> dict[str, Any]:
         totals = self.totals
         start, end = number * self.width, (number + 1) * self.width
         here = self.unseen.window == number
