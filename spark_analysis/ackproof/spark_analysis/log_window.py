@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +144,9 @@ class LogWindow:
         self.base = self.end = base
         self._allocate(0)
 
+    def _arrays(self) -> Sequence[npt.NDArray[Any]]:
+        return self.producer, self.sequence, self.matched, self.contested
+
     def _allocate(self, width: int) -> None:
         shape = (len(self.partitions), width)
         self.producer = np.full(shape, NOBODY, np.uint16)
@@ -158,12 +162,9 @@ class LogWindow:
     def extend(self, end: int) -> None:
         """Make room up to offset `end`, empty so far."""
         if end - self.base > self.width:
-            kept = self.producer, self.sequence, self.matched, self.contested
-            held = self.end - self.base
+            before, held = self._arrays(), self.end - self.base
             self._allocate(max(end - self.base, self.width * 3 // 2))
-            for old, new in zip(
-                kept, (self.producer, self.sequence, self.matched, self.contested), strict=True
-            ):
+            for old, new in zip(before, self._arrays(), strict=True):
                 new[:, :held] = old[:, :held]
         self.end = max(self.end, end)
 
