@@ -6,6 +6,7 @@ import json
 import threading
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from docker import DockerClient
 from rich.console import Console
@@ -18,6 +19,7 @@ from ackproof.harness.progress import ConsoleReporter
 from ackproof.harness.runner import run
 from ackproof.harness.scenario_file import load
 from ackproof.harness.verdict import Word
+from ackproof.spark_analysis.tables import LOCATION
 
 pytestmark = pytest.mark.cluster
 
@@ -78,8 +80,11 @@ def holders(folder: Path, text: str) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize(
+    "live", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["run", "live"]
+)
 def test_no_secret_is_left_anywhere(
-    engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live: bool, engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Security] = []
 
@@ -95,9 +100,14 @@ def test_no_secret_is_left_anywhere(
     (configured,) = load(path)
     with (tmp_path / "said").open("w") as said, Witness(engine) as witness:
         reporter = ConsoleReporter(Console(file=said))
-        run_dir, verdict = run(configured, out=tmp_path / "runs", client=engine, reporter=reporter)
+        run_dir, verdict = run(
+            configured, out=tmp_path / "runs", client=engine, reporter=reporter, live=live
+        )
     assert verdict.verdict is Word.HOLDS, verdict.reason
     assert verdict.observed["acked"] == 1500  # clients and Spark were let in
+    if live:
+        followed = pq.read_table(run_dir / LOCATION["live_partitions"])
+        assert sum(followed["read"].to_pylist()) >= 1500  # the live job was let in, too
     (security,) = made
     key = security.certificates.client_key_pem.splitlines()[1]
     secrets = [security.password, security.store_password, key]

@@ -50,22 +50,27 @@ def followed(
     run_dir: Path,
     *,
     bootstrap_servers: str,
+    settings: Mapping[str, str],
     topics: Sequence[str],
     windows: Callable[[], Sequence[FaultWindow]],
     reporter: Reporter,
 ) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
     """Follow a run and show it; yield what ends the job, given where each partition ends.
 
-    `windows` are the fault windows so far. A job that fails is told of, and the run goes on.
+    `settings` are what a client needs to be let in, by librdkafka's names; `windows` the fault
+    windows so far. A job that fails is told of, and the run goes on.
     """
 
     def in_force() -> list[str]:
         return [f"{w.fault} of {w.target}" for w in windows() if w.verified and not w.healed_at]
 
-    with LiveJob(run_dir, bootstrap_servers=bootstrap_servers, topics=topics) as job:
+    following = LiveJob(
+        run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics
+    )
+    with following as job:
         with _troubles_told(reporter), reporter.phase("starting the live job"):
             job.await_start()
-        admin = Admin(bootstrap_servers, timeout_s=1)
+        admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
         with LiveView(job, admin=admin, faults=in_force, reporter=reporter) as view:
 
             def end(ends: Mapping[TopicPartition, int]) -> None:
@@ -91,8 +96,16 @@ def _tell(reporter: Reporter, error: SparkError) -> None:
 class LiveJob:
     """The process that follows one run; entering starts it, leaving stops it in any case."""
 
-    def __init__(self, run_dir: Path, *, bootstrap_servers: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        bootstrap_servers: str,
+        settings: Mapping[str, str],
+        topics: Sequence[str],
+    ) -> None:
         self._run_dir = run_dir
+        self._settings = dict(settings)
         self._log = run_dir / "live" / "job.log"
         self._command = [
             *(sys.executable, "-m", "ackproof.spark_analysis.live", "--supervised"),
@@ -118,6 +131,8 @@ class LiveJob:
         with contextlib.suppress(ProcessLookupError):
             # Before it starts its JVM, which inherits it.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
+        with contextlib.suppress(BrokenPipeError):  # it has failed: `check` says why
+            self._say({"client": self._settings})
         return self
 
     def __exit__(
@@ -156,13 +171,11 @@ class LiveJob:
         Raises SparkError if it fails or is not ready in time.
         """
         process = self._started()
-        assert process.stdin is not None
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), end in ends.items():
             by_topic.setdefault(topic, {})[str(partition)] = end
         try:
-            process.stdin.write(json.dumps({"ends": by_topic}) + "\n")
-            process.stdin.flush()
+            self._say({"ends": by_topic})
             process.wait(_END_S)
         except BrokenPipeError:
             process.wait()
@@ -198,6 +211,13 @@ class LiveJob:
     @property
     def _place(self) -> Path:
         return self._run_dir / LOCATION["live_partitions"]
+
+    def _say(self, line: Mapping[str, Any]) -> None:
+        """Write to its standard input, which nobody else can read."""
+        process = self._started()
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(line) + "\n")
+        process.stdin.flush()
 
     def _started(self) -> subprocess.Popen[str]:
         assert self._process is not None, "enter it first"

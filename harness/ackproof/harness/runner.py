@@ -147,6 +147,7 @@ def record(
                 followed(
                     run_dir,
                     bootstrap_servers=cluster.bootstrap_servers,
+                    settings=cluster.client_settings,
                     topics=list(scenario.topics),
                     windows=lambda: recording.schedule.windows if recording.schedule else [],
                     reporter=reporter,

@@ -45,6 +45,7 @@ ROW = {
 JOB = """
 import sys, shutil
 shutil.copy({table!r}, {place!r})
+assert sys.stdin.readline() == '{{"client": {{"sasl.password": "secret"}}}}\\n'
 line = sys.stdin.readline()
 open({told!r}, "w").write(line)
 sys.exit({code})
@@ -60,7 +61,12 @@ def table(path: Path, **changed: object) -> Path:
 @pytest.fixture
 def job(tmp_path: Path) -> Callable[..., LiveJob]:
     def make(code: int = 0, script: str = JOB) -> LiveJob:
-        made = LiveJob(tmp_path, bootstrap_servers="unused:1", topics=["orders"])
+        made = LiveJob(
+            tmp_path,
+            bootstrap_servers="unused:1",
+            settings={"sasl.password": "secret"},
+            topics=["orders"],
+        )
         place = tmp_path / LOCATION["live_partitions"]
         text = script.format(
             table=str(table(tmp_path / "source.parquet")),

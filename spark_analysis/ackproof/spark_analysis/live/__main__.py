@@ -2,9 +2,10 @@
 
 DIR is where the run's producers write their ledger, on this machine; the brokers may be anywhere.
 The live tables go to DIR/live. Ctrl-C stops; the same command goes on where it stopped. With
-`--supervised` (what `ackproof run --live` uses) standard input commands: a line
-`{"ends": {"orders": {"0": 1200}}}` has the job read so far, write what is left, and end; closing
-it stops the job.
+`--supervised` (what `ackproof run --live` uses) standard input commands. Its first line is
+`{"client": {"sasl.password": …}}`: settings of the consumer, which an argument list would show to
+everybody. A line `{"ends": {"orders": {"0": 1200}}}` has the job read so far, write what is left,
+and end; closing it stops the job.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def _stop(*_: Any) -> None:
 
 
 def _follow(options: argparse.Namespace, run_dir: Path) -> None:
+    orders = _Orders(obey=options.supervised)
     spark = session()
     # Spark has put its own handler in place of ours.
     signal.signal(signal.SIGINT, _stop)
@@ -113,10 +115,9 @@ def _follow(options: argparse.Namespace, run_dir: Path) -> None:
             run_id=run_dir.name,
             bootstrap_servers=options.bootstrap,
             topics=options.topic,
-            settings=dict(options.client),
+            settings={**dict(options.client), **orders.client},
         )
     )
-    orders = _Orders(obey=options.supervised)
     # What fails on a busy machine, or while brokers are away, need not fail again: the checkpoint
     # says where to go on.
     tries = Retrying(
@@ -139,6 +140,10 @@ class _Orders:
     def __init__(self, *, obey: bool) -> None:
         self._obey = obey
         self._over = False
+        #: Further settings of the consumer.
+        self.client: dict[str, str] = {}
+        if obey and (line := sys.stdin.readline()):
+            self.client = json.loads(line)["client"]
         #: Where each partition ends, once the run is over; None if the job was just to stop.
         self.ends: Ends | None = None
 
