@@ -31,6 +31,7 @@ SCENARIO = {
     "workload": {
         "topic": "orders",
         "records": 1500,
+        "tail": 1500,
         "settings": {"acks": "all", "enable.idempotence": True},
     },
 }
