@@ -228,12 +228,11 @@ class Effects:
         self._question = packing.question
 
     def of_controller(
-        self, number: int, part: int, own: int
-    ) -> tuple[Differences, int, tuple[Differences, ...]]:
-        """Return what happens between controller and broker `number`.
+        self, number: int, part: int, own: int, kinds: tuple[int, ...]
+    ) -> tuple[Differences, int]:
+        """Return what happens between controller and broker `number`, perturbations included.
 
-        The free steps; the broker's restart (0 for none), which concerns the others, too; and the
-        perturbations of each kind.
+        And the broker's restart (0 for none), which concerns the others, too.
         """
         question, packing = self._question, self._packing
         partition, replica = packing.read_partition(part), packing.read_replica(own)
@@ -247,16 +246,13 @@ class Effects:
             difference(changed, after)
             for _, changed, after in moves(question, partition, replica, number)
         )
-        started = restart(question, partition, replica, number)
-        again = difference(started[1], started[2]) if started else 0
         perturbed = tuple(
-            tuple(
-                difference(changed, after) - (1 << packing.left_at + kind * _BUDGET_BITS)
-                for _, changed, after in perturb(question, partition, replica, number)
-            )
-            for kind, perturb in enumerate(KINDS)
+            difference(changed, after) - (1 << packing.left_at + kind * _BUDGET_BITS)
+            for kind in kinds
+            for _, changed, after in KINDS[kind](question, partition, replica, number)
         )
-        return free, again, perturbed
+        started = restart(question, partition, replica, number)
+        return free + perturbed, difference(started[1], started[2]) if started else 0
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return what the restart of another broker changes in what broker `number` knows."""
