@@ -6,7 +6,7 @@ joining the ISR) is free and may happen at any time, or not yet: so nothing is s
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from ackproof.reference_model.configuration import Acks, Profile
@@ -24,7 +24,7 @@ class Budgets:
     of what was appended. clean_stops: controlled shutdown, SIGTERM. shrinks: the leader takes a
     follower from the ISR for lagging (its fetches were late for replica.lag.time.max.ms; the
     records it lags by need not be modelled). fencings: the controller loses a living broker.
-    records: how many are written.
+    in_all: all of these together, None for their sum. records: how many are written.
     """
 
     records: int = 1
@@ -33,26 +33,32 @@ class Budgets:
     clean_stops: int = 0
     shrinks: int = 0
     fencings: int = 0
+    in_all: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 0 <= value <= 7:
+            if value is not None and not 0 <= value <= 7:
                 raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
+        if self.perturbations > 7:
+            raise ValueError(
+                f"{self.perturbations} perturbations in all: at most 7 can be searched"
+            )
 
     @property
     def perturbations(self) -> int:
-        """How many perturbations there are in all."""
-        return sum(self.of_kinds)
+        """How many perturbations there may be in all."""
+        total = sum(self.of_kinds)
+        return total if self.in_all is None else min(total, self.in_all)
 
     @property
     def of_kinds(self) -> tuple[int, ...]:
         """The budget of each kind of `PERTURBATIONS`, in its order."""
-        return astuple(self)[1:]
+        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
-#: The kinds of perturbation, in the order of `Budgets`' fields.
-PERTURBATIONS = tuple(field.name for field in fields(Budgets))[1:]
+#: The kinds of perturbation.
+PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 
 
 @dataclass(frozen=True, kw_only=True)

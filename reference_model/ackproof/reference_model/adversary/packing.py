@@ -139,6 +139,11 @@ class Packing:
         return self.writes_at + self.writes_bits
 
     @cached_property
+    def bits(self) -> int:
+        """How wide a state is."""
+        return self.left_at + (len(PERTURBATIONS) + 1) * _BUDGET_BITS
+
+    @cached_property
     def leader_mask(self) -> int:
         """Where the leader stands within a partition or a replica (0: nobody)."""
         return (1 << self._name) - 1
@@ -183,12 +188,23 @@ class Packing:
         """Return the state of a number."""
         low = (1 << self.replica_bits) - 1
         replicas = tuple(self.read_replica(number >> place & low) for place in self.replica_at)
-        take = _Taker(number >> self.left_at)
         return State(
             self.read_partition(number & (1 << self.partition_bits) - 1),
             replicas,
             self.read_writes(number >> self.writes_at & (1 << self.writes_bits) - 1),
-            tuple(take(_BUDGET_BITS) for _ in PERTURBATIONS),
+            self.read_left(number >> self.left_at),
+        )
+
+    def read_left(self, number: int) -> tuple[int, ...]:
+        """Return the budgets left of a number."""
+        take = _Taker(number)
+        return tuple(take(_BUDGET_BITS) for _ in range(len(PERTURBATIONS) + 1))
+
+    def cost(self, kind: int) -> int:
+        """Return what a perturbation of a kind takes from the budgets of a packed state."""
+        return (
+            1 << self.left_at + kind * _BUDGET_BITS
+            | 1 << self.left_at + len(PERTURBATIONS) * _BUDGET_BITS
         )
 
 
@@ -247,7 +263,7 @@ class Effects:
             for _, changed, after in moves(question, partition, replica, number)
         )
         perturbed = tuple(
-            difference(changed, after) - (1 << packing.left_at + kind * _BUDGET_BITS)
+            difference(changed, after) - packing.cost(kind)
             for kind in kinds
             for _, changed, after in KINDS[kind](question, partition, replica, number)
         )
@@ -292,6 +308,6 @@ class Effects:
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
         """Return the perturbations for which there is a budget left, and whether one deposes."""
-        budget = (1 << _BUDGET_BITS) - 1
-        kinds = tuple(k for k in range(len(KINDS)) if left >> k * _BUDGET_BITS & budget)
+        *budgets, total = self._packing.read_left(left)
+        kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
         return kinds, any(kind in DEPOSING for kind in kinds)

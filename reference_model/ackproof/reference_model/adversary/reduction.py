@@ -29,7 +29,7 @@ from ackproof.reference_model.state import NOBODY
 def decided(state: State) -> bool:
     """Whether no loss can follow any more."""
     leader = state.partition.controller.leader
-    if leader == NOBODY or any(state.left[kind] for kind in DEPOSING):
+    if leader == NOBODY or (state.left[-1] and any(state.left[kind] for kind in DEPOSING)):
         return False
     chief = state.replicas[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.replicas) if n != leader)

@@ -53,7 +53,8 @@ class Answer:
         allowed = [f"{count} {kind.replace('_', ' ')}" for kind, count in counts if count]
         return (
             f"{self.states} states of one partition with {question.replicas} replicas, "
-            f"{budgets.records} records; at most {', '.join(allowed) or 'no perturbation'}; "
+            f"{budgets.records} records; at most {', '.join(allowed) or 'no perturbation'}, "
+            f"{budgets.perturbations} in all; "
             "healing any number of times, at any time"
             + ("" if self.complete else "; INCOMPLETE: no room for more states")
         )

@@ -69,7 +69,10 @@ class Writes(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes; `left` is what is left of each budget of perturbations."""
+    """Everything that changes.
+
+    `left` is what is left of each budget of perturbations, and of all of them together.
+    """
 
     partition: Partition
     replicas: tuple[Replica, ...]
@@ -90,7 +93,7 @@ def initial(question: Question) -> State:
         Partition(Controller(0, 0, question.everyone, 0, NOBODY, 0, 0), 0),
         (leader, *(follower(n, 0, 0),) * (n - 1)),
         Writes((), 0),
-        question.budgets.of_kinds,
+        (*question.budgets.of_kinds, question.budgets.perturbations),
     )
 
 

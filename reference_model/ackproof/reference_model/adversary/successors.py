@@ -57,8 +57,8 @@ def _with_controller(
         }
         yield label, _with(state, {**others, number: after}, changed)
     for kind, perturb in enumerate(KINDS):
-        if state.left[kind]:
-            left = tuple(n - (k == kind) for k, n in enumerate(state.left))
+        if state.left[kind] and state.left[-1]:
+            left = tuple(n - (k in {kind, len(KINDS)}) for k, n in enumerate(state.left))
             for label, changed, after in perturb(question, partition, replica, number):
                 yield label, _with(state, {number: after}, changed)._replace(left=left)
 

@@ -183,7 +183,7 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
 def _owner(share: Share, count: int) -> Callable[[int], int]:
     packing = share.explorer.packing
     own = ((1 << packing.writes_at) - 1) >> packing.partition_bits << packing.partition_bits
-    shared = ((1 << packing.left_at + 32) - 1) & ~own
+    shared = ((1 << packing.bits) - 1) & ~own
     return lambda state: (hash(state & shared) * 0x9E3779B97F4A7C15 >> 40) % count
 
 

@@ -11,7 +11,7 @@ from ackproof.reference_model.adversary import Budgets, Question, search
 from ackproof.reference_model.adversary.explorer import Explorer
 from ackproof.reference_model.adversary.successors import lost, successors
 
-MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1)
+MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1, in_all=4)
 QUESTIONS = [
     Question(kafka_version="4.1.0", budgets=MANY),
     Question(kafka_version="3.9.1", budgets=MANY, min_insync_replicas=1),
@@ -83,7 +83,7 @@ def test_without_room_nothing_is_impossible():
 def test_the_bounds_name_each_budget():
     answer = search(Question(kafka_version="4.1.0", budgets=Budgets(records=2, clean_stops=1)))
     assert answer.impossible
-    assert "3 replicas, 2 records; at most 1 clean stops;" in answer.bounds
+    assert "3 replicas, 2 records; at most 1 clean stops, 1 in all;" in answer.bounds
 
 
 def test_every_trace_is_a_way():
@@ -101,6 +101,7 @@ def test_every_trace_is_a_way():
     [
         (lambda: Budgets(kills=8), "kills is 8"),
         (lambda: Budgets(records=-1), "records is -1"),
+        (lambda: Budgets(kills=5, shrinks=5), "10 perturbations in all"),
         (lambda: Question(kafka_version="4.1.0", replicas=6), "replicas is 6"),
         (lambda: Question(kafka_version="4.1.0", min_insync_replicas=0), "min_insync_replicas"),
         (lambda: Question(kafka_version="four"), "is not a version"),
