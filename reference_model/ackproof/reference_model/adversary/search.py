@@ -25,7 +25,8 @@ class Answer:
 
     trace: the shortest way to a loss, as (label, state after it); empty if there is none. states:
     how many were stored. levels: how many steps deep it went. complete: False if there was no room
-    for more states; then no loss found means nothing.
+    for more states; then no loss found means nothing. memory_bytes: by how much the processes that
+    searched grew at most, all together; 0 if the one that asked did the search.
     """
 
     question: Question
@@ -33,6 +34,7 @@ class Answer:
     states: int
     levels: int
     complete: bool
+    memory_bytes: int
 
     @property
     def lost(self) -> bool:
@@ -63,11 +65,11 @@ class Answer:
 def search(
     question: Question,
     *,
-    workers: int = 1,
+    workers: int = 0,
     max_states: int = MAX_STATES,
     say: Callable[[int, int], None] = lambda level, states: None,
 ) -> Answer:
-    """Search all that the adversary of `question` can do, in `workers` processes.
+    """Search all that the adversary of `question` can do, in `workers` processes, 0 for this one.
 
     Stops at the first loss, or after `max_states` states. `say` is told of each finished level,
     and of how many states there are by then.
@@ -76,21 +78,20 @@ def search(
     can tell apart.
     """
     with Workers.of(question, workers) as pool:
-        level, states = 0, 1
-        while True:
+        level, states, new, losing = -1, 1, 1, None
+        while new and losing is None and states <= max_states:
             new, losing = pool.advance()
-            if losing is not None:
-                trace = _trace(question, pool, losing, level)
-                return Answer(
-                    question=question, trace=trace, states=states, levels=level, complete=True
-                )
             states += new
-            say(level, states)
-            if not new or states > max_states:
-                return Answer(
-                    question=question, trace=(), states=states, levels=level, complete=not new
-                )
             level += 1
+            say(level, states)
+        return Answer(
+            question=question,
+            trace=() if losing is None else _trace(question, pool, losing, level),
+            states=states,
+            levels=level,
+            complete=not new,
+            memory_bytes=pool.memory,
+        )
 
 
 def _trace(

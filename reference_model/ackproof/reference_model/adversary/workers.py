@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import multiprocessing
+import resource
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -28,8 +29,8 @@ class Workers(ABC):
 
     @staticmethod
     def of(question: Question, count: int) -> Workers:
-        """Return `count` processes, or none but this one."""
-        return Several(question, count) if count > 1 else Alone(question)
+        """Return `count` processes; 0 for none but this one."""
+        return Several(question, count) if count else Alone(question)
 
     @abstractmethod
     def advance(self) -> tuple[int, int | None]:
@@ -42,6 +43,11 @@ class Workers(ABC):
     @abstractmethod
     def before(self, state: int, level: int) -> int:
         """Return a state of a level from which one step leads to `state`."""
+
+    @property
+    def memory(self) -> int:
+        """By how many bytes processes of their own grew, at most; 0 in this process."""
+        return 0
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +147,11 @@ class Several(Workers):
         found = [one for one in self._ask("before", state, level) if one is not None]
         return min(found)  # type: ignore[type-var,return-value]
 
+    @property
+    def memory(self) -> int:
+        """See `Workers`."""
+        return sum(self._ask("memory"))  # type: ignore[arg-type]
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -157,6 +168,7 @@ class Several(Workers):
 
 def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: Connection) -> None:
     """One process: answer requests until the other end is closed."""
+    before = _largest()
     share = Share(question)
     owner = _owner(share, len(inboxes))
     start = share.explorer.start
@@ -174,10 +186,17 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
             elif kind == "exchange":
                 found -= share.seen
                 connection.send(share.enter(_exchanged(found, owner, me, inboxes)))
+            elif kind == "memory":
+                connection.send(_largest() - before)
             else:
                 connection.send(share.before(*details))
         except Exception as error:  # the process that asked raises it
             connection.send(error)
+
+
+def _largest() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _owner(share: Share, count: int) -> Callable[[int], int]:
