@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ackproof.harness.cli import app
 
-SMALL = ["bench", "model", "--records", "1", "--kills", "1", "--shrinks", "0", "--workers", "1"]
+SMALL = ["bench", "model", "--records", "1", "--kills", "2", "--workers", "1"]
 
 
 def test_it_measures_states_a_second_and_bytes_a_state() -> None:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -195,8 +196,15 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
 
 
 def _largest() -> int:
-    """Return the most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the most memory that this process has had, in bytes.
+
+    Where there is no /proc, a process that another started counts that one's memory, too.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def _owner(share: Share, count: int) -> Callable[[int], int]:
