@@ -61,7 +61,12 @@ def foresee(scenario: Scenario) -> PredictionRecord:
     return PredictionRecord(
         predicted={name: outlook.value for name, outlook in joined.outlook.items()},
         prediction=PredictionReport(
-            trace=list(joined.trace), reasons=dict(joined.reasons), bounds=joined.bounds
+            trace=list(joined.trace),
+            diagram=list(joined.diagram),
+            at_risk=list(joined.at_risk),
+            error_codes=list(joined.error_codes),
+            reasons=dict(joined.reasons),
+            bounds=joined.bounds,
         ),
     )
 

@@ -116,9 +116,12 @@ class CauseReport(_Record):
 
 
 class PredictionReport(_Record):
-    """What the reference model said before the run, and why."""
+    """What the reference model said before the run, and why: see `Prediction`."""
 
     trace: list[str]
+    diagram: list[str] = []
+    at_risk: list[str] = []
+    error_codes: list[str] = []
     reasons: dict[str, str]
     bounds: str
 

@@ -25,11 +25,20 @@ class Profile:
     elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
     stale_fetch: a follower may append what an older epoch's fetch response brings late; before
         3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). No rule of the model does that.
+    leader_epochs: a follower truncates what diverges by leader epoch, from 0.11 (KIP-101); before,
+        to its own high watermark. `adversary` only.
+    broker_epochs: a replica joins the ISR only as the incarnation that fetched, from 3.5
+        (KIP-903). `adversary` only.
+    fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
+        (KAFKA-19522).
     """
 
     hw_freeze: bool
     elr: bool
     stale_fetch: bool
+    leader_epochs: bool = True
+    broker_epochs: bool = True
+    fenced_last_known: bool = False
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -37,21 +46,38 @@ class Profile:
 
         Raises ValueError if it is not a version, or older than 3.3 (ZooKeeper rules).
         """
-        match = re.match(r"(\d+)\.(\d+)(?:\.(\d+)|\.|-|$)", kafka_version)
-        if match is None:
-            raise ValueError(f"kafka_version {kafka_version!r} is not a version such as '4.1.0'")
-        version = int(match[1]), int(match[2])
+        profile = cls.of_any(kafka_version)
+        version = _numbers(kafka_version)[:2]
         if version < OLDEST:
             raise ValueError(
                 f"kafka_version {kafka_version!r} is not modelled: KRaft brokers from "
                 f"{OLDEST[0]}.{OLDEST[1]} on are"
             )
-        patch = (*version, int(match[3] or 0))
+        return profile
+
+    @classmethod
+    def of_any(cls, kafka_version: str) -> Profile:
+        """Return the replication rules of a version, however old: what `adversary` searches.
+
+        Raises ValueError if it is not a version.
+        """
+        patch = _numbers(kafka_version)
+        version = patch[:2]
         return cls(
             hw_freeze=version >= (3, 7),
             elr=version >= (4, 1),
             stale_fetch=patch < (3, 9, 1) or patch == (4, 0, 0),
+            leader_epochs=version >= (0, 11),
+            broker_epochs=version >= (3, 5),
+            fenced_last_known=version == (4, 0),
         )
+
+
+def _numbers(kafka_version: str) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+)|\.|-|$)", kafka_version)
+    if match is None:
+        raise ValueError(f"kafka_version {kafka_version!r} is not a version such as '4.1.0'")
+    return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

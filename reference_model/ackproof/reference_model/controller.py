@@ -6,8 +6,46 @@ It is one atomic state machine: its own log is a fsynced quorum (KIP-500), and d
 
 from __future__ import annotations
 
-from ackproof.reference_model.model import Model
+from typing import Protocol
+
+from ackproof.reference_model.rules import Rules
 from ackproof.reference_model.state import NOBODY, Controller
+
+
+class Policy(Protocol):
+    """What the controller's rules depend on.
+
+    Replicas are numbered in assignment order. `enough` is min(min.insync.replicas, replication
+    factor).
+    """
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas there are."""
+
+    @property
+    def everyone(self) -> int:
+        """All replicas, as a bitmask."""
+
+    @property
+    def elr(self) -> bool:
+        """Whether eligible leader replicas are on (KIP-966)."""
+
+    @property
+    def enough(self) -> int:
+        """The ISR size from which nobody need be eligible."""
+
+    @property
+    def unclean_election(self) -> bool:
+        """Whether unclean.leader.election.enable is on."""
+
+    @property
+    def fenced_last_known(self) -> bool:
+        """See `Profile.fenced_last_known`."""
+
+    @property
+    def rules(self) -> Rules:
+        """The guards in force."""
 
 
 def active(controller: Controller, replica: int) -> bool:
@@ -15,19 +53,19 @@ def active(controller: Controller, replica: int) -> bool:
     return not (controller.fenced | controller.stopping) >> replica & 1
 
 
-def change(model: Model, before: Controller, target_isr: int, *, unclean: int = 0) -> Controller:
+def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int = 0) -> Controller:
     """Return the partition after its ISR was asked to become `target_isr`.
 
     `unclean` are replicas known to have crashed: they are not eligible (KIP-966).
     """
     isr, elr = target_isr, before.elr
-    if model.elr:
-        enough = isr.bit_count() >= min(model.configuration.min_insync_replicas, model.replicas)
+    if policy.elr:
+        enough = isr.bit_count() >= policy.enough
         elr = 0 if enough else (before.elr | before.isr) & ~isr & ~unclean
     elif not isr:
         isr = before.isr  # without ELR the last member stays, so that it can be elected again
 
-    leader, how = _elect(model, before, isr, elr)
+    leader, how = _elect(policy, before, isr, elr)
     last_known = before.last_known
     if how == "eligible":
         isr = 1 << leader
@@ -42,56 +80,69 @@ def change(model: Model, before: Controller, target_isr: int, *, unclean: int = 
     return before._replace(leader=leader, epoch=epoch, isr=isr, elr=elr, last_known=last_known)
 
 
-def _elect(model: Model, before: Controller, isr: int, elr: int) -> tuple[int, str]:
+def _elect(policy: Policy, before: Controller, isr: int, elr: int) -> tuple[int, str]:
     """Return the leader and how it came to be; `PartitionChangeBuilder.electLeader`."""
-    if model.rules.isr_election:
-        eligible = isr or (elr if model.elr else 0)
+    if policy.rules.isr_election:
+        eligible = isr or (elr if policy.elr else 0)
     else:
-        eligible = model.everyone & ~(1 << before.leader if before.leader != NOBODY else 0)
-    candidates = [r for r in range(model.replicas) if active(before, r)]
+        eligible = policy.everyone & ~(1 << before.leader if before.leader != NOBODY else 0)
+    candidates = [r for r in range(policy.replicas) if active(before, r)]
     valid = [r for r in candidates if eligible >> r & 1]
     if valid:
         leader = before.leader if before.leader in valid else valid[0]
         return leader, "in sync" if isr >> leader & 1 else "eligible"
     # The last known leader, when nobody else can be (KIP-966); active from 4.1 (KAFKA-19522).
-    if model.elr and not isr and not elr and before.last_known in candidates:
-        return before.last_known, "unclean"
-    if model.configuration.unclean_leader_election and candidates:
+    last = before.last_known
+    acceptable = last != NOBODY and (policy.fenced_last_known or last in candidates)
+    if policy.elr and not isr and not elr and acceptable:
+        return last, "unclean"
+    if policy.unclean_election and candidates:
         return candidates[0], "unclean"
     return NOBODY, "nobody"
 
 
-def fence(model: Model, controller: Controller, replica: int) -> Controller:
+def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker's session ended (`handleBrokerFenced`)."""
     bit = 1 << replica
     fenced = controller._replace(
         fenced=controller.fenced | bit, stopping=controller.stopping & ~bit
     )
-    return _without(model, fenced, replica)
+    return _without(policy, fenced, replica)
 
 
-def begin_shutdown(model: Model, controller: Controller, replica: int) -> Controller:
+def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500)."""
     stopping = controller._replace(stopping=controller.stopping | 1 << replica)
-    return _without(model, stopping, replica)
+    return _without(policy, stopping, replica)
 
 
-def _without(model: Model, controller: Controller, replica: int) -> Controller:
+def _without(policy: Policy, controller: Controller, replica: int) -> Controller:
     if not controller.isr >> replica & 1:
         return controller
-    return change(model, controller, controller.isr & ~(1 << replica))
+    return change(policy, controller, controller.isr & ~(1 << replica))
 
 
-def register(model: Model, controller: Controller, replica: int, *, clean: bool) -> Controller:
-    """Return the state after a fenced broker's new incarnation registered and was unfenced.
+def register(policy: Policy, controller: Controller, replica: int, *, clean: bool) -> Controller:
+    """Return the state after a fenced broker's new incarnation registered and was unfenced."""
+    return unfence(policy, enrol(policy, controller, replica, clean=clean), replica)
+
+
+def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) -> Controller:
+    """Return the state after a fenced broker's new incarnation registered; it is still fenced.
 
     A broker that was not shut down cleanly leaves ISR and ELR (KIP-966,
-    `handleUncleanBrokerShutdown`). Unfencing elects only where there is no leader.
+    `handleUncleanBrokerShutdown`).
     """
     bit = 1 << replica
-    if model.elr and not clean and (controller.isr | controller.elr) & bit:
-        controller = change(model, controller, controller.isr & ~bit, unclean=bit)
-    controller = controller._replace(fenced=controller.fenced & ~bit)
+    held = (controller.isr | controller.elr) & bit
+    if policy.elr and held and not clean and policy.rules.unclean_registration:
+        return change(policy, controller, controller.isr & ~bit, unclean=bit)
+    return controller
+
+
+def unfence(policy: Policy, controller: Controller, replica: int) -> Controller:
+    """Return the state after a broker was unfenced: it elects only where there is no leader."""
+    controller = controller._replace(fenced=controller.fenced & ~(1 << replica))
     if controller.leader == NOBODY:
-        controller = change(model, controller, controller.isr)
+        return change(policy, controller, controller.isr)
     return controller

@@ -93,6 +93,21 @@ class Model:
         return self.configuration.profile.elr
 
     @cached_property
+    def enough(self) -> int:
+        """See `controller.Policy`."""
+        return min(self.configuration.min_insync_replicas, self.replicas)
+
+    @cached_property
+    def unclean_election(self) -> bool:
+        """Whether unclean.leader.election.enable is on."""
+        return self.configuration.unclean_leader_election
+
+    @property
+    def fenced_last_known(self) -> bool:
+        """See `Profile.fenced_last_known`."""
+        return self.configuration.profile.fenced_last_known
+
+    @cached_property
     def freeze(self) -> bool:
         """Whether the high watermark stands still below the minimum ISR."""
         return self.configuration.profile.hw_freeze and self.rules.hw_freeze

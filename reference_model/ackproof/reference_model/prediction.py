@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from ackproof.reference_model.client import IN_FLIGHT
 from ackproof.reference_model.configuration import Configuration
+from ackproof.reference_model.diagram import ERROR_CODES, draw
 from ackproof.reference_model.model import Model
 from ackproof.reference_model.rules import KAFKA, Rules
 from ackproof.reference_model.schedule import Injection
@@ -60,13 +61,18 @@ class Prediction:
     """What a configuration and a schedule allow.
 
     outlook, reasons: by anomaly (`ANOMALIES`). trace: the shortest story to a loss, one sentence
-    a step; empty if there is none. bounds: within what `impossible` holds. states: how many were
-    searched. complete: False if the budget ran out; then nothing searched for is called
-    impossible or certain.
+    a step; empty if there is none. diagram: the same as a sequence diagram, a line a step. at_risk:
+    when the records were sent that may be acked and lost. error_codes: what a producer may be
+    answered; some of what only delays is not searched, so there may be more. bounds: within what
+    `impossible` holds. states: how many were searched. complete: False if the budget ran out; then
+    nothing searched for is called impossible or certain.
     """
 
     outlook: Mapping[str, Outlook]
     trace: tuple[str, ...]
+    diagram: tuple[str, ...]
+    at_risk: tuple[str, ...]
+    error_codes: tuple[str, ...]
     reasons: Mapping[str, str]
     bounds: str
     states: int
@@ -98,10 +104,13 @@ def predict(
     for anomaly in SEARCHED:
         outlook[anomaly], reasons[anomaly] = _judge(found, anomaly)
     outlook[_INCONSISTENT], reasons[_INCONSISTENT] = _offsets(configuration, outlook)
-    trace = tell(model, found.trace(found.first["lost"])) if "lost" in found.first else ()
+    way = found.trace(found.first["lost"]) if "lost" in found.first else []
     return Prediction(
         outlook={anomaly: outlook[anomaly] for anomaly in ANOMALIES},
-        trace=trace,
+        trace=tell(model, way),
+        diagram=draw(model, way),
+        at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
+        error_codes=_error_codes(model, found),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
         bounds=_bounds(model, found),
         states=len(found.states),
@@ -122,6 +131,24 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
     if having == final and not found.stuck:
         return Outlook.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
     return Outlook.POSSIBLE, f"some ways lead to a final log {saying} ({having} of {final} states)"
+
+
+def _error_codes(model: Model, found: Exploration) -> tuple[str, ...]:
+    if model.acks == "0":
+        return ()  # there is no response at all
+    return tuple(sorted(ERROR_CODES[kind] for kind in found.taken & set(ERROR_CODES)))
+
+
+def _sent(model: Model, phase: int) -> str:
+    """Say when the records of a phase are sent."""
+    faults = [f"fault {number + 1} ({one.fault})" for number, one in enumerate(model.schedule)]
+    if not faults:
+        return "at any time"
+    if phase == 0:
+        return f"not yet replicated when {faults[0]} begins"
+    if phase < len(faults):
+        return f"after {faults[phase - 1]} is verified and before {faults[phase]} is"
+    return f"after {faults[-1]} is verified"
 
 
 def _offsets(configuration: Configuration, outlook: Mapping[str, Outlook]) -> tuple[Outlook, str]:
@@ -177,9 +204,14 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
         worst = max(predictions, key=lambda one: weight.index(one.outlook[anomaly]))
         outlook[anomaly], reasons[anomaly] = worst.outlook[anomaly], worst.reasons[anomaly]
     losing = [one for one in predictions if one.trace and one.outlook["lost"] == outlook["lost"]]
+    shortest = min(losing, key=lambda one: len(one.trace), default=None)
+    every = [code for one in predictions for code in one.error_codes]
     return Prediction(
         outlook=outlook,
-        trace=min((one.trace for one in losing), key=len, default=()),
+        trace=shortest.trace if shortest else (),
+        diagram=shortest.diagram if shortest else (),
+        at_risk=tuple(dict.fromkeys(when for one in predictions for when in one.at_risk)),
+        error_codes=tuple(sorted(set(every))),
         reasons=reasons,
         bounds=" | ".join(dict.fromkeys(one.bounds for one in predictions)),
         states=sum(one.states for one in predictions),

@@ -8,13 +8,13 @@ follower's record one fetch after the follower has it, as in Kafka.
 from __future__ import annotations
 
 from ackproof.reference_model.controller import active, change
+from ackproof.reference_model.epochs import agreed
 from ackproof.reference_model.model import Model
 from ackproof.reference_model.state import (
     NOBODY,
     UP,
     Broker,
     Controller,
-    Log,
     State,
     epoch_of,
     members,
@@ -106,7 +106,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
         return _catch_up(model, state, number)
     end = len(follower.log)
     if model.rules.epoch_truncation:
-        kept = _kept(leader, follower)
+        kept = agreed(list(map(epoch_of, leader.log)), list(map(epoch_of, follower.log)))
         if kept < end:
             return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
     elif end > len(leader.log):
@@ -146,30 +146,6 @@ def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | No
     leader = advance_high_watermark(model, leader._replace(remote=remote), source)
     state = state.with_broker(source, leader)
     return "fetch", state.with_broker(number, follower._replace(log=leader.log))
-
-
-def _kept(leader: Broker, follower: Broker) -> int:
-    """Return up to which offset a follower keeps its log (KIP-101, KIP-279, KIP-595).
-
-    The leader answers the follower's last epoch with its own largest epoch not above it, and
-    where that ends; the follower goes back to its own epochs until both agree.
-    """
-    log = follower.log
-    kept = len(log)
-    while kept:
-        asked = epoch_of(log[kept - 1])
-        epoch, end = _end_of_epoch(leader.log, asked)
-        if epoch == asked:
-            return min(kept, end)
-        # The follower drops what it has of epochs that its leader never had.
-        kept = min(end, sum(1 for one in log[:kept] if epoch_of(one) <= epoch))
-    return 0
-
-
-def _end_of_epoch(log: Log, asked: int) -> tuple[int, int]:
-    """Return the largest epoch not above `asked`, and its end offset; (-1, 0) for none."""
-    end = sum(1 for one in log if epoch_of(one) <= asked)
-    return (epoch_of(log[end - 1]), end) if end else (NOBODY, 0)
 
 
 def lagging(state: State, number: int) -> int:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 class Rules:
     """One flag for each guard; False takes it away.
 
+    `leader_epoch_check` and `broker_epoch_check` are guards of `adversary` only; those of the
+    producer (the last three) are not.
+
     high_watermark_ack: acks=all is answered only when the high watermark has passed the record
         (`Partition.checkEnoughReplicasReachOffset`).
     min_isr_precheck: acks=all is refused while |ISR| < min.insync.replicas
@@ -25,6 +28,11 @@ class Rules:
         KIP-595).
     fetch_epoch_check: a fetch under another leader epoch is refused (KIP-320).
     partition_epoch_check: an AlterPartition under an old partition epoch is refused (KIP-497).
+    leader_epoch_check: an AlterPartition of an older leader epoch is refused (KIP-497).
+    broker_epoch_check: a replica that started anew since its last fetch is not taken into the ISR
+        (KIP-903).
+    unclean_registration: a replica that registers after an unclean stop leaves ISR and ELR
+        (KIP-966).
     isr_election: only a replica in the ISR (or ELR) is elected
         (`PartitionChangeBuilder.electLeader`).
     idempotent_dedup: a sequence number already in the log is not appended again (KIP-98).
@@ -41,6 +49,9 @@ class Rules:
     epoch_truncation: bool = True
     fetch_epoch_check: bool = True
     partition_epoch_check: bool = True
+    leader_epoch_check: bool = True
+    broker_epoch_check: bool = True
+    unclean_registration: bool = True
     isr_election: bool = True
     idempotent_dedup: bool = True
     sequence_check: bool = True

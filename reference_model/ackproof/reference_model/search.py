@@ -34,8 +34,9 @@ class Exploration:
     """What a search found.
 
     final: states in which the outcome is settled. having: how many of them have each anomaly;
-    first: the nearest of those, as an index. stuck: states from which nothing leads on although
-    the outcome is open. complete: False if the budget of states ran out.
+    first: the nearest of those, as an index. at_risk: the phases in which records were sent that
+    some way acks and loses. taken: the kinds of steps taken. stuck: states from which nothing
+    leads on although the outcome is open. complete: False if the budget of states ran out.
     """
 
     model: Model
@@ -44,6 +45,8 @@ class Exploration:
     stuck: int = 0
     having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
     first: dict[str, int] = field(default_factory=dict)
+    at_risk: set[int] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
     complete: bool = True
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
@@ -72,12 +75,18 @@ def settled(model: Model, state: State) -> bool:
     return model.ended(state) and not waiting and reigns(model, state)
 
 
+def lost(model: Model, state: State) -> list[int]:
+    """Return the acked records that are not in the final log of a settled state."""
+    stored = {record_of(one) for one in state.brokers[state.controller.leader].log}
+    status = enumerate(state.client.status)
+    return [record for record, s in status if is_acked(model, s) and record not in stored]
+
+
 def anomalies(model: Model, state: State) -> Iterator[str]:
     """Yield the anomalies of a settled state."""
     log = [record_of(one) for one in state.brokers[state.controller.leader].log]
     firsts = list(dict.fromkeys(log))
-    status = state.client.status
-    if any(is_acked(model, s) and record not in firsts for record, s in enumerate(status)):
+    if lost(model, state):
         yield "lost"
     if len(firsts) < len(log):
         yield "duplicated"
@@ -153,6 +162,7 @@ class _Search:
                 members.append(index)
                 timers: list[Timer] = []
                 for label, after, timer in steps(model, found.states[index]):
+                    found.taken.add(label[0])
                     other = self._ids.get(after)
                     if other is None:
                         other = self._add(after, index, label, depth + 1)
@@ -296,6 +306,7 @@ class _Search:
                 found.stuck += index not in sources
                 continue
             found.final += 1
+            found.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
                 found.having[name] += 1
                 first = found.first.get(name)

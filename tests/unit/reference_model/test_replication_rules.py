@@ -116,7 +116,9 @@ def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):
 def test_versions_differ_in_freeze_and_elr():
     assert Profile.of("3.6.2") == Profile(hw_freeze=False, elr=False, stale_fetch=True)
     assert Profile.of("3.7.0") == Profile(hw_freeze=True, elr=False, stale_fetch=True)
-    assert Profile.of("4.0.1") == Profile(hw_freeze=True, elr=False, stale_fetch=False)
+    assert Profile.of("4.0.1") == Profile(
+        hw_freeze=True, elr=False, stale_fetch=False, fenced_last_known=True
+    )
     assert Profile.of("4.3.1") == Profile(hw_freeze=True, elr=True, stale_fetch=False)
 
 

@@ -32,10 +32,17 @@ def print_prediction(console: Console, name: str, record: PredictionRecord) -> N
         reason = record.prediction.reasons.get(anomaly, "")
         table.add_row(anomaly, _coloured(outlook), escape(reason))
     console.print(table)
-    if record.prediction.trace:
+    told = record.prediction
+    if told.at_risk:
+        console.print(f"  records at risk: sent {escape(', or '.join(told.at_risk))}")
+    if told.error_codes:
+        console.print(f"  errors that producers may see: {', '.join(told.error_codes)}")
+    if told.trace:
         console.print("  the shortest way to a loss:")
-        for number, step in enumerate(record.prediction.trace, start=1):
+        for number, step in enumerate(told.trace, start=1):
             console.print(f"  {number:2}. {escape(step)}", highlight=False)
+        for line in told.diagram:
+            console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     console.print(f"  [dim]within: {escape(record.prediction.bounds)}[/]", highlight=False)
     console.print()
 

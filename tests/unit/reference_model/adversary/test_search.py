@@ -1,0 +1,112 @@
+"""The search: packed states do what the specification does, reductions lose nothing, limits."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from ackproof.reference_model.adversary import Budgets, Question, search
+from ackproof.reference_model.adversary.explorer import Explorer
+from ackproof.reference_model.adversary.successors import lost, successors
+
+MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1, in_all=4)
+QUESTIONS = [
+    Question(kafka_version="4.1.0", budgets=MANY),
+    Question(kafka_version="3.9.1", budgets=MANY, min_insync_replicas=1),
+    Question(kafka_version="3.4.0", budgets=MANY, acks="1"),
+    Question(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
+    Question(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
+    Question(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("reduction", [True, False])
+def test_packed_states_lead_where_the_specification_says(question, reduction):
+    question = replace(question, reduction=reduction)
+    explorer, chance = Explorer(question), random.Random(7)
+    level, compared = [explorer.start], 0
+    for _ in range(25):
+        following = set()
+        for packed in chance.sample(level, min(25, len(level))):
+            state = explorer.packing.read_state(packed)
+            assert explorer.packing.state(state) == packed
+            found: set[int] = set()
+            losing = explorer.expand([packed], found)
+            assert losing == (packed if lost(state) else None)
+            if losing is None:
+                specified = {explorer.packing.state(one) for _, one in successors(question, state)}
+                assert found == specified
+                following |= found
+                compared += len(found)
+        level = sorted(following)
+    assert compared > 500
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "2.8.2", "3.6.2", "3.9.1", "4.1.0"])
+@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize(
+    "budgets", [{"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}]
+)
+def test_reductions_change_no_answer(version, acks, budgets):
+    question = Question(
+        kafka_version=version, acks=acks, replicas=2, budgets=Budgets(records=1, **budgets)
+    )
+    reduced, whole = search(question), search(replace(question, reduction=False))
+    assert len(reduced.trace) == len(whole.trace)
+    assert reduced.states <= whole.states
+    assert reduced.complete
+    assert whole.complete
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_several_processes_find_the_same(acks):
+    question = Question(
+        kafka_version="4.1.0", acks=acks, budgets=Budgets(records=2, kills=1, shrinks=1)
+    )
+    alone, shared = search(question), search(question, workers=2)
+    assert len(shared.trace) == len(alone.trace)
+    assert (shared.lost, shared.complete) == (alone.lost, alone.complete)
+    if not alone.lost:
+        assert (shared.states, shared.levels) == (alone.states, alone.levels)
+
+
+def test_without_room_nothing_is_impossible():
+    question = Question(kafka_version="4.1.0", budgets=Budgets(kills=2))
+    answer = search(question, max_states=100)
+    assert (answer.lost, answer.complete, answer.impossible) == (False, False, False)
+    assert "INCOMPLETE" in answer.bounds
+
+
+def test_the_bounds_name_each_budget():
+    answer = search(Question(kafka_version="4.1.0", budgets=Budgets(records=2, clean_stops=1)))
+    assert answer.impossible
+    assert "3 replicas, 2 records; at most 1 clean stops, 1 in all;" in answer.bounds
+
+
+def test_every_trace_is_a_way():
+    question = Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
+    answer = search(question)
+    state = Explorer(question).packing.read_state(Explorer(question).start)
+    for label, after in answer.trace:
+        assert (label, after) in list(successors(question, state))
+        state = after
+    assert lost(state) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: Budgets(kills=8), "kills is 8"),
+        (lambda: Budgets(records=-1), "records is -1"),
+        (lambda: Budgets(kills=5, shrinks=5), "10 perturbations in all"),
+        (lambda: Question(kafka_version="4.1.0", replicas=6), "replicas is 6"),
+        (lambda: Question(kafka_version="4.1.0", min_insync_replicas=0), "min_insync_replicas"),
+        (lambda: Question(kafka_version="four"), "is not a version"),
+    ],
+)
+def test_bad_questions_are_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong()
