@@ -140,6 +140,9 @@ def _alter_partition(state: ControllerState, place: Place, written: Change) -> I
         for extra in combinations(gone, count):
             isr = (*wished, *extra)
             if not _may_ask(state, now, isr):
+                if written.isr is not None and now.leader != NO_LEADER:
+                    event = f"ISR {list(isr)} is refused to the leader"
+                    yield Step(event=event, broker=now.leader, change=None)
                 continue
             for recovering in {now.recovering, False}:
                 if recovering and len(isr) > 1:

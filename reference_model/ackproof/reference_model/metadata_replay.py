@@ -263,11 +263,9 @@ def effect(now: Registration, change: Change) -> str:
 
 def describe(now: Registration) -> str:
     """Return a partition's state in words."""
-    told = {
-        field.name: getattr(now, field.name)
-        for field in fields(now)
-        if field.name != "directories" and getattr(now, field.name) not in ((), False)
-    }
+    told = {field.name: getattr(now, field.name) for field in fields(now)}
+    del told["directories"]
+    told = {name: value for name, value in told.items() if value != () and value is not False}
     return _words(told)
 
 

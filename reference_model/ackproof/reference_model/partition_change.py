@@ -351,9 +351,12 @@ def java_set(elements: Iterable[int], *, presized: int = 0) -> Replicas:
     from: it fixes the first capacity. (Buckets that hold eight and more are not modelled.)
     """
     distinct = tuple(dict.fromkeys(elements))
-    capacity = 16
-    while capacity < int(presized / 0.75) + 1 or len(distinct) > capacity * 0.75:
-        capacity *= 2
+    least = int(presized / 0.75) + 1
+    capacity = next(
+        size
+        for size in (16 << doubled for doubled in range(16))
+        if size >= least and len(distinct) <= size * 0.75
+    )
     return tuple(sorted(distinct, key=lambda element: (element ^ element >> 16) & (capacity - 1)))
 
 

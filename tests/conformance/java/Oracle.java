@@ -1,9 +1,14 @@
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -12,13 +17,27 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntPredicate;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.metadata.PartitionChangeRecord;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.controller.PartitionChangeBuilder;
 import org.apache.kafka.metadata.LeaderRecoveryState;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.MetadataVersion;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
+import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.EpochEntry;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
+import org.apache.kafka.storage.internals.log.ProducerAppendInfo;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 
 /**
  * Answers from Kafka's own classes: reads one case a line ("key=value key=value"), writes one
@@ -76,6 +95,8 @@ public class Oracle {
         Question question;
         switch (arguments[0]) {
             case "partition": question = Oracle::partitionChange; break;
+            case "epochs": question = new Epochs(); break;
+            case "producer": question = new Producers(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
@@ -197,4 +218,154 @@ public class Oracle {
         for (int value : values) found.add(value);
         return Collections.unmodifiableList(found);
     }
+
+    static Object proxy(Class<?> type, Map<String, Object> answers) {
+        return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
+            (self, method, arguments) -> answers.get(method.getName()));
+    }
+
+    /** LeaderEpochFileCache: does what is asked step by step, then tells the entries. */
+    static final class Epochs implements Question {
+        private final LeaderEpochCheckpointFile nowhere;
+
+        Epochs() throws Exception {
+            File folder = Files.createTempDirectory("epochs").toFile();
+            File file = new File(folder, "leader-epoch-checkpoint");
+            nowhere = new LeaderEpochCheckpointFile(file, new LogDirFailureChannel(1)) {
+                @Override
+                public void write(Collection<EpochEntry> epochs) {
+                }
+
+                @Override
+                public void writeIfDirExists(Collection<EpochEntry> epochs) {
+                }
+
+                @Override
+                public List<EpochEntry> read() {
+                    return List.of();
+                }
+            };
+            file.deleteOnExit();
+            folder.deleteOnExit();
+        }
+
+        @Override
+        public String answer(Case given) {
+            LeaderEpochFileCache cache = new LeaderEpochFileCache(new TopicPartition("t", 0), nowhere,
+                (Scheduler) proxy(Scheduler.class, Map.of()));
+            List<String> answers = new ArrayList<>();
+            for (String step : given.words("steps")) {
+                String[] parts = step.split(":");
+                int first = Integer.parseInt(parts[1]);
+                switch (parts[0]) {
+                    case "assign": cache.assign(first, Long.parseLong(parts[2])); break;
+                    case "end": cache.truncateFromEndAsyncFlush(first); break;
+                    case "start": cache.truncateFromStartAsyncFlush(first); break;
+                    case "of": answers.add(String.valueOf(cache.epochForOffset(first).orElse(-1))); break;
+                    default:
+                        Map.Entry<Integer, Long> end =
+                            cache.endOffsetFor(first, Long.parseLong(parts[2]));
+                        answers.add(end.getKey() + ":" + end.getValue());
+                }
+            }
+            cache.epochWithOffsets().forEach((epoch, start) -> answers.add(epoch + "=" + start));
+            return list(answers);
+        }
+    }
+
+    /** ProducerStateManager, used as UnifiedLog uses it: one batch after the other. */
+    static final class Producers implements Question {
+        private final File folder;
+        private final Method findDuplicate;
+
+        Producers() throws Exception {
+            folder = Files.createTempDirectory("producers").toFile();
+            folder.deleteOnExit();
+            findDuplicate = Arrays.stream(ProducerStateEntry.class.getDeclaredMethods()).
+                filter(method -> method.getName().equals("findDuplicateBatch")).findAny().get();
+            findDuplicate.setAccessible(true);
+        }
+
+        @Override
+        public String answer(Case given) throws Exception {
+            ProducerStateManager manager = new ProducerStateManager(new TopicPartition("t", 0), folder,
+                60000, new ProducerStateManagerConfig(60000, true), Time.SYSTEM);
+            List<String> answers = new ArrayList<>();
+            long offset = 100;
+            for (String step : given.words("steps")) {
+                String[] parts = step.split(":");
+                if (parts[0].equals("forget")) {
+                    manager.clearVerificationStateEntry(7);
+                    continue;
+                }
+                short epoch = Short.parseShort(parts[1]);
+                int first = Integer.parseInt(parts[2]);
+                if (parts[0].equals("verify")) {
+                    verify(manager, first, epoch, parts[3].equals("1"));
+                    continue;
+                }
+                int count = Integer.parseInt(parts[3]);
+                boolean client = parts[0].equals("send");
+                int last = (int) ((first + (long) count - 1) & Integer.MAX_VALUE);
+                Optional<?> same = duplicate(manager, epoch, first, last);
+                if (client && same.isPresent()) {
+                    answers.add("duplicate:" + read(same.get(), "lastOffset"));
+                    continue;
+                }
+                ProducerAppendInfo info = manager.prepareUpdate(7,
+                    client ? AppendOrigin.CLIENT : AppendOrigin.REPLICATION);
+                try {
+                    info.appendDataBatch(epoch, first, last, 1L, new LogOffsetMetadata(offset),
+                        offset + count - 1, parts[4].equals("1"));
+                } catch (ApiException error) {
+                    answers.add(error.getClass().getSimpleName());
+                    continue;
+                }
+                manager.update(info);
+                offset += count;
+                answers.add("appended");
+            }
+            Optional<ProducerStateEntry> entry = manager.lastEntry(7);
+            if (entry.isPresent()) {
+                answers.add("epoch=" + entry.get().producerEpoch());
+                answers.add("txn=" + entry.get().currentTxnFirstOffset().orElse(-1));
+                for (Object batch : entry.get().batchMetadata()) {
+                    answers.add(call(batch, "firstSeq") + ":" + read(batch, "lastSeq") + ":"
+                        + read(batch, "lastOffset"));
+                }
+            }
+            return list(answers);
+        }
+
+        private Optional<?> duplicate(ProducerStateManager manager, short epoch, int first, int last)
+                throws Exception {
+            Optional<ProducerStateEntry> entry = manager.lastEntry(7);
+            if (entry.isEmpty()) return entry;
+            Object batch = proxy(findDuplicate.getParameterTypes()[0],
+                Map.of("producerEpoch", epoch, "baseSequence", first, "lastSequence", last));
+            return (Optional<?>) findDuplicate.invoke(entry.get(), batch);
+        }
+
+        /** Before 4.0, transactions v2 are unknown: there is one parameter less. */
+        private static void verify(ProducerStateManager manager, int first, short epoch, boolean bumps)
+                throws Exception {
+            Method method = Arrays.stream(ProducerStateManager.class.getMethods()).
+                filter(one -> one.getName().equals("maybeCreateVerificationStateEntry")).findAny().get();
+            if (method.getParameterCount() == 4) method.invoke(manager, 7L, first, epoch, bumps);
+            else method.invoke(manager, 7L, first, epoch);
+        }
+
+        /** A field in 3.9, the component of a record later. */
+        private static Object read(Object of, String name) throws Exception {
+            if (of.getClass().isRecord()) return call(of, name);
+            return of.getClass().getField(name).get(of);
+        }
+
+        private static Object call(Object of, String name) throws Exception {
+            Method method = of.getClass().getDeclaredMethod(name);
+            method.setAccessible(true);
+            return method.invoke(of);
+        }
+    }
+
 }
