@@ -71,10 +71,10 @@ def steps(
     broker has its own record there, since the records of one event stand together.
     """
     now = state.partitions[place]
-    if after is not None:
-        yield from _with_record_after(state, place, after)
     if before is not None:
         yield from _with_record_before(state, place, before)
+    if after is not None:
+        yield from _with_record_after(state, place, after)
     yield from _alter_partition(state, place, written)
     if written.replicas is not None or written.adding is not None or written.removing is not None:
         yield from _reassignment(state, place, written)

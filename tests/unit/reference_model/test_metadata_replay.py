@@ -179,7 +179,8 @@ def test_the_first_step_that_does_not_fit_says_what_the_rules_would_have_written
     assert str(found.mismatch) == (
         "metadata offset 16 about orders-0: isr [], leader 2, elr [1, 2], last known elr [1] "
         "(it was replicas [1, 2, 3], isr [1], leader 1, leader epoch 0, partition epoch 2, "
-        "elr [2]); by the rules: broker fenced (1): isr [], leader -1, elr [1, 2], last known elr [1]; "
+        "elr [2]); by the rules: "
+        "broker fenced (1): isr [], leader -1, elr [1, 2], last known elr [1]; "
         "ISR [] is refused to the leader (1): nothing"
     )
 
