@@ -13,6 +13,7 @@ from ackproof.reference_model import epoch_cache, producer_state
 
 Steps = tuple[str, ...]
 _LAST = 2**31 - 1
+_LAST_EPOCH = 2**15 - 1
 
 
 def line(steps: Steps) -> str:
@@ -66,14 +67,19 @@ def epochs(steps: Steps, rules: ModuleType = epoch_cache) -> str:
 def random_producer(rng: random.Random) -> Steps:
     """Return what a producer, and a leader that is fetched from, may send; mostly in order."""
     steps: list[str] = []
-    epoch, next_sequence = rng.randrange(3), rng.choice((0, 0, 0, 3, _LAST - 3))
+    epoch, next_sequence = rng.choice((0, 1, 2, _LAST_EPOCH)), rng.choice((0, 0, 0, 3, _LAST - 3))
     for _ in range(rng.randint(1, 12)):
-        kind = rng.choices(("send", "retry", "verify", "forget", "append"), (7, 3, 1, 1, 2))[0]
+        kinds = ("send", "retry", "verify", "forget", "append", "end")
+        kind = rng.choices(kinds, (7, 3, 2, 1, 2, 2))[0]
         if kind == "forget":
             steps.append(kind)
             continue
-        if rng.random() < 0.15:
-            epoch, next_sequence = max(0, epoch + rng.choice((1, 1, -1))), 0
+        if rng.random() < 0.2:
+            epoch = min(_LAST_EPOCH, max(0, epoch + rng.choice((1, 1, -1))))
+            next_sequence = 0
+        if kind == "end":
+            steps.append(f"end:{epoch}:{rng.choice((1, 2))}")
+            continue
         first = (next_sequence + rng.choice((0, 0, 0, 0, 0, 1, -1))) % (_LAST + 1)
         sent = [step for step in steps if step.startswith("send")]
         if kind == "verify":
@@ -98,6 +104,12 @@ def producer(steps: Steps, version: tuple[int, ...], rules: ModuleType = produce
         kind, *words = step.split(":")
         if kind == "forget":
             verification = None
+            continue
+        if kind == "end":
+            strict = words[1] == "2" and version >= (4, 2)
+            after = state.end_transaction(int(words[0]), strict=strict)
+            answers.append(after.value if isinstance(after, rules.Refusal) else "ended")
+            state = state if isinstance(after, rules.Refusal) else after
             continue
         epoch, first, third = map(int, words[:3])
         if kind == "verify":

@@ -3,7 +3,7 @@
 The rules are those of `org.apache.kafka.storage.internals.log`: `ProducerAppendInfo` (epoch and
 sequence), `ProducerStateEntry` (the five batches kept to recognise a retry), `UnifiedLog` and
 `ProducerStateManager` (their order). A batch at a time: brokers take one a partition in a request.
-Transaction markers are not modelled here.
+Which coordinator a transaction's marker comes from is left out: there is one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ NO_SEQUENCE = -1
 KEPT = 5
 """How many batches are kept (`NUM_BATCHES_TO_RETAIN`)."""
 _LAST_SEQUENCE = 2**31 - 1
+_LAST_EPOCH = 2**15 - 1
 
 
 class Refusal(Enum):
@@ -33,7 +34,7 @@ class Batch:
     epoch: int
     first: int
     count: int
-    transactional: bool = False
+    transactional: bool
 
     @property
     def last(self) -> int:
@@ -122,3 +123,15 @@ class ProducerState:
             batches=(*kept, (batch.first, batch.last, end))[-KEPT:],
             txn_start=began if self.txn_start is None else self.txn_start,
         )
+
+    def end_transaction(self, epoch: int, *, strict: bool) -> ProducerState | Refusal:
+        """Return the state after a transaction's marker (`appendEndTxnMarker`).
+
+        `strict` for transactions v2 since 4.2: their markers bring a new epoch, and one that comes
+        late must not end the next transaction (KIP-1228); once more is fine after it (KAFKA-19999).
+        """
+        late = epoch == self.epoch and strict and self.txn_start is not None
+        if epoch < self.epoch or (late and epoch != _LAST_EPOCH):
+            return Refusal.INVALID_PRODUCER_EPOCH
+        kept = self.batches if epoch == self.epoch else ()
+        return ProducerState(epoch=epoch, batches=kept)

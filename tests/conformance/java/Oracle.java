@@ -3,6 +3,7 @@ import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
@@ -299,6 +300,10 @@ public class Oracle {
                     continue;
                 }
                 short epoch = Short.parseShort(parts[1]);
+                if (parts[0].equals("end")) {
+                    answers.add(end(manager, epoch, offset, Short.parseShort(parts[2])));
+                    continue;
+                }
                 int first = Integer.parseInt(parts[2]);
                 if (parts[0].equals("verify")) {
                     verify(manager, first, epoch, parts[3].equals("1"));
@@ -344,6 +349,27 @@ public class Oracle {
             Object batch = proxy(findDuplicate.getParameterTypes()[0],
                 Map.of("producerEpoch", epoch, "baseSequence", first, "lastSequence", last));
             return (Optional<?>) findDuplicate.invoke(entry.get(), batch);
+        }
+
+        /** A commit marker; before 4.2, one says nothing of its transaction's version. */
+        private static String end(ProducerStateManager manager, short epoch, long offset, short version)
+                throws Exception {
+            Method append = Arrays.stream(ProducerAppendInfo.class.getMethods()).
+                filter(one -> one.getName().equals("appendEndTxnMarker")).findAny().get();
+            Constructor<?> made = append.getParameterTypes()[0].getConstructors()[0];
+            Object commit = Arrays.stream(made.getParameterTypes()[0].getEnumConstants()).
+                filter(one -> one.toString().equals("COMMIT")).findAny().get();
+            Object marker = made.newInstance(commit, 0);
+            ProducerAppendInfo info = manager.prepareUpdate(7, AppendOrigin.COORDINATOR);
+            try {
+                if (append.getParameterCount() == 5) append.invoke(info, marker, epoch, offset, 1L, version);
+                else append.invoke(info, marker, epoch, offset, 1L);
+            } catch (InvocationTargetException error) {
+                if (!(error.getCause() instanceof ApiException)) throw error;
+                return error.getCause().getClass().getSimpleName();
+            }
+            manager.update(info);
+            return "ended";
         }
 
         /** Before 4.0, transactions v2 are unknown: there is one parameter less. */
