@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ackproof.harness import disputes
+from ackproof.harness import disputes, model_trace
 from ackproof.harness import run_dir as runs
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.scenario import Expect, Scenario
@@ -106,6 +106,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         findings=[
             *find(predicted, observed, conclusive=not doubts),
             *disputed.findings,
+            *model_trace.findings(run_dir, scenario.kafka),
         ],
         causes=causes,
         expectations=expectations,

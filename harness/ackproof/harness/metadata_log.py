@@ -31,6 +31,20 @@ _FENCING = {1: "fenced", -1: "unfenced"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One record as the tool prints it: its type in Kafka's words, and its fields.
+
+    What a `snapshot` holds has the offset of the last record that it stands for.
+    """
+
+    at: datetime
+    offset: int
+    kind: str
+    data: dict[str, Any]
+    snapshot: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
     """A partition from `at` on, until its next state. `leader` is -1 while there is none.
 
@@ -96,7 +110,8 @@ def parse(dump: str) -> MetadataLog:
     now: dict[tuple[str, int], PartitionState] = {}
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
-    for at, offset, kind, data in _records(dump):
+    for entry in records(dump):
+        at, offset, kind, data = entry.at, entry.offset, entry.kind, entry.data
         if kind == "TOPIC_RECORD":
             topics[data["topicId"]] = data["name"]
         elif kind == "REMOVE_TOPIC_RECORD":
@@ -120,7 +135,8 @@ def parse(dump: str) -> MetadataLog:
     return MetadataLog(partitions=tuple(partitions), brokers=tuple(brokers))
 
 
-def _records(dump: str) -> Iterator[tuple[datetime, int, str, dict[str, Any]]]:
+def records(dump: str) -> Iterator[Entry]:
+    """Yield the records of a dump, in the controller's order."""
     at, offset = datetime.fromtimestamp(0, tz=UTC), -1
     end_of_snapshot = 0
     in_snapshot = False
@@ -135,15 +151,19 @@ def _records(dump: str) -> Iterator[tuple[datetime, int, str, dict[str, Any]]]:
         elif payload := _PAYLOAD.match(line):
             offset += 1
             record = json.loads(line[payload.end() :])
-            if in_snapshot:
-                yield at, end_of_snapshot - 1, record["type"], record["data"]
-            elif offset >= end_of_snapshot:
-                yield at, offset, record["type"], record["data"]
+            if in_snapshot or offset >= end_of_snapshot:
+                yield Entry(
+                    at=at,
+                    offset=end_of_snapshot - 1 if in_snapshot else offset,
+                    kind=record["type"],
+                    data=record["data"],
+                    snapshot=in_snapshot,
+                )
 
 
 def last_offset(dump: str) -> int:
     """Return the offset of the last record in a dump, -1 if it has none."""
-    return max((offset for _, offset, _, _ in _records(dump)), default=-1)
+    return max((entry.offset for entry in records(dump)), default=-1)
 
 
 def _created(topic: str, at: datetime, offset: int, data: dict[str, Any]) -> PartitionState:

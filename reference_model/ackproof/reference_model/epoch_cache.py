@@ -1,0 +1,65 @@
+"""Which leader epoch begins at which offset of a log: Kafka's LeaderEpochFileCache, rule by rule.
+
+A log's epochs are a tuple of (epoch, start offset), rising in both. Each function is the method of
+`org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache` that its docstring names; the same
+in all versions under test (3.9 to 4.3).
+"""
+
+from __future__ import annotations
+
+Epochs = tuple[tuple[int, int], ...]
+"""Each epoch and the offset at which it begins, in order."""
+
+UNDEFINED = (-1, -1)
+"""The answer where nothing is known: epoch and offset."""
+
+
+def assign(epochs: Epochs, epoch: int, start: int) -> Epochs:
+    """Note that an epoch begins at an offset (`assign`); what contradicts that is forgotten.
+
+    An epoch keeps the first offset it was given.
+    """
+    if epochs and epochs[-1][0] == epoch and start >= epochs[-1][1]:
+        return epochs
+    kept = list(epochs)
+    while kept and (kept[-1][0] >= epoch or kept[-1][1] >= start):
+        kept.pop()
+    return (*kept, (epoch, start))
+
+
+def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
+    """Return the epoch that is known at or below another, and where it ends (`endOffsetFor`).
+
+    The latest epoch ends where the log does. Below the first known epoch the answer is the epoch
+    asked for and where the first known one begins. UNDEFINED above the latest one.
+    """
+    if epoch == UNDEFINED[0] or not epochs or epoch > epochs[-1][0]:
+        return UNDEFINED
+    if epoch == epochs[-1][0]:
+        return epoch, log_end
+    floor = [one for one, _ in epochs if one <= epoch]
+    end = next(start for one, start in epochs if one > epoch)
+    return (floor[-1] if floor else epoch), end
+
+
+def truncate_from_end(epochs: Epochs, end: int) -> Epochs:
+    """Forget the epochs that begin at or after an offset (`truncateFromEnd`)."""
+    if end < 0:
+        return epochs
+    return tuple(entry for entry in epochs if entry[1] < end)
+
+
+def truncate_from_start(epochs: Epochs, start: int) -> Epochs:
+    """Forget the epochs that end at or before an offset (`truncateFromStart`).
+
+    The one that goes on there begins there now.
+    """
+    gone = [entry for entry in epochs if entry[1] <= start]
+    if not gone:
+        return epochs
+    return ((gone[-1][0], start), *epochs[len(gone) :])
+
+
+def epoch_for_offset(epochs: Epochs, offset: int) -> int | None:
+    """Return the epoch under which an offset was written, None if unknown (`epochForOffset`)."""
+    return next((epoch for epoch, start in reversed(epochs) if start <= offset), None)

@@ -1,0 +1,97 @@
+"""Kafka's own classes as an oracle: the jars of a broker image, asked in a JVM of this machine.
+
+The image is the one that runs the brokers, so the classes are those of the controller under test.
+A JDK is needed: the oracle is one Java file, compiled when it is started.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from docker import DockerClient
+
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cache import cache_dir, exclusive, silent
+from ackproof.harness.cluster.engine import labels
+
+ORACLE = Path(__file__).with_name("java") / "Oracle.java"
+
+#: How many random cases a version answers; ci/conformance asks for many more.
+CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
+#: The versions asked. Only the default one's image is sure to be there: ci/setup makes it.
+VERSIONS = os.environ.get("ACKPROOF_CONFORMANCE_VERSIONS", images.DEFAULT_KAFKA).split()
+
+_Case = TypeVar("_Case")
+
+
+def jars(engine: DockerClient, version: str) -> Path:
+    """Return a folder with the jars of a broker image, copied out of it once."""
+    image = engine.images.get(images.ensure(version, client=engine).reference)
+    folder = cache_dir() / "conformance" / image.id.rpartition(":")[2][:16]
+    with exclusive("conformance", silent):
+        if not folder.is_dir():
+            container = engine.containers.create(image, "true", labels=labels("conformance"))
+            try:
+                chunks, _ = container.get_archive("/opt/kafka/libs")
+                content = io.BytesIO(b"".join(chunks))
+            finally:
+                container.remove()
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with tarfile.open(fileobj=content) as archive:
+                archive.extractall(partial, filter="data")
+            (partial / "libs").rename(folder)
+            partial.rmdir()
+    return folder
+
+
+class Oracle:
+    """Kafka's classes of one version."""
+
+    def __init__(self, engine: DockerClient, version: str) -> None:
+        java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
+        self._java = str(java) if java.is_file() else "java"
+        modules = subprocess.run(
+            [self._java, "--list-modules"], capture_output=True, text=True, check=True
+        )
+        if "jdk.compiler@" not in modules.stdout:
+            pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
+        self._class_path = f"{jars(engine, version)}/*"
+
+    def ask(self, question: str, lines: Iterable[str]) -> list[str]:
+        """Return the answer to each line."""
+        asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", self._class_path]
+        done = subprocess.run(
+            [*asked, str(ORACLE), question],
+            input="".join(f"{line}\n" for line in lines),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout.splitlines()
+
+
+def smallest(
+    case: _Case,
+    *,
+    smaller: Callable[[_Case], Sequence[_Case]],
+    differing: Callable[[Sequence[_Case]], list[bool]],
+) -> _Case:
+    """Return the smallest case that still differs, taking away one thing at a time."""
+    while True:
+        candidates = smaller(case)
+        found = next(
+            (one for one, bad in zip(candidates, differing(candidates), strict=True) if bad), None
+        )
+        if found is None:
+            return case
+        case = found

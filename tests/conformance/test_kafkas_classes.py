@@ -1,0 +1,45 @@
+"""Our rules are Kafka's: random cases through Kafka's own classes and through ours.
+
+`ci/conformance` asks for 100,000 cases of each of several versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from docker import DockerClient
+
+from ackproof.harness.cluster.versions import numbers
+from conformance.kafka_classes import CASES, VERSIONS, Oracle, smallest
+from conformance.subjects import SUBJECTS, Subject
+
+pytestmark = pytest.mark.cluster
+
+SEED = 20260101
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_our_rules_answer_as_kafkas_class(
+    engine: DockerClient, version: str, subject: Subject
+) -> None:
+    oracle = Oracle(engine, version)
+
+    def differing(cases: Sequence[Any]) -> list[bool]:
+        theirs = oracle.ask(subject.question, map(subject.line, cases))
+        ours = [subject.answer(case, numbers(version)) for case in cases]
+        return [mine != other for mine, other in zip(ours, theirs, strict=True)]
+
+    cases = subject.cases(CASES, SEED)
+    bad = [case for case, differs in zip(cases, differing(cases), strict=True) if differs]
+    if bad:
+        case = smallest(bad[0], smaller=subject.smaller, differing=differing)
+        pytest.fail(
+            f"{len(bad)} of {len(cases)} differ at Kafka {version}; the smallest:\n{case}\n"
+            f"Kafka: {oracle.ask(subject.question, [subject.line(case)])[0]}\n"
+            f"rules: {subject.answer(case, numbers(version))}"
+        )
+    # That they agree says little where all answers are alike.
+    assert len({subject.answer(case, numbers(version)) for case in cases[:2000]}) > 200

@@ -1,0 +1,169 @@
+"""The model explains what real controllers wrote, through every way to lose and regain brokers.
+
+`ci/conformance` runs this on further versions, and prints which kinds of steps each has taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from docker import DockerClient
+
+from ackproof.faults import inject
+from ackproof.faults.isolate_replication import IsolateReplication
+from ackproof.harness import metadata_log, model_trace, observer
+from ackproof.harness.cluster import images, lifecycle, tools
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.versions import numbers
+from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import TopicSpec
+from ackproof.harness.waits import wait_for
+from conformance.kafka_classes import VERSIONS
+from integration.command import clock
+
+pytestmark = pytest.mark.cluster
+
+SETTINGS = {
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+    "replica.lag.time.max.ms": 3000,
+}
+TOPICS = {
+    "orders": TopicSpec(partitions=3, settings={"min.insync.replicas": 2}),
+    "risky": TopicSpec(partitions=3, settings={"unclean.leader.election.enable": True}),
+    "moved": TopicSpec(assignment=[[1, 2]]),
+}
+_ELECTION = ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand")
+
+#: What this life makes of a controller of any version, whatever it does to an ELR.
+ALWAYS = {
+    "partition created",
+    "broker fenced: leader from the ISR",
+    "broker fenced: no leader",
+    "broker fenced: same leader",
+    "broker unfenced: leader from outside",
+    "controlled shutdown: leader from the ISR",
+    "controlled shutdown: no leader",
+    "leader expands the ISR: same leader",
+    "leader shrinks the ISR: same leader",
+    "preferred election: leader from the ISR",
+    "reassignment: same leader",
+}
+WITHOUT_ELR = {"broker unfenced: leader from the ISR"}
+WITH_ELR = {
+    "registered after an unclean stop: same leader",
+    "broker unfenced: last known leader",
+    "broker unfenced: leader from the ELR",
+}
+
+
+def await_log(
+    cluster: KafkaCluster, what: str, reached: Callable[[metadata_log.MetadataLog], bool]
+) -> None:
+    """Wait until the controller has written something; no broker need run."""
+    [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
+    wait_for(
+        lambda: metadata_log.parse(observer.dump(controller)),
+        reached,
+        within_s=60,
+        failure=lambda _: ClusterError(f"the controller never wrote that {what}"),
+    )
+
+
+def await_gone(cluster: KafkaCluster, broker: int) -> None:
+    def fenced(log: metadata_log.MetadataLog) -> bool:
+        return [one.state for one in log.brokers if one.broker == broker][-1] == "fenced"
+
+    await_log(cluster, f"broker {broker} is fenced", fenced)
+
+
+def send(cluster: KafkaCluster) -> None:
+    """Send to every partition what a follower has to fetch, without waiting for any."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": 1, "log_level": 0})
+    for topic, spec in TOPICS.items():
+        for partition in range(spec.partitions):
+            producer.produce(topic, b"x", partition=partition)
+    producer.flush(10)
+
+
+def await_full(cluster: KafkaCluster) -> None:
+    cluster.await_full_isr(
+        [(topic, n) for topic, one in TOPICS.items() for n in range(one.partitions)]
+    )
+
+
+def lead_a_life(cluster: KafkaCluster) -> None:
+    """Let the cluster go through all that a controller has to answer."""
+    cluster.create_topics(TOPICS)
+    await_full(cluster)
+    with inject(IsolateReplication(target="leader of orders-0"), cluster, clock=clock):
+        leader = cluster.leader("orders", 0)
+        send(cluster)
+        await_log(
+            cluster,
+            "the leader is alone",
+            lambda log: any(one.isr == (leader,) for one in log.partitions),
+        )
+    await_full(cluster)
+    lifecycle.stop(cluster, 2)
+    lifecycle.start(cluster, 2)
+    lifecycle.reassign(cluster, {("moved", 0): [2, 3]})
+    # All are lost, one after the other, and the first comes back first.
+    for broker in (1, 2, 3):
+        cluster.kill(broker)
+        await_gone(cluster, broker)
+    for broker in (1, 2, 3):
+        cluster.start(broker)
+    await_full(cluster)
+    # The same, but each stops in good order; the first is all there is for a while.
+    for broker in (1, 2, 3):
+        cluster.terminate(broker)
+        await_gone(cluster, broker)
+    for broker in (1, 2, 3):
+        cluster.start(broker)
+    await_full(cluster)
+    tools.run(
+        cluster.nodes[1],
+        _ELECTION,
+        "--bootstrap-server",
+        f"{cluster.nodes[1].spec.name}:{cluster.port('INTERNAL')}",
+        "--election-type",
+        "preferred",
+        "--all-topic-partitions",
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_change_of_a_life_full_of_accidents_is_explained(
+    engine: DockerClient, version: str, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    with booted(
+        ClusterSpec(settings=SETTINGS, overrides={2: BrokerSpec(log_dirs=2)}),
+        client=engine,
+        image=images.ensure(version, client=engine).reference,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+        kafka=version,
+    ) as cluster:
+        try:
+            lead_a_life(cluster)
+        finally:
+            observer.take_metadata_log(cluster, tmp_path)
+            if keep := os.environ.get("ACKPROOF_KEEP_TRACES"):
+                dump = (tmp_path / "metadata.log").read_text(encoding="utf-8")
+                (Path(keep) / f"{version}.txt").write_text(dump, encoding="utf-8")
+    found = model_trace.explain((tmp_path / "metadata.log").read_text(encoding="utf-8"), version)
+    assert found.mismatch is None, str(found.mismatch)
+    assert found.explained == found.total > 20
+    for step, count in found.steps.items():
+        record_property(f"{version} {step}", count)
+    print(f"\n{version}", *(f"{n:5} {step}" for step, n in found.steps.items()), sep="\n")  # noqa: T201
+    seen = {step.partition(", ELR")[0] for step in found.steps}
+    elr = numbers(version) >= (4, 1)
+    assert seen >= ALWAYS | (WITH_ELR if elr else WITHOUT_ELR)
