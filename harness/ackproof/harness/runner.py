@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, ledger, observer
+from ackproof.harness import analysis, broker_log, ledger, observer, recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clients.process import ProducerProcess
@@ -206,7 +206,7 @@ class _Recording:
             self.troubles.append("interrupted")
         elif error is not None:
             self.troubles.append(str(error) or type(error).__name__)
-        ledger.close(self.run_dir)
+        recorded.close(self.run_dir)
         self.write_windows()
         self._write_record(finished=True)
 
