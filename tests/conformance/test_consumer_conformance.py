@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ from ackproof.harness.clients import (
     ConsumerSpec,
     ProducerProcess,
     ProducerSpec,
+    State,
+    TransactionSpec,
 )
+from ackproof.harness.errors import ClusterError
 from ackproof.harness.ledger import stream_path
+from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis.tables import LOCATION
 
 PARTITIONS = 4
@@ -33,6 +37,12 @@ SENDS = 4_000
 #: Assigned partitions, with a group's offsets: a crashed member of a group is missed only later.
 ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
+IDEMPOTENT = {"settings": {"enable.idempotence": True}}
+
+#: The mock neither fences nor writes markers.
+only_real = pytest.mark.parametrize(
+    "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
+)
 
 _topics = (f"consumed-{os.getpid()}-{number}" for number in itertools.count())
 
@@ -59,6 +69,10 @@ def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
     return name
+
+
+def until(condition: Callable[[], bool]) -> None:
+    wait_for(condition, bool, within_s=WITHIN, failure=lambda _: ClusterError("not in time"))
 
 
 class Clients:
@@ -195,3 +209,85 @@ def test_committed_before_processing_a_crash_skips_and_repeats_nothing(clients, 
     assert 0 < len(skipped) <= 250
     assert set(processed.values()) == {1}
     assert skipped <= {row["sequence"] for row in clients.rows("reads")}
+
+
+class TestTransactions:
+    def spec(self, **fields: Any) -> TransactionSpec:
+        return TransactionSpec(transactional_id=f"id-{os.getpid()}", size=100, **fields)
+
+    def outcomes(self, clients: Clients) -> dict[tuple[int, int], str]:
+        return {
+            (row["producer"], row["transaction"]): row["outcome"]
+            for row in clients.rows("transactions")
+        }
+
+    def sends(self, clients: Clients, outcome: str) -> set[tuple[int, int]]:
+        return {
+            (row["producer"], row["sequence"])
+            for row in clients.rows("ledger")
+            if row["outcome"] == outcome
+        }
+
+    def test_sends_count_as_their_transaction_does(self, clients):
+        clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
+        outcomes = self.outcomes(clients)
+        assert set(outcomes) == {(0, number) for number in range(20)}
+        assert set(outcomes.values()) == {"committed", "aborted"}
+        for outcome, of_sends in (("committed", "acked"), ("aborted", "aborted")):
+            expected = {
+                (0, sequence)
+                for (_, number), found in outcomes.items()
+                if found == outcome
+                for sequence in range(100 * number, 100 * (number + 1))
+            }
+            assert self.sends(clients, of_sends) == expected
+        offsets = {row["outcome"]: row["offset"] is None for row in clients.rows("ledger")}
+        assert offsets == {"acked": False, "aborted": True}
+
+    def test_what_a_producer_that_died_had_not_asked_to_commit_is_aborted(self, clients):
+        producer = clients.producer(transactions=self.spec(crash_in=3), **IDEMPOTENT)
+        assert producer.wait(WITHIN) == -signal.SIGKILL
+        assert self.outcomes(clients) == {(0, number): "committed" for number in range(3)}
+        assert self.sends(clients, "acked") == {(0, number) for number in range(300)}
+        assert self.sends(clients, "aborted") >= {(0, number) for number in range(300, 400)}
+        assert self.sends(clients, "unknown") == set()
+
+    @only_real
+    def test_a_zombie_is_fenced_and_ends_without_an_error(self, clients):
+        zombie = clients.producer(transactions=self.spec(zombie_in=2), **IDEMPOTENT)
+        until(lambda: zombie.state is State.PAUSED)
+        successor = clients.producer(
+            records=500, transactions=self.spec(predecessor=0), **IDEMPOTENT
+        )
+        until(lambda: successor.state is not State.STARTING)
+        zombie.resume()
+        assert zombie.wait(WITHIN) == 0, zombie.error
+        assert successor.wait(WITHIN) == 0, successor.error
+        outcomes = self.outcomes(clients)
+        assert outcomes.pop((0, 2)) in ("aborted", "unknown")
+        assert set(outcomes.values()) == {"committed"}
+        assert self.sends(clients, "acked") == {(0, n) for n in range(200)} | {
+            (1, n) for n in range(500)
+        }
+
+    @only_real
+    def test_what_is_aborted_is_seen_only_by_those_who_do_not_ask_for_what_is_committed(
+        self, clients
+    ):
+        clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
+        clients.produce(records=PARTITIONS)  # without a transaction: stands at the end
+        ends = 2_000 // PARTITIONS + 20
+        for group in ("read_committed", "read_uncommitted"):
+            clients.consumer(group=group, partitions=ALL, settings={"isolation.level": group})
+        clients.consume_up_to(ends)
+        seen = {
+            group: {
+                (r["producer"], r["sequence"]) for r in clients.rows("reads") if r["group"] == group
+            }
+            for group in ("read_committed", "read_uncommitted")
+        }
+        aborted = self.sends(clients, "aborted")
+        assert aborted
+        assert not seen["read_committed"] & aborted
+        assert seen["read_committed"] == self.sends(clients, "acked")
+        assert seen["read_uncommitted"] == self.sends(clients, "acked") | aborted

@@ -66,7 +66,7 @@ def _write_parquet(path: Path, temporary: Path) -> None:
     database = sqlite3.connect(path)
     try:
         owners = database.execute('SELECT run_id, consumer, "group" FROM owner').fetchall()
-        rows = database.execute(f"SELECT {', '.join(_COLUMNS)} FROM effect ORDER BY rowid")
+        rows = database.execute("SELECT * FROM effect ORDER BY rowid")
         found = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=False))
     except sqlite3.OperationalError:  # killed before it had tables: nothing was processed
         owners, found = [], {}

@@ -1,7 +1,7 @@
 """The ledger: every send and its outcome, append-only, safe against SIGKILL.
 
-While a producer runs, its part of the ledger is one append-only stream (`streams`): what was written
-survives the death of the process, and a tail that the death tore is dropped.
+While a producer runs, its part of the ledger is one append-only stream (`streams`): what was
+written survives the death of the process, and a tail that the death tore is dropped.
 
 The stream is write-ahead. Before sequences are handed to the client, a reservation says "below X
 may have been handed over", so whatever such a producer left in Kafka's log is a known send. Two

@@ -45,12 +45,24 @@ class TransactionLog:
     """Records one producer's transactions, before and after each is committed or aborted."""
 
     def __init__(
-        self, path: Path, *, run_id: str, producer: int, transactional_id: str, initialized_at: int
+        self,
+        path: Path,
+        *,
+        run_id: str,
+        producer: int,
+        predecessor: int | None,
+        transactional_id: str,
+        initialized_at: int,
     ) -> None:
         self._stream = streams.TableStream(
             path,
             TRANSACTIONS,
-            {"run_id": run_id, "producer": producer, "transactional_id": transactional_id},
+            {
+                "run_id": run_id,
+                "producer": producer,
+                "predecessor": predecessor,
+                "transactional_id": transactional_id,
+            },
         )
         self._initialized_at = initialized_at
 

@@ -92,6 +92,9 @@ OF_CONSUMERS = (
     Anomaly.NONMONOTONIC_POLL,
 )
 
+#: Anomalies that the ledger and the final log do not show alone.
+OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS)
+
 
 def _table(*fields: pa.Field) -> pa.Schema:
     common = [
@@ -121,12 +124,14 @@ LEDGER = _table(
 )
 
 #: One row a transaction that a producer ended or was about to end: its sends are those from
-#: `first_sequence` up to, not including, `end_sequence`. `outcome` is committed, aborted or unknown;
-#: `initialized_at` is when its producer had fenced all earlier ones of its `transactional_id`;
+#: `first_sequence` up to, not including, `end_sequence`. `outcome` is committed, aborted or
+#: unknown; `initialized_at` is when its producer had fenced all earlier ones of its
+#: `transactional_id`; `predecessor` is the producer that it took over from, null if none;
 #: `ended_at` is null if its producer died first.
 TRANSACTIONS = _table(
     _required("producer", pa.int64()),
     _required("transactional_id", pa.string()),
+    pa.field("predecessor", pa.int64()),
     _required("transaction", pa.int64()),
     _required("first_sequence", pa.int64()),
     _required("end_sequence", pa.int64()),

@@ -223,9 +223,7 @@ class Consuming:
         self._processed += len(effects)
         if spec.commit is Commit.AFTER:
             self._commit()
-        self._page.count(
-            sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us()
-        )
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
 
     def _commit(self) -> None:
         offsets = [
@@ -238,9 +236,7 @@ class Consuming:
         except KafkaException as error:  # also while the group rebalances: what it is not given
             self._recorder.event("commit-failed", error=error.args[0].str())
         else:
-            self._recorder.event(
-                "committed", {place.partition: place.offset for place in offsets}
-            )
+            self._recorder.event("committed", {place.partition: place.offset for place in offsets})
 
     def _crash(self, effects: Sequence[Effect]) -> NoReturn:
         """Die in the middle of processing `effects`."""
@@ -248,9 +244,7 @@ class Consuming:
         self._processed += len(effects) // 2
         if self._spec.commit is Commit.AUTO:
             self._outlast_a_commit()
-        self._page.count(
-            sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us()
-        )
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 

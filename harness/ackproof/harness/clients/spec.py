@@ -21,7 +21,8 @@ class TransactionSpec:
     `abort` is the share that is aborted, drawn with `seed`. In the transaction number `crash_in`
     the producer kills itself, and in `zombie_in` it waits until another with its
     `transactional_id` has begun, and then goes on; both when all sends of the transaction have
-    their delivery reports, before it is ended. None: never.
+    their delivery reports, before it is ended. None: never. `predecessor` is the number of the
+    producer that this one takes over from.
     """
 
     transactional_id: str
@@ -30,6 +31,7 @@ class TransactionSpec:
     seed: int = 0
     crash_in: int | None = None
     zombie_in: int | None = None
+    predecessor: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,8 @@ class ProducerSpec:
     loop: sends that are late are made up for at once; None is as fast as possible. `size` is the
     value's length in bytes. `ledger` is the stream file to write; None records nothing and asks
     for no delivery reports, which is how the ledger's cost is measured. `progress` is the page
-    shared with the harness (see `progress`). `transactions` needs a ledger. The process also ends when `parent` is no longer
-    its parent; by default, whoever started it.
+    shared with the harness (see `progress`). `transactions` needs a ledger. The process also ends
+    when `parent` is no longer its parent; by default, whoever started it.
     """
 
     run_id: str

@@ -93,6 +93,7 @@ class Transactions:
             ),
             run_id=spec.run_id,
             producer=spec.number,
+            predecessor=self._spec.predecessor,
             transactional_id=self._spec.transactional_id,
             initialized_at=time.time_ns() // 1000,
         )
