@@ -63,9 +63,9 @@ class Crew:
         self._clients.mkdir(exist_ok=True)
         with ExitStack() as starting:
             starting.push(self._running)
-            for group in self._scenario.workload.consumers:
+            for name, group in self._scenario.workload.consumers.items():
                 for member in range(group.members):
-                    self._start_consumer(group, member)
+                    self._start_consumer(name, group, member)
             for number in range(self._scenario.workload.producers):
                 self._start_producer(self._producer_spec(number))
             starting.pop_all()
@@ -256,13 +256,13 @@ class Crew:
             transactions=transactions,
         )
 
-    def _start_consumer(self, group: ConsumerGroup, member: int) -> None:
+    def _start_consumer(self, name: str, group: ConsumerGroup, member: int) -> None:
         workload = self._scenario.workload
         partitions = list(range(self._scenario.topic.partitions))
         spec = ConsumerSpec(
             run_id=self._run_dir.name,
             number=len(self.consumers),
-            group=group.group,
+            group=name,
             topic=workload.topic,
             bootstrap_servers=self._bootstrap_servers,
             partitions=partitions[member :: group.members] if group.via == "assign" else None,

@@ -25,11 +25,17 @@ from pydantic_core import PydanticCustomError
 from ackproof.faults import Fault, registered
 from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness import cluster_spec
+from ackproof.harness.client_properties import explained
 from ackproof.harness.cluster import attach_spec, versions
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario_types import Model, Place, Setting
-from ackproof.harness.workload_spec import ConsumerGroup, Transactions, transaction_problems
+from ackproof.harness.workload_spec import (
+    ConsumerGroup,
+    GroupName,
+    Transactions,
+    transaction_problems,
+)
 from ackproof.spark_analysis.record import HEADER_SIZE
 
 #: Client settings that ackproof sets itself, or that its producers do not understand.
@@ -191,7 +197,7 @@ class ProducerSettings(BaseModel):
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:
-            raise ValueError(f"librdkafka refuses this: {refusal.args[0].str()}") from None
+            raise ValueError(explained(refusal)) from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
@@ -232,8 +238,9 @@ class Workload(Model):
     transactions: Transactions | None = Field(
         default=None, description="whether and how sends are put into transactions"
     )
-    consumers: list[ConsumerGroup] = Field(
-        default_factory=list, description="who consumes the topic while the faults hold"
+    consumers: dict[GroupName, ConsumerGroup] = Field(
+        default_factory=dict,
+        description="who consumes the topic while the faults hold: by group.id, its consumers",
     )
 
     @property
@@ -376,13 +383,6 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
 def _client_problems(workload: Workload) -> Iterator[tuple[Place, str]]:
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
-    groups = [one.group for one in workload.consumers]
-    for index, group in enumerate(groups):
-        if group in groups[:index]:
-            yield (
-                ("workload", "consumers", index, "group"),
-                f"{group!r} is there already: a group's consumers are said once",
-            )
 
 
 #: What topic settings must look like, and that in words.

@@ -223,7 +223,7 @@ def _legal_keys(place: Place) -> list[str]:
         model = registered()[str(place[2])]
     elif place[:2] == ("cluster", "overrides") and len(place) > 2:
         model = BrokerSpec
-    elif place[:2] == ("workload", "consumers"):
+    elif place[:2] == ("workload", "consumers") and len(place) > 2:
         model = ConsumerGroup
     elif place[:2] == ("workload", "transactions"):
         model = Transactions

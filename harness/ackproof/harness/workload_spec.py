@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from ackproof.faults.triggers import Duration
+from ackproof.harness.client_properties import explained
 from ackproof.harness.clients.consumer_spec import Commit
 from ackproof.harness.scenario_types import Model, Setting
 
@@ -24,11 +25,15 @@ OWNED_CONSUMER_SETTINGS = {
     "bootstrap.servers": "set by ackproof itself",
     "metadata.broker.list": "set by ackproof itself",
     "client.id": "set by ackproof itself",
-    "group.id": "the key `group`",
+    "group.id": "the name of the consumers",
     "enable.auto.commit": "what the key `commit` says",
     "enable.auto.offset.store": "what the key `commit` says",
     "enable.partition.eof": "not supported",
 }
+
+
+#: A group.id, which is also a group's name in tables and reports.
+GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 
 
 def _parse_share(value: object) -> object:
@@ -101,7 +106,7 @@ class ConsumerSettings(BaseModel):
         try:
             Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:
-            raise ValueError(f"librdkafka refuses this: {refusal.args[0].str()}") from None
+            raise ValueError(explained(refusal)) from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
@@ -116,9 +121,6 @@ class ConsumerGroup(Model):
     apart from it.
     """
 
-    group: str = Field(
-        pattern=r"^[A-Za-z0-9._-]+$", max_length=200, description="the group.id, and its name here"
-    )
     members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
     via: Literal["subscribe", "assign"] = Field(
         default="subscribe",
