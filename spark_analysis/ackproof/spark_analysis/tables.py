@@ -158,7 +158,7 @@ READS = _table(
 )
 
 #: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
-#: `commit-failed`, `caught-up`, `closed`. `poll` is how many polls came before. `offset` is where a
+#: `commit-failed`, `caught-up`, `closed`, `error`. `poll` is how many polls came before. `offset` is where a
 #: partition is consumed from (assigned; null if unknown), up to (revoked), or what was committed.
 CONSUMER_EVENTS = _table(
     _required("consumer", pa.int64()),
