@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.spark_analysis.tables import OF_REPLICAS, Anomaly
+from ackproof.spark_analysis.diff import CHECKS
+from ackproof.spark_analysis.tables import OF_CLIENTS
 from spark_histories import anomalies_of, parse, show, write_run
 
 pytestmark = pytest.mark.spark
@@ -44,7 +45,7 @@ def test_history_has_its_known_anomalies(name, found):
     assert found[topic] == sorted(expected)
 
 
-@pytest.mark.parametrize("anomaly", [kind for kind in Anomaly if kind not in OF_REPLICAS])
+@pytest.mark.parametrize("anomaly", [kind for kind in CHECKS if kind not in OF_CLIENTS])
 def test_each_anomaly_has_a_history_with_and_one_without_it(anomaly):
     having = [
         any(line.startswith(anomaly.value) for line in case["expected"]) for case in CASES.values()

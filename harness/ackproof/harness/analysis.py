@@ -16,7 +16,7 @@ from ackproof.harness.verdict import Verdict
 from ackproof.spark_analysis import agreement, client_settings, connector, final_log
 from ackproof.spark_analysis.errors import AnalysisError, ConnectorMissing, RunError
 from ackproof.spark_analysis.failures import explained
-from ackproof.spark_analysis.final_log import PartitionEnd, Reader
+from ackproof.spark_analysis.final_log import Isolation, PartitionEnd, Reader
 from ackproof.spark_analysis.session import is_connect, session
 
 if TYPE_CHECKING:
@@ -63,16 +63,19 @@ def take_final_log(
     bootstrap_servers: str,
     ends: list[PartitionEnd],
     settings: Mapping[str, str] | None = None,
+    committed_only: bool = False,
 ) -> list[str]:
     """Read every partition between its ends into the run's final log; return who has read it.
 
     Spark's connector reads, or where it is missing ackproof's own reader. Up to
     `SECOND_READER_UP_TO` offsets the latter reads in any case, and what the two do not agree about
     becomes the run's table `disagreements`. `settings` are the clients', by librdkafka's names.
+    `committed_only` leaves out what transactions did not commit.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
     settings = settings or {}
+    isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     with _spark() as spark:
         try:
             taken = final_log.take_final_log(
@@ -82,6 +85,7 @@ def take_final_log(
                 ends=ends,
                 run_dir=run_dir,
                 options=client_settings.for_connector(settings),
+                isolation=isolation,
             )
         except ConnectorMissing:
             final_log.take_final_log(
@@ -92,6 +96,7 @@ def take_final_log(
                 run_dir=run_dir,
                 options=client_settings.for_librdkafka(settings),
                 reader=Reader.PYTHON,
+                isolation=isolation,
             )
             return [Reader.PYTHON]
         if sum(end.end_offset - end.begin_offset for end in ends) > SECOND_READER_UP_TO:
@@ -103,6 +108,7 @@ def take_final_log(
             ends=taken.ends,
             options=client_settings.for_librdkafka(settings),
             reader=Reader.PYTHON,
+            isolation=isolation,
         )
         agreement.store_disagreements(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir

@@ -29,7 +29,16 @@ from ackproof.harness.verdict import (
     Word,
 )
 from ackproof.spark_analysis.forensics.cases import TITLES, Settings
-from ackproof.spark_analysis.tables import CAUSES, LOCATION, OF_REPLICAS, PREDICTED
+from ackproof.spark_analysis.tables import (
+    CAUSES,
+    LOCATION,
+    OF_CLIENTS,
+    OF_CONSUMERS,
+    OF_REPLICAS,
+    OF_TRANSACTIONS,
+    PREDICTED,
+    Anomaly,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +55,10 @@ _WISHES = {
     "reordered": "reordered",
     "phantom": "phantom",
     "corrupt": "corrupt",
+    "aborted_read": "aborted-read",
+    "zombie_commit": "zombie-commit",
+    "unprocessed": "unprocessed",
+    "reprocessed": "reprocessed",
 }
 
 
@@ -68,6 +81,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         "acked": result.acked,
         "failed": result.failed,
         "unknown": result.unknown,
+        **({"aborted": result.aborted} if scenario.workload.transactions else {}),
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
     investigation = investigate(
@@ -79,6 +93,8 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
     )
     predicted = _looked_for(prediction.predicted, investigation)
     observed = _looked_for(observed, investigation)
+    for anomaly in _not_looked_for(scenario):
+        observed.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
     measured = Metrics.model_validate(metrics(spark, run_dir))
@@ -127,6 +143,8 @@ def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list
     """Return every wish of the scenario's author with what was observed."""
     lines = []
     for what, anomaly in _WISHES.items():
+        if anomaly in OF_CLIENTS and anomaly not in observed:
+            continue  # a scenario without such clients
         wanted = getattr(expect, what)
         count = observed.get(anomaly, 0)
         met = wanted == "any" or (count == 0) == (wanted == "none")
@@ -216,6 +234,8 @@ def _doubts(
                 "removed, by retention or by a fault, and cannot be looked up"
             )
     ledgers = len(list((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")))
+    # Successors of producers that were interrupted are among those that were started.
+    producers = max(producers, len(list((run_dir / "clients").glob("producer-*.json"))))
     if ledgers != producers:
         doubts.append(f"{producers} producers left {ledgers} ledgers")
     if observed["acked"] == 0:
@@ -235,6 +255,16 @@ def _looked_for(table: Mapping[str, _T], investigation: Investigation) -> dict[s
     """Return the entries of a table of anomalies without those that could not be looked for."""
     missing = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
     return {key: value for key, value in table.items() if key not in missing}
+
+
+def _not_looked_for(scenario: Scenario) -> list[str]:
+    """Return the anomalies of clients that this scenario does not have."""
+    missing: list[Anomaly] = []
+    if scenario.workload.transactions is None:
+        missing += OF_TRANSACTIONS
+    if not scenario.workload.consumers:
+        missing += OF_CONSUMERS
+    return [str(anomaly) for anomaly in missing]
 
 
 def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseReport]:

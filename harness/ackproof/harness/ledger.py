@@ -1,9 +1,7 @@
 """The ledger: every send and its outcome, append-only, safe against SIGKILL.
 
-While a producer runs, its part of the ledger is one file, an Arrow IPC stream: a schema message,
-then record batches, each appended whole by one write(2). What was written survives the death of
-the process. A tail that the death tore is dropped, never guessed at. (Survival of the *host's*
-power loss is not claimed: nothing is fsynced, and the run would be void anyway.)
+While a producer runs, its part of the ledger is one append-only stream (`streams`): what was
+written survives the death of the process, and a tail that the death tore is dropped.
 
 The stream is write-ahead. Before sequences are handed to the client, a reservation says "below X
 may have been handed over", so whatever such a producer left in Kafka's log is a known send. Two
@@ -22,9 +20,8 @@ topic, run and partition are not stored, for the partition of a send is `sequenc
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +31,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ackproof.harness import streams, transactions
 from ackproof.harness.clients.outcome import error_name
 from ackproof.harness.clients.under_way import UnderWay
-from ackproof.harness.errors import DiskError, RunDirectoryError
+from ackproof.harness.errors import RunDirectoryError
+from ackproof.harness.streams import StreamReader, StreamWriter
 from ackproof.spark_analysis.ledger_stream import (
-    END_OF_STREAM,
     OUTCOMES,
     PATTERN,
     RESERVATION,
@@ -50,9 +48,6 @@ from ackproof.spark_analysis.ledger_stream import (
 from ackproof.spark_analysis.tables import LEDGER, LOCATION, SCHEMA_VERSION, TIME, Outcome
 
 Int64s = npt.NDArray[np.int64]
-
-#: LZ4 costs about what the write(2) of the bytes it saves would. Threads would fight the client's.
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 #: Rows of one Parquet row group: each is sorted by partition and offset within itself.
 ROW_GROUP = 1_000_000
@@ -77,13 +72,7 @@ class LedgerWriter:
     def __init__(self, path: Path, origin: Origin) -> None:
         self.path = path
         self._schema = origin.schema()
-        self._message = io.BytesIO()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise self._disk_error(error) from error
-        self._stream = pa.ipc.new_stream(self._message, self._schema, options=_OPTIONS)
+        self._stream = StreamWriter(path, self._schema, what="the ledger")
 
     def reserve(self, below: int) -> None:
         """Record that sequences below `below` may be handed to the client from now on."""
@@ -114,76 +103,47 @@ class LedgerWriter:
             pa.array(sent_at) if sent_at is not None else pa.nulls(rows, pa.int64()),
             pa.array(resolved_at) if resolved_at is not None else pa.nulls(rows, pa.int64()),
         ]
-        self._stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._append()
+        self._stream.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
         """Mark the stream as holding every send, and close it."""
         self._stream.close()
-        self._append()
-        os.close(self._fd)
-
-    def _append(self) -> None:
-        """Write the message that was just composed, whole, and start the next."""
-        rest = memoryview(self._message.getvalue())
-        try:
-            while rest:
-                # A short write comes before ENOSPC, which the next write then raises.
-                rest = rest[os.write(self._fd, rest) :]
-        except OSError as error:
-            raise self._disk_error(error) from error
-        self._message.seek(0)
-        self._message.truncate()
-
-    def _disk_error(self, error: OSError) -> DiskError:
-        return DiskError(
-            f"cannot write the ledger {self.path}: {error.strerror}",
-            hint="free space there or choose another folder with --runs; "
-            "what was recorded so far stays and can be read",
-        )
 
 
 class _Reader:
-    """Reads a stream, one batch in memory at a time, up to the first torn message."""
+    """Reads a stream, one batch in memory at a time, up to the first torn message.
+
+    `transactions` is what became of the sends' transactions; None if they were in none.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._source = pa.OSFile(str(path))
+        self._stream = StreamReader(path)
+        self._transactions = transactions.beside(path)
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the stream's sends in `tables.LEDGER`, `ROW_GROUP` and at most a batch at a time.
 
         Nothing, if not even the schema was written whole.
         """
-        try:
-            schema = pa.ipc.read_schema(self._source)
-        except (pa.ArrowInvalid, OSError):
+        if self._stream.schema is None:
             return
-        origin = Origin.of(schema)
+        origin = Origin.of(self._stream.schema)
         pending: list[pa.RecordBatch] = []
         rows = 0
-        for batch in self._sends(schema):
+        for batch in self._sends():
             pending.append(batch)
             rows += batch.num_rows
             if rows >= ROW_GROUP:
-                yield _table(pending, origin)
+                yield self._table(pending, origin)
                 pending, rows = [], 0
         if pending:
-            yield _table(pending, origin)
+            yield self._table(pending, origin)
 
-    def _sends(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _sends(self) -> Iterator[pa.RecordBatch]:
         """Yield what was recorded, then as unknown what was only reserved, if the end is torn."""
         open_sends = UnderWay()
         reserved = 0
-        while True:
-            start = self._source.tell()
-            if self._source.read(len(END_OF_STREAM)) == END_OF_STREAM:
-                return
-            self._source.seek(start)
-            try:
-                batch = pa.ipc.read_record_batch(self._source, schema)
-            except (pa.ArrowInvalid, OSError, EOFError):
-                break
+        for batch in self._stream.batches():
             sequence = batch["sequence"].to_numpy()
             if batch["outcome"][0].as_py() == RESERVATION:
                 below = int(sequence[0])
@@ -193,9 +153,17 @@ class _Reader:
             else:
                 open_sends.settle(sequence)
                 yield batch
+        if self._stream.whole:
+            return
         rest = open_sends.rest()
         for first in range(0, len(rest), ROW_GROUP):
             yield _unknown(rest[first : first + ROW_GROUP])
+
+    def _table(self, batches: list[pa.RecordBatch], origin: Origin) -> pa.Table:
+        rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
+        if self._transactions is not None:
+            rows = self._transactions.applied(rows)
+        return _table(rows, origin)
 
 
 def _unknown(sequence: Int64s) -> pa.RecordBatch:
@@ -211,9 +179,8 @@ def _unknown(sequence: Int64s) -> pa.RecordBatch:
     )
 
 
-def _table(batches: list[pa.RecordBatch], origin: Origin) -> pa.Table:
-    """Return `batches` in `tables.LEDGER`'s schema, sorted by partition and offset."""
-    rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
+def _table(rows: pa.Table, origin: Origin) -> pa.Table:
+    """Return `rows` in `tables.LEDGER`'s schema, sorted by partition and offset."""
     sequence = rows["sequence"].to_numpy()
     partition = pa.array((sequence % origin.partitions).astype(np.int32))
     rows = rows.append_column("partition", partition).sort_by(
@@ -233,7 +200,7 @@ def _table(batches: list[pa.RecordBatch], origin: Origin) -> pa.Table:
     } | {
         "sequence": rows["sequence"],
         "partition": rows["partition"],
-        "outcome": pa.array([*OUTCOMES], pa.string()).take(rows["outcome"]),
+        "outcome": pa.array([*OUTCOMES, Outcome.ABORTED], pa.string()).take(rows["outcome"]),
         "error": names.take(pc.index_in(rows["error"], pa.array(codes, pa.int16()))),
         "offset": rows["offset"],
         "sent_at": rows["sent_at"].cast(TIME),
@@ -266,7 +233,7 @@ def close(run_dir: Path) -> list[Path]:
     for path in sorted(folder.glob(PATTERN)):
         target = path.with_name(table_name(path.name))
         if not target.exists():
-            _convert(path, target)
+            streams.convert(path, target, partial(_write_parquet, path))
         path.unlink()
     return sorted(folder.glob("producer-*.parquet"))
 
@@ -283,16 +250,7 @@ def parquet_writer(path: Path) -> pq.ParquetWriter:
     )
 
 
-def _convert(path: Path, target: Path) -> None:
-    temporary = target.with_name(f"_{target.name}.tmp")
-    try:
-        with parquet_writer(temporary) as writer:
-            for table in _Reader(path).tables():
-                writer.write_table(table, row_group_size=table.num_rows)
-        os.replace(temporary, target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise DiskError(
-            f"cannot write {target}: {error.strerror or error}",
-            hint=f"free space there and run again; the ledger stays in {path}",
-        ) from error
+def _write_parquet(path: Path, temporary: Path) -> None:
+    with parquet_writer(temporary) as writer:
+        for table in _Reader(path).tables():
+            writer.write_table(table, row_group_size=table.num_rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,18 +18,16 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, ledger, observer
+from ackproof.harness import analysis, broker_log, observer, recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
-from ackproof.harness.clients.process import ProducerProcess
-from ackproof.harness.clients.progress import total
-from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clocks import Clock
 from ackproof.harness.cluster import images
 from ackproof.harness.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.reuse import ClusterPool, Lease
-from ackproof.harness.errors import AckproofError, ClusterError, DiskError, WorkloadError
+from ackproof.harness.crew import Crew
+from ackproof.harness.errors import AckproofError, ClusterError, DiskError
 from ackproof.harness.live import followed
 from ackproof.harness.outlook import foresee
 from ackproof.harness.polling import Poll
@@ -53,8 +51,6 @@ _TICK_S = 0.01
 _SHOW_S = 0.2
 #: How long a broker may take to come back once it was started again.
 _RECOVER_S = 90.0
-#: How long producers may take to settle what is under way, beyond their delivery timeout.
-_SETTLE_S = 30.0
 
 
 def run(
@@ -154,8 +150,14 @@ def record(
                 )
             )
         try:
-            _exercise(scenario, cluster, recording, reporter)
-            _settle(scenario, cluster, recording, reporter)
+            with Crew(
+                scenario,
+                run_dir,
+                bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
+                secrets=cluster.client_settings,
+            ) as crew:
+                _exercise(scenario, cluster, crew, recording, reporter)
+                _settle(scenario, cluster, crew, recording, reporter)
             _observe(scenario.workload.topic, cluster, recording)
         except DiskError:
             raise  # nothing more can be written
@@ -207,7 +209,7 @@ class _Recording:
             self.troubles.append("interrupted")
         elif error is not None:
             self.troubles.append(str(error) or type(error).__name__)
-        ledger.close(self.run_dir)
+        recorded.close(self.run_dir)
         self.write_windows()
         self._write_record(finished=True)
 
@@ -240,48 +242,47 @@ class _Recording:
 
 
 def _exercise(
-    scenario: Scenario, cluster: AnyCluster, recording: _Recording, reporter: Reporter
+    scenario: Scenario,
+    cluster: AnyCluster,
+    crew: Crew,
+    recording: _Recording,
+    reporter: Reporter,
 ) -> None:
     """Run the workload and the faults; end with every fault healed and every send settled."""
-    workload = scenario.workload
-    with _producing(scenario, cluster, recording) as producers:
 
-        def sends() -> Sends:
-            progress = total(producer.progress() for producer in producers)
-            return Sends(sent=progress.sent, acked=progress.acked)
+    def sends() -> Sends:
+        progress = crew.progress()
+        return Sends(sent=progress.sent, acked=progress.acked)
 
-        schedule = Schedule(
-            scenario.faults,
-            cluster,
-            partitions=[
-                (name, n)
-                for name, topic in scenario.topics.items()
-                for n in range(topic.partitions)
-            ],
-            progress=sends,
-            clock=_now,
-            monotonic=time.monotonic,
-        )
-        recording.schedule = schedule
+    schedule = Schedule(
+        scenario.faults,
+        cluster,
+        partitions=[
+            (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
+        ],
+        progress=sends,
+        clock=_now,
+        monotonic=time.monotonic,
+    )
+    recording.schedule = schedule
+    try:
+        with reporter.phase("producing under faults"):
+            _drive(schedule, crew, scenario.workload.tail, recording, reporter)
+    except FaultError as error:
+        recording.troubles.append(str(error))
+    with reporter.phase("healing, and settling what is under way"):
+        _note_unfinished(schedule, recording)
+        crew.stop_producers()
         try:
-            with reporter.phase("producing under faults"):
-                _drive(schedule, producers, workload.tail, recording, reporter)
+            schedule.heal_all()
         except FaultError as error:
             recording.troubles.append(str(error))
-        with reporter.phase("healing, and settling what is under way"):
-            _note_unfinished(schedule, recording)
-            for producer in producers:
-                producer.stop()
-            try:
-                schedule.heal_all()
-            except FaultError as error:
-                recording.troubles.append(str(error))
-            _await_producers(producers, recording)
+        recording.troubles += crew.await_producers()
 
 
 def _drive(
     schedule: Schedule,
-    producers: Sequence[ProducerProcess],
+    crew: Crew,
     tail: int,
     recording: _Recording,
     reporter: Reporter,
@@ -289,10 +290,10 @@ def _drive(
     """Tick until the schedule is done and `tail` more sends are acked, or producers have ended."""
     shown = 0.0
     tail_from: int | None = None
-    while any(producer.returncode is None for producer in producers):
+    while crew.tend():
         schedule.tick()
         recording.write_windows()
-        acked = total(producer.progress() for producer in producers).acked
+        acked = crew.progress().acked
         if tail_from is None and schedule.done:
             tail_from = acked
         if tail_from is not None and acked >= tail_from + tail:
@@ -317,58 +318,12 @@ def _note_unfinished(schedule: Schedule, recording: _Recording) -> None:
         )
 
 
-@contextlib.contextmanager
-def _producing(
-    scenario: Scenario, cluster: AnyCluster, recording: _Recording
-) -> Iterator[list[ProducerProcess]]:
-    """Start the producers and yield them; kill what still runs in the end."""
-    workload = scenario.workload
-    clients = recording.run_dir / "clients"
-    clients.mkdir(exist_ok=True)
-    share, extra = divmod(workload.records, workload.producers)
-    producers = [
-        ProducerProcess(
-            ProducerSpec(
-                run_id=recording.run_id,
-                number=number,
-                topic=workload.topic,
-                partitions=scenario.topic.partitions,
-                bootstrap_servers=cluster.bootstrap(workload.listener),
-                settings=workload.settings.as_client_settings(),
-                records=share + (number < extra),
-                seconds=workload.seconds,
-                rate=workload.rate / workload.producers,
-                size=workload.size,
-                ledger=ledger.stream_path(recording.run_dir, number),
-                progress=clients / f"producer-{number}.progress",
-            ),
-            secrets=cluster.client_settings,
-        )
-        for number in range(workload.producers)
-    ]
-    with contextlib.ExitStack() as started:
-        for producer in producers:
-            started.callback(producer.kill)
-            producer.start()
-        yield producers
-
-
-def _await_producers(producers: Sequence[ProducerProcess], recording: _Recording) -> None:
-    """Wait until every send has an outcome; a producer that hangs or failed is a trouble."""
-    longest = max(producer.spec.delivery_timeout_s for producer in producers)
-    deadline = time.monotonic() + longest + _SETTLE_S
-    for producer in producers:
-        try:
-            producer.wait(max(0.0, deadline - time.monotonic()))
-        except WorkloadError as error:
-            recording.troubles.append(error.message)
-        else:
-            if producer.error:
-                recording.troubles.append(producer.error)
-
-
 def _settle(
-    scenario: Scenario, cluster: AnyCluster, recording: _Recording, reporter: Reporter
+    scenario: Scenario,
+    cluster: AnyCluster,
+    crew: Crew,
+    recording: _Recording,
+    reporter: Reporter,
 ) -> None:
     """Wait for full ISR, then take the final log and what the cluster recorded."""
     topic = scenario.workload.topic
@@ -384,11 +339,15 @@ def _settle(
     begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
     if recording.end_live is not None:
         recording.end_live(ends)
+    if crew.consumers:
+        with reporter.phase("consuming what is left"):
+            recording.troubles += crew.finish_consumers(ends)
     with reporter.phase("reading the final log with Spark"):
         recording.readers = analysis.take_final_log(
             recording.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
+            committed_only=scenario.workload.transactions is not None,
             ends=[
                 PartitionEnd(
                     topic=topic,

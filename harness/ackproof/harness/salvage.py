@@ -11,7 +11,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.harness import ledger
+from ackproof.harness import recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.scenario_file import load
@@ -30,7 +30,7 @@ def salvage(run_dir: Path) -> None:
             hint="Wait for its end; its ledger must not be closed under it.",
         )
     last_change = max(path.stat().st_mtime for path in run_dir.rglob("*"))
-    ledger.close(run_dir)
+    recorded.close(run_dir)
     _write_missing_tables(run_dir, record.run_id)
     if record.finished_at is None:
         ended = {

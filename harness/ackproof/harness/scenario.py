@@ -25,10 +25,17 @@ from pydantic_core import PydanticCustomError
 from ackproof.faults import Fault, registered
 from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness import cluster_spec
+from ackproof.harness.client_properties import explained
 from ackproof.harness.cluster import attach_spec, versions
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario_types import Model, Place, Setting
+from ackproof.harness.workload_spec import (
+    ConsumerGroup,
+    GroupName,
+    Transactions,
+    transaction_problems,
+)
 from ackproof.spark_analysis.record import HEADER_SIZE
 
 #: Client settings that ackproof sets itself, or that its producers do not understand.
@@ -190,7 +197,7 @@ class ProducerSettings(BaseModel):
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:
-            raise ValueError(f"librdkafka refuses this: {refusal.args[0].str()}") from None
+            raise ValueError(explained(refusal)) from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:
@@ -228,6 +235,23 @@ class Workload(Model):
         default=1000, ge=0, description="acked sends after the last fault has recovered"
     )
     settings: ProducerSettings
+    transactions: Transactions | None = Field(
+        default=None, description="whether and how sends are put into transactions"
+    )
+    consumers: dict[GroupName, ConsumerGroup] = Field(
+        default_factory=dict,
+        description="who consumes the topic while the faults hold: by group.id, its consumers",
+    )
+
+    @property
+    def client_settings(self) -> dict[str, Setting]:
+        """Every setting of the producers under librdkafka's name, but their transactional.id."""
+        settings = self.settings.as_client_settings()
+        if self.transactions is not None:
+            timeout = int(self.transactions.timeout * 1000)
+            settings["transaction.timeout.ms"] = timeout
+            settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
+        return settings
 
 
 #: Stands for a topic that is not there; another problem says so.
@@ -244,6 +268,10 @@ class Expect(Model):
     reordered: Wish = "any"
     phantom: Wish = "none"
     corrupt: Wish = "none"
+    aborted_read: Wish = "none"
+    zombie_commit: Wish = "none"
+    unprocessed: Wish = "none"
+    reprocessed: Wish = "any"
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
@@ -307,6 +335,7 @@ class Scenario(Model):
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
     attach = scenario.cluster.attach
+    yield from _client_problems(scenario.workload)
     if attach is None:
         yield from cluster_spec.problems(scenario.cluster, scenario.kafka)
     else:
@@ -349,6 +378,11 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         )
     for index, fault in enumerate(scenario.faults):
         yield from _fault_problems(scenario, fault, ("faults", index))
+
+
+def _client_problems(workload: Workload) -> Iterator[tuple[Place, str]]:
+    for key, problem in transaction_problems(workload.transactions, workload.settings):
+        yield ("workload", "settings", key), problem
 
 
 #: What topic settings must look like, and that in words.

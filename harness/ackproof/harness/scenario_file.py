@@ -210,6 +210,7 @@ def _legal_keys(place: Place) -> list[str]:
     from ackproof.faults import registered
     from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
     from ackproof.harness.scenario import Expect, TopicSpec, Workload
+    from ackproof.harness.workload_spec import ConsumerGroup, Transactions
 
     models: dict[str, type[BaseModel]] = {
         "cluster": ClusterSpec,
@@ -222,6 +223,10 @@ def _legal_keys(place: Place) -> list[str]:
         model = registered()[str(place[2])]
     elif place[:2] == ("cluster", "overrides") and len(place) > 2:
         model = BrokerSpec
+    elif place[:2] == ("workload", "consumers") and len(place) > 2:
+        model = ConsumerGroup
+    elif place[:2] == ("workload", "transactions"):
+        model = Transactions
     elif place:
         model = models.get(str(place[0]), Scenario)
     return [field.alias or name for name, field in model.model_fields.items()]

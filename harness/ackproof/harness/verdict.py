@@ -158,7 +158,7 @@ class Verdict(_Record):
 
 
 #: Keys of `observed` that count sends, not anomalies.
-SENDS = ("sent", "acked", "failed", "unknown")
+SENDS = ("sent", "acked", "failed", "unknown", "aborted")
 
 
 def exit_code(verdicts: list[Verdict]) -> ExitCode:

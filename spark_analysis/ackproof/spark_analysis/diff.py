@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof.spark_analysis import (
+    aborted_read,
+    consumed,
     corrupt,
     duplicated,
     inconsistent,
     lost,
     phantom,
     reordered,
+    transacted,
     unseen,
 )
 from ackproof.spark_analysis.absent import absent
 from ackproof.spark_analysis.aligned import unmatched
 from ackproof.spark_analysis.layout import Sizing, Unaligned
-from ackproof.spark_analysis.run_tables import RunTables
+from ackproof.spark_analysis.run_tables import RunTables, has_table
 from ackproof.spark_analysis.stored import address, store
 from ackproof.spark_analysis.tables import LOCATION, Anomaly, Outcome, RecordState
 
@@ -36,7 +39,11 @@ CHECKS = {
     Anomaly.PHANTOM: phantom.find,
     Anomaly.CORRUPT: corrupt.find,
     Anomaly.UNSEEN: unseen.find,
+    Anomaly.ABORTED_READ: aborted_read.find,
 }
+
+#: Checks of what a run has only with transactions, or with consumers: by the table that says so.
+CLIENT_CHECKS = {"transactions": transacted.find, "reads": consumed.find}
 
 #: How many rows of each anomaly are shown; the table holds all.
 TELLING = 8
@@ -55,6 +62,7 @@ class Diff:
     acked: int
     failed: int
     unknown: int
+    aborted: int
     counts: dict[Anomaly, int]
     telling: list[dict[str, Any]]
 
@@ -86,6 +94,7 @@ def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
         astray=F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
         repeated=F.col("copies") > 1,
         phantom="phantom",
+        withdrawn="withdrawn",
         behind=F.col("ahead").isNotNull(),
     )
     damaged = count(
@@ -102,6 +111,7 @@ def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
         Anomaly.PHANTOM: suspects["phantom"] + damaged["foreign"],
         Anomaly.CORRUPT: damaged["corrupt"],
         Anomaly.UNSEEN: missing["unseen"],
+        Anomaly.ABORTED_READ: suspects["withdrawn"],
     }
     return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
 
@@ -129,6 +139,9 @@ def diff(
         except Unaligned:
             tables = whole
         found = find(tables, _worth_running(tables, caches))
+        for name, check in CLIENT_CHECKS.items():
+            if has_table(spark, run_dir, name):
+                found = found.unionByName(check(spark, run_dir, whole))
         anomalies = store(found.hint("rebalance"), place)
         outcomes = tables.outcomes
     counts, telling = _summary(anomalies)
@@ -137,6 +150,7 @@ def diff(
         acked=outcomes.get(Outcome.ACKED, 0),
         failed=outcomes.get(Outcome.FAILED, 0),
         unknown=outcomes.get(Outcome.UNKNOWN, 0),
+        aborted=outcomes.get(Outcome.ABORTED, 0),
         counts=counts,
         telling=telling,
     )

@@ -99,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _diff(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     result = diff(spark, options.input, output=options.output)
-    sends = {word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown")}
+    sends = {
+        word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown", "aborted")
+    }
     return sends | {key.value: count for key, count in result.counts.items()}
 
 

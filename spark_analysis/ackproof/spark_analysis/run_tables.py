@@ -70,14 +70,15 @@ class RunTables:
         sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies` and
         `first_offset`. `absent`: acked, no copy. `displaced`: acked elsewhere than its first copy
         stands. `phantom`: a copy, not claimed. `ahead`: the highest of its producer's sequences
-        that stand before it, if higher than its own.
+        that stand before it, if higher than its own. `withdrawn`: a copy, and its transaction was
+        aborted.
         """
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
         copies, sequence = F.col("copies"), F.col("sequence")
         written = copies > 0
-        claimed = F.coalesce("claimed", F.lit(False))
+        claimed, aborted = (F.coalesce(key, F.lit(False)) for key in ("claimed", "aborted"))
         in_log_order = (
             Window.partitionBy("topic", "partition", "producer")
             .orderBy("first_offset")
@@ -92,11 +93,12 @@ class RunTables:
                     "absent": F.coalesce("acked", F.lit(False)) & ~written,
                     "displaced": F.coalesce("acked", F.lit(False))
                     & F.coalesce(F.col("acked_offset") != F.col("first_offset"), F.lit(False)),
-                    "phantom": written & ~claimed,
+                    "phantom": written & ~claimed & ~aborted,
+                    "withdrawn": written & ~claimed & aborted,
                     "ahead": F.when(behind, highest_before),
                 }
             )
-            .where("absent or displaced or copies > 1 or phantom or ahead is not null")
+            .where("absent or displaced or copies > 1 or phantom or withdrawn or ahead is not null")
         )
 
     def _by_name(self) -> DataFrame:
@@ -111,6 +113,7 @@ class RunTables:
         of_send = {
             "acked": outcome == Outcome.ACKED,
             "claimed": outcome.isin(Outcome.ACKED, Outcome.UNKNOWN),
+            "aborted": outcome == Outcome.ABORTED,
             "acked_offset": F.col("offset"),
             "sent_at": F.col("sent_at"),
             "resolved_at": F.col("resolved_at"),
@@ -177,6 +180,26 @@ def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
     if len(runs) > 1:
         raise RunError(f"{run_dir} has tables of more than one run: {', '.join(runs)}")
     return runs[0] if runs else ""
+
+
+def read_optional(
+    spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema
+) -> DataFrame:
+    """Return one of `tables.OPTIONAL`, empty if the run has none."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if has_table(spark, run_dir, name):
+        return read_table(spark, run_dir, name, schema)
+    return spark.createDataFrame([], from_arrow_schema(schema))
+
+
+def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
+    """Return whether the run has left a table."""
+    try:
+        read_table(spark, run_dir, name, pa.schema([]))
+    except RunError:
+        return False
+    return True
 
 
 def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.Schema) -> DataFrame:

@@ -23,12 +23,15 @@ class Outcome(StrEnum):
     """What became of a send.
 
     `ACKED`: a delivery report without error. `FAILED`: certainly not written.
-    `UNKNOWN`: may or may not be written (timeouts, disconnects, a client that died).
+    `UNKNOWN`: may or may not be written (timeouts, disconnects, a client that died); in a
+    transaction, also if it may or may not be committed. `ABORTED`: its transaction is certainly
+    not committed, whatever was written of it.
     """
 
     ACKED = "acked"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    ABORTED = "aborted"
 
 
 class RecordState(StrEnum):
@@ -55,6 +58,12 @@ class Anomaly(StrEnum):
     DIVERGED = "diverged"
     GAP = "gap"
     UNSEEN = "unseen"
+    ABORTED_READ = "aborted-read"
+    ZOMBIE_COMMIT = "zombie-commit"
+    UNPROCESSED = "unprocessed"
+    REPROCESSED = "reprocessed"
+    POLL_SKIP = "poll-skip"
+    NONMONOTONIC_POLL = "nonmonotonic-poll"
 
 
 #: Anomalies about which a prediction is made (`unseen` is not Kafka's doing but ours).
@@ -72,6 +81,20 @@ PREDICTED = (
 #: Anomalies that only the replicas' own segments can show: not counted where these are absent.
 OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
 
+#: Anomalies of transactions: not counted where there were none.
+OF_TRANSACTIONS = (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT)
+
+#: Anomalies that only consumers can show: not counted where there were none.
+OF_CONSUMERS = (
+    Anomaly.UNPROCESSED,
+    Anomaly.REPROCESSED,
+    Anomaly.POLL_SKIP,
+    Anomaly.NONMONOTONIC_POLL,
+)
+
+#: Anomalies that the ledger and the final log do not show alone.
+OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS)
+
 
 def _table(*fields: pa.Field) -> pa.Schema:
     common = [
@@ -85,7 +108,8 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, nullable=False)
 
 
-#: One row a send. `offset` is null unless the broker told it (never with acks=0).
+#: One row a send. `offset` is null unless the broker told it (never with acks=0) and the send is
+#: acked. A send in a transaction is acked once that is committed.
 #: `resolved_at` is when the outcome became known; null for sends whose producer died first.
 LEDGER = _table(
     _required("producer", pa.int64()),
@@ -97,6 +121,67 @@ LEDGER = _table(
     pa.field("offset", pa.int64()),
     pa.field("sent_at", TIME),
     pa.field("resolved_at", TIME),
+)
+
+#: One row a transaction that a producer ended or was about to end: its sends are those from
+#: `first_sequence` up to, not including, `end_sequence`. `outcome` is committed, aborted or
+#: unknown; `initialized_at` is when its producer had fenced all earlier ones of its
+#: `transactional_id`; `predecessor` is the producer that it took over from, null if none;
+#: `ended_at` is null if its producer died first.
+TRANSACTIONS = _table(
+    _required("producer", pa.int64()),
+    _required("transactional_id", pa.string()),
+    pa.field("predecessor", pa.int64()),
+    _required("transaction", pa.int64()),
+    _required("first_sequence", pa.int64()),
+    _required("end_sequence", pa.int64()),
+    _required("outcome", pa.string()),
+    pa.field("error", pa.string()),
+    _required("initialized_at", TIME),
+    pa.field("ended_at", TIME),
+)
+
+#: One row a record that a consumer's poll returned, in the order of its polls: `number` counts the
+#: records of a poll. `producer` and `sequence` are null unless the record is ours and intact.
+READS = _table(
+    _required("consumer", pa.int64()),
+    _required("group", pa.string()),
+    _required("isolation_level", pa.string()),
+    _required("poll", pa.int64()),
+    _required("number", pa.int32()),
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("offset", pa.int64()),
+    pa.field("producer", pa.int64()),
+    pa.field("sequence", pa.int64()),
+    _required("read_at", TIME),
+)
+
+#: One row an event of a consumer, in order: `started`, `assigned`, `revoked`, `lost`, `committed`,
+#: `commit-failed`, `caught-up`, `closed`, `error`. `poll` is how many polls came before. `offset` is where a
+#: partition is consumed from (assigned; null if unknown), up to (revoked), or what was committed.
+CONSUMER_EVENTS = _table(
+    _required("consumer", pa.int64()),
+    _required("group", pa.string()),
+    _required("at", TIME),
+    _required("poll", pa.int64()),
+    _required("event", pa.string()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("error", pa.string()),
+)
+
+#: One row a record that a consumer has processed: the durable effect of processing it.
+EFFECTS = _table(
+    _required("consumer", pa.int64()),
+    _required("group", pa.string()),
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("offset", pa.int64()),
+    pa.field("producer", pa.int64()),
+    pa.field("sequence", pa.int64()),
+    _required("processed_at", TIME),
 )
 
 #: One row a record of every partition, as read after all faults healed and the ISR was full.
@@ -360,14 +445,22 @@ LOCATION = {
     "broker_events": Path("broker_events.parquet"),
     "lost_stories": Path("lost_stories"),
     "causes": Path("causes.parquet"),
+    "transactions": Path("transactions"),
+    "reads": Path("reads"),
+    "consumer_events": Path("consumer_events"),
+    "effects": Path("effects"),
     "live_partitions": Path("live/partitions.parquet"),
     "live_windows": Path("live/windows"),
     "loss_candidates": Path("live/loss_candidates"),
 }
 
-#: Tables that a run may lack without being any less whole: the evidence of forensics, what a
-#: live job leaves, and what a second reader saw otherwise.
+#: Tables that a run may lack without being any less whole: what consumers and transactions leave,
+#: the evidence of forensics, what a live job leaves, and what a second reader saw otherwise.
 OPTIONAL = (
+    "transactions",
+    "reads",
+    "consumer_events",
+    "effects",
     "replica_logs",
     "replica_batches",
     "broker_events",

@@ -17,12 +17,13 @@ ACKS = (SCENARIOS / "acks.yaml").read_text()
 
 
 def test_every_scenario_that_is_shipped_is_valid() -> None:
-    assert {item.path.name for item in load_all(SCENARIOS)} == {
-        path.name for path in SCENARIOS.glob("*.yaml")
+    folders = (SCENARIOS, SCENARIOS / "guarantees")
+    assert {item.path for folder in folders for item in load_all(folder)} == {
+        *SCENARIOS.rglob("*.yaml")
     }
 
 
-@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda path: path.name)
 def test_every_scenario_that_is_shipped_meets_the_published_schema(path: Path) -> None:
     document = json.loads(json.dumps(YAML(typ="safe").load(path.read_text())))
     jsonschema.validate(document, json_schema())

@@ -79,6 +79,7 @@ def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, caps
         "acked": 2,
         "failed": 0,
         "unknown": 0,
+        "aborted": 0,
         **{anomaly.value: 0 for anomaly in Anomaly},
         "lost": 2,
     }

@@ -1,4 +1,4 @@
-"""A producer process, as the harness holds it."""
+"""A client process, as the harness holds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Generic, TypeVar
 
+from ackproof.harness.clients.consumer_spec import ConsumerSpec
 from ackproof.harness.clients.progress import Progress, ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.errors import WorkloadError
@@ -17,9 +19,11 @@ from ackproof.harness.errors import WorkloadError
 #: How much of the log goes into an error that the process could not state itself, characters.
 _LOG_TAIL = 2000
 
+_Spec = TypeVar("_Spec", ProducerSpec, ConsumerSpec)
 
-class ProducerProcess:
-    """One producer in a process of its own, so that it can be killed like any other client.
+
+class ClientProcess(Generic[_Spec]):
+    """One client in a process of its own, so that it can be killed like any other client.
 
     `secrets` are settings that let it in (librdkafka's names); they go through its standard input,
     because a file stays and a command line is anybody's to see. Beside the page at
@@ -27,9 +31,12 @@ class ProducerProcess:
     (`.log`).
     """
 
-    def __init__(self, spec: ProducerSpec, *, secrets: Mapping[str, str] | None = None) -> None:
+    #: What the client is, in words; its program is the module of that name.
+    noun = "client"
+
+    def __init__(self, spec: _Spec, *, secrets: Mapping[str, str] | None = None) -> None:
         self._secrets = dict(secrets or {})
-        self.spec = dataclasses.replace(spec, parent=os.getpid())
+        self.spec: _Spec = dataclasses.replace(spec, parent=os.getpid())
         self.log = spec.progress.with_suffix(".log")
         self._page = ProgressPage(spec.progress, create=True)
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,7 +47,7 @@ class ProducerProcess:
         path.write_text(self.spec.to_json())
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ackproof.harness.clients.producer", str(path)],
+                [sys.executable, "-m", f"ackproof.harness.clients.{self.noun}", str(path)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -74,7 +81,7 @@ class ProducerProcess:
         if self._page.error:
             return self._page.error
         tail = self.log.read_text(errors="replace")[-_LOG_TAIL:]
-        return f"producer {self.spec.number} ended with {code}\n{tail}".rstrip()
+        return f"{self.noun} {self.spec.number} ended with {code}\n{tail}".rstrip()
 
     @property
     def span_us(self) -> tuple[int, int]:
@@ -86,8 +93,12 @@ class ProducerProcess:
         return self._page.read()
 
     def stop(self) -> None:
-        """Ask for no more sends; the process ends when those under way have their outcomes."""
+        """Ask for the end: when all sends have their outcomes, or all there is was consumed."""
         self._page.ask_to_stop()
+
+    def resume(self) -> None:
+        """Have a process that is `State.PAUSED` go on."""
+        self._page.ask_to_resume()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return `returncode`.
@@ -99,7 +110,7 @@ class ProducerProcess:
         except subprocess.TimeoutExpired:
             progress = self.progress()
             raise WorkloadError(
-                f"producer {self.spec.number} still runs after {timeout} s "
+                f"{self.noun} {self.spec.number} still runs after {timeout} s "
                 f"({self.state.name.lower()}, {progress.under_way} sends under way)",
                 hint="stop it and wait longer than delivery.timeout.ms, or kill it: its ledger "
                 "stays readable",
@@ -114,6 +125,18 @@ class ProducerProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise WorkloadError(
-                f"producer {self.spec.number} was not started", hint="call start() first"
+                f"{self.noun} {self.spec.number} was not started", hint="call start() first"
             )
         return self._process
+
+
+class ProducerProcess(ClientProcess[ProducerSpec]):
+    """A producer: writes a ledger, and transactions if it has any."""
+
+    noun = "producer"
+
+
+class ConsumerProcess(ClientProcess[ConsumerSpec]):
+    """A consumer: writes what it read, what happened to it, and what it processed."""
+
+    noun = "consumer"

@@ -33,6 +33,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from ackproof.harness.clients.outcome import classify, earliest_resend_s, error_name
 from ackproof.harness.clients.progress import ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
+from ackproof.harness.clients.transactional import Transactions
 from ackproof.harness.clients.under_way import UnderWay
 from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
 from ackproof.harness.ledger import LedgerWriter
@@ -264,6 +265,7 @@ class Sending:
         self._terminated = False
         self.fatal: KafkaError | None = None
         self._producer = self._connect()
+        self._transactions: Transactions | None = None
 
     def terminate(self) -> None:
         """Stop at the next round; for signal handlers."""
@@ -278,35 +280,59 @@ class Sending:
         gc.collect()
         gc.freeze()
         gc.disable()  # messages are many, short-lived and never in cycles
+        self._transactions = transactions = self._begun()
         self._page.started_at = _now_us()
         self._page.state = State.PRODUCING
         self._started = time.monotonic()
         while not (self._next == self._spec.records or self._over()):
-            due = self._due()
+            due = min(self._due(), self._next + CHUNK)
             if due > self._next:
-                self._hand_over(min(due, self._next + CHUNK))
+                if transactions:
+                    due = min(due, transactions.room(self._next))
+                self._hand_over(due)
                 self._serve(0)
+                if transactions:
+                    transactions.went_on(self._next)
             else:
                 self._serve(self._pause())
         self._page.state = State.SETTLING
+        if transactions:
+            transactions.end(self._next)
+            transactions.close()
         self._settle()
         if self._recorder:
             self._recorder.give_up()
-        if self.fatal is not None:
+        if self.fatal is not None and not (transactions and transactions.may_end_so(self.fatal)):
             raise WorkloadError(
                 f"producer {self._spec.number} stopped for good: {self.fatal.str()} "
                 f"({error_name(self.fatal.code())})",
                 hint="librdkafka allows no further sends after such an error",
             )
 
+    def _begun(self) -> Transactions | None:
+        if self._spec.transactions is None:
+            return None
+        return Transactions(
+            self._spec,
+            self._producer,
+            self._page,
+            serve=self._serve,
+            settle=self._settle,
+            abandoned=self._over,
+        )
+
     def _connect(self) -> Any:
         spec = self._spec
+        in_transactions = (
+            {"transactional.id": spec.transactions.transactional_id} if spec.transactions else {}
+        )
         try:
             producer = Producer(
                 {
                     "bootstrap.servers": spec.bootstrap_servers,
                     "client.id": f"ackproof-producer-{spec.number}",
                     **spec.settings,
+                    **in_transactions,
                     **self._secrets,
                     "error_cb": self._on_error,
                 }

@@ -6,8 +6,10 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     0  state      5  started_at, microseconds UTC, the first send; 0 before
     1  sent       6  updated_at, microseconds UTC, the last change
     2  acked      7  stop, written by the harness
-    3  failed     8  length of the error text, which fills the rest of the page
-    4  unknown
+    3  failed     8  resume, written by the harness
+    4  unknown    9  length of the error text, which fills the rest of the page
+
+A consumer counts what it read as `sent`, and what it processed as `acked`.
 
 Each number is stored at once, not all together: a reader may see `sent` a little ahead of the
 outcomes, never behind them.
@@ -22,12 +24,14 @@ from enum import IntEnum
 from pathlib import Path
 
 _SIZE = 4096
-_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP, _ERROR = range(9)
+_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP, _RESUME, _ERROR = range(
+    10
+)
 _TEXT = 8 * (_ERROR + 1)
 
 
 class State(IntEnum):
-    """Where a producer process is in its life."""
+    """Where a client process is in its life."""
 
     STARTING = 0
     PRODUCING = 1
@@ -36,6 +40,9 @@ class State(IntEnum):
     DONE = 3
     #: Ended by an error, which the page holds.
     BROKEN = 4
+    CONSUMING = 5
+    #: A zombie to be: waits until another with its transactional id has begun.
+    PAUSED = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +130,15 @@ class ProgressPage:
     def ask_to_stop(self) -> None:
         """Ask for no more sends."""
         self._numbers[_STOP] = 1
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the harness wants a paused process to go on."""
+        return self._numbers[_RESUME] != 0
+
+    def ask_to_resume(self) -> None:
+        """Have a paused process go on."""
+        self._numbers[_RESUME] = 1
 
     @property
     def error(self) -> str:

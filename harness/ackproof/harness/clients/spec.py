@@ -15,6 +15,26 @@ Setting = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSpec:
+    """How a producer's sends are put into transactions of `size` sends each.
+
+    `abort` is the share that is aborted, drawn with `seed`. In the transaction number `crash_in`
+    the producer kills itself, and in `zombie_in` it waits until another with its
+    `transactional_id` has begun, and then goes on; both when all sends of the transaction have
+    their delivery reports, before it is ended. None: never. `predecessor` is the number of the
+    producer that this one takes over from.
+    """
+
+    transactional_id: str
+    size: int
+    abort: float = 0.0
+    seed: int = 0
+    crash_in: int | None = None
+    zombie_in: int | None = None
+    predecessor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSpec:
     """One producer: where it writes, what, how fast, and until when.
 
@@ -24,8 +44,8 @@ class ProducerSpec:
     loop: sends that are late are made up for at once; None is as fast as possible. `size` is the
     value's length in bytes. `ledger` is the stream file to write; None records nothing and asks
     for no delivery reports, which is how the ledger's cost is measured. `progress` is the page
-    shared with the harness (see `progress`). The process also ends when `parent` is no longer
-    its parent; by default, whoever started it.
+    shared with the harness (see `progress`). `transactions` needs a ledger. The process also ends
+    when `parent` is no longer its parent; by default, whoever started it.
     """
 
     run_id: str
@@ -41,6 +61,7 @@ class ProducerSpec:
     rate: float | None = None
     size: int = 128
     parent: int | None = None
+    transactions: TransactionSpec | None = None
 
     def __post_init__(self) -> None:
         problems = [
@@ -54,6 +75,8 @@ class ProducerSpec:
             )
             if not good
         ]
+        if self.transactions is not None and self.ledger is None:
+            problems.append("transactions without a ledger: nobody would know what became of them")
         if self.records is None and self.seconds is None:
             problems.append("neither records nor seconds is given: the producer would never end")
         if problems:
@@ -86,4 +109,6 @@ class ProducerSpec:
         fields: dict[str, Any] = json.loads(text)
         fields["progress"] = Path(fields["progress"])
         fields["ledger"] = Path(fields["ledger"]) if fields["ledger"] is not None else None
+        if fields["transactions"] is not None:
+            fields["transactions"] = TransactionSpec(**fields["transactions"])
         return cls(**fields)

@@ -1,0 +1,39 @@
+"""What librdkafka says of settings that it refuses, with the nearest one that it knows."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+#: Those that scenarios have a use for; librdkafka itself cannot be asked for all of its names.
+KNOWN = (
+    *("acks", "request.timeout.ms", "delivery.timeout.ms", "partitioner", "compression.type"),
+    *("compression.level", "enable.idempotence", "enable.gapless.guarantee", "retries"),
+    *("max.in.flight.requests.per.connection", "linger.ms", "batch.size", "batch.num.messages"),
+    *("retry.backoff.ms", "retry.backoff.max.ms", "message.max.bytes", "transaction.timeout.ms"),
+    *("queue.buffering.max.messages", "queue.buffering.max.kbytes", "message.copy.max.bytes"),
+    *("sticky.partitioning.linger.ms", "queuing.strategy", "compression.codec"),
+    *("auto.offset.reset", "auto.commit.interval.ms", "isolation.level", "session.timeout.ms"),
+    *("heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol", "group.instance.id"),
+    *("group.remote.assignor", "partition.assignment.strategy", "check.crcs", "client.rack"),
+    *("fetch.min.bytes", "fetch.max.bytes", "fetch.wait.max.ms", "fetch.message.max.bytes"),
+    *("fetch.error.backoff.ms", "fetch.queue.backoff.ms", "max.partition.fetch.bytes"),
+    *("queued.min.messages", "queued.max.messages.kbytes", "coordinator.query.interval.ms"),
+    *("socket.timeout.ms", "socket.nagle.disable", "socket.keepalive.enable"),
+    *("socket.connection.setup.timeout.ms", "socket.max.fails", "connections.max.idle.ms"),
+    *("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "receive.message.max.bytes"),
+    *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "metadata.max.age.ms"),
+    *("topic.metadata.refresh.interval.ms", "topic.metadata.propagation.max.ms"),
+    *("metadata.recovery.strategy", "statistics.interval.ms", "debug", "client.dns.lookup"),
+    *("broker.address.family", "broker.address.ttl", "api.version.request", "log_level"),
+)
+
+
+def explained(refusal: Any) -> str:
+    """Return why librdkafka refused settings (a `KafkaException`), and what may be meant."""
+    said: str = refusal.args[0].str()
+    unknown = re.fullmatch(r'No such configuration property: "(.*)"', said)
+    near = difflib.get_close_matches(unknown[1], KNOWN, n=1) if unknown else []
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"librdkafka refuses this: {said}{guess}"

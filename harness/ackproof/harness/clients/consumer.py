@@ -1,0 +1,339 @@
+"""The consumer process: polls, records what each poll returned, processes it, and commits.
+
+`python -m ackproof.harness.clients.consumer SPEC.json` (a `ConsumerSpec`); `process` starts it.
+
+What a poll returned is recorded before anything is done with it; processing it is an effect in a
+database (`effects`); commits are where the specification wants them. A crash is a SIGKILL of
+itself, in the middle of processing a poll's records: half of them have their effect. With
+automatic commits it comes at the worst moment there is, once those records were committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.effects import Effect, EffectStore
+from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
+from ackproof.harness.streams import TableStream
+from ackproof.spark_analysis.record import decode, run_token
+from ackproof.spark_analysis.tables import CONSUMER_EVENTS, READS
+
+#: The longest wait in one poll, seconds: so often a stop is noticed.
+POLL_S = 0.1
+
+#: How long brokers may take to tell committed offsets, seconds.
+COMMITTED_S = 10.0
+
+#: Processing that is about to crash lasts so many intervals of automatic commits, at most.
+INTERVALS = 3
+
+#: librdkafka's default, milliseconds.
+AUTO_COMMIT_INTERVAL_MS = 5000
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Recorder:
+    """Records reads and events of one consumer."""
+
+    def __init__(self, spec: ConsumerSpec) -> None:
+        self._spec = spec
+        self._token = run_token(spec.run_id)
+        self.polls = 0
+        whose = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
+        self._reads = TableStream(
+            spec.reads,
+            READS,
+            {**whose, "isolation_level": spec.isolation_level, "topic": spec.topic},
+        )
+        self._events = TableStream(spec.events, CONSUMER_EVENTS, whose)
+
+    def polled(self, messages: Sequence[Message]) -> list[Effect]:
+        """Record what one poll returned, and return it as it is to be processed."""
+        at, topic = _now_us(), self._spec.topic
+        names = [self._name(message.value()) for message in messages]
+        places = [(message.partition(), message.offset()) for message in messages]
+        self._reads.write(
+            {
+                "poll": [self.polls] * len(messages),
+                "number": list(range(len(messages))),
+                "partition": [partition for partition, _ in places],
+                "offset": [offset for _, offset in places],
+                "producer": [name[0] for name in names],
+                "sequence": [name[1] for name in names],
+                "read_at": [at] * len(messages),
+            }
+        )
+        self.polls += 1
+        return [(topic, *place, *name, at) for place, name in zip(places, names, strict=True)]
+
+    def event(
+        self,
+        event: str,
+        places: Mapping[int, int | None] | None = None,
+        *,
+        error: str | None = None,
+    ) -> None:
+        """Record an event, one row a partition if there are any, with its offset."""
+        rows: list[tuple[int | None, int | None]] = list((places or {}).items()) or [(None, None)]
+        count = len(rows)
+        self._events.write(
+            {
+                "at": [_now_us()] * count,
+                "poll": [self.polls] * count,
+                "event": [event] * count,
+                "topic": [self._spec.topic if places else None] * count,
+                "partition": [partition for partition, _ in rows],
+                "offset": [offset for _, offset in rows],
+                "error": [error] * count,
+            }
+        )
+
+    def close(self) -> None:
+        """Mark both streams as whole."""
+        self._reads.close()
+        self._events.close()
+
+    def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
+        """Return producer and sequence of a record, if it is one of this run."""
+        found = decode(value) if value is not None else None
+        return found[1:] if found is not None and found[0] == self._token else (None, None)
+
+
+class Consuming:
+    """The loop. `positions` are those of the partitions that are assigned, None if unknown."""
+
+    def __init__(
+        self,
+        spec: ConsumerSpec,
+        page: ProgressPage,
+        recorder: Recorder,
+        *,
+        secrets: Mapping[str, str],
+    ) -> None:
+        self._spec = spec
+        self._page = page
+        self._recorder = recorder
+        self._effects = EffectStore(
+            spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
+        )
+        self._parent = spec.parent if spec.parent is not None else os.getppid()
+        self._terminated = False
+        self._fatal: KafkaError | None = None
+        self._read = self._processed = 0
+        self.positions: dict[int, int | None] = {}
+        self._consumer = self._connect(secrets)
+
+    def terminate(self) -> None:
+        """Stop at the next round; for signal handlers."""
+        self._terminated = True
+
+    def run(self) -> None:
+        """Consume until the harness asks for the end and it is reached.
+
+        Raises `WorkloadError` if the client ended itself (librdkafka's fatal errors).
+        """
+        self._page.started_at = _now_us()
+        self._page.state = State.CONSUMING
+        self._recorder.event("started")
+        self._join()
+        while not (self._terminated or self._fatal or self._orphaned() or self._caught_up()):
+            self._work(self._consumer.consume(self._spec.poll, POLL_S))
+        self._page.state = State.SETTLING
+        if self._caught_up():
+            self._recorder.event("caught-up", self.positions)
+        self._consumer.close()
+        self._recorder.event("closed")
+        self._recorder.close()
+        self._effects.close()
+        if self._fatal is not None:
+            raise WorkloadError(
+                f"consumer {self._spec.number} stopped for good: {self._fatal.str()}",
+                hint="librdkafka allows no further polls after such an error",
+            )
+
+    def _connect(self, secrets: Mapping[str, str]) -> Any:
+        spec = self._spec
+        try:
+            return Consumer(
+                {
+                    "bootstrap.servers": spec.bootstrap_servers,
+                    "client.id": f"ackproof-consumer-{spec.number}",
+                    "group.id": spec.group,
+                    **spec.settings,
+                    "enable.auto.commit": spec.commit is Commit.AUTO,
+                    **secrets,
+                    "error_cb": self._on_error,
+                    "on_commit": self._on_commit,
+                }
+            )
+        except KafkaException as error:
+            raise WorkloadError(
+                f"consumer {spec.number} cannot start with {spec.bootstrap_servers}: "
+                f"{error.args[0].str()}",
+                hint=f"settings: {spec.settings}",
+            ) from error
+
+    def _join(self) -> None:
+        spec = self._spec
+        if spec.partitions is None:
+            self._consumer.subscribe(
+                [spec.topic],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+            return
+        places = [TopicPartition(spec.topic, partition) for partition in spec.partitions]
+        self._on_assign(self._consumer, places)
+        self._consumer.assign(places)
+
+    def _work(self, polled: Sequence[Message]) -> None:
+        messages = [message for message in polled if message.error() is None]
+        for message in polled:
+            if message.error() is not None:
+                self._recorder.event("error", error=message.error().str())
+        if not messages:
+            return
+        spec = self._spec
+        effects = self._recorder.polled(messages)
+        for _, partition, offset, *_ in effects:
+            self.positions[partition] = offset + 1
+        self._read += len(effects)
+        if spec.commit is Commit.BEFORE:
+            self._commit()
+        if spec.crash_after is not None and self._read >= spec.crash_after and len(effects) > 1:
+            self._crash(effects)
+        self._effects.process(effects)
+        self._processed += len(effects)
+        if spec.commit is Commit.AFTER:
+            self._commit()
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+
+    def _commit(self) -> None:
+        offsets = [
+            TopicPartition(self._spec.topic, partition, position)
+            for partition, position in self.positions.items()
+            if position is not None
+        ]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:  # also while the group rebalances: what it is not given
+            self._recorder.event("commit-failed", error=error.args[0].str())
+        else:
+            self._recorder.event("committed", {place.partition: place.offset for place in offsets})
+
+    def _crash(self, effects: Sequence[Effect]) -> NoReturn:
+        """Die in the middle of processing `effects`."""
+        self._effects.process(effects[: len(effects) // 2])
+        self._processed += len(effects) // 2
+        if self._spec.commit is Commit.AUTO:
+            self._outlast_a_commit()
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")
+
+    def _outlast_a_commit(self) -> None:
+        """Go on processing until what was polled is committed, or would be by now."""
+        milliseconds = self._spec.settings.get("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
+        places = [TopicPartition(self._spec.topic, partition) for partition in self.positions]
+
+        def committed() -> bool:
+            found = self._consumer.committed(places, timeout=COMMITTED_S)
+            return all(one.offset == self.positions[one.partition] for one in found)
+
+        Retrying(
+            retry=retry_if_result(lambda done: not done),
+            stop=stop_after_delay(INTERVALS * float(milliseconds) / 1000),
+            wait=wait_fixed(0.05),
+            retry_error_callback=lambda _: False,
+        )(committed)
+
+    def _caught_up(self) -> bool:
+        """Whether the end is wanted and everything assigned was consumed up to there."""
+        if not self._page.stop:
+            return False
+        try:
+            ends = json.loads(self._spec.ends.read_text())
+        except FileNotFoundError:
+            return True
+        return bool(self.positions) and all(
+            position is not None and position >= ends.get(str(partition), 0)
+            for partition, position in self.positions.items()
+        )
+
+    def _orphaned(self) -> bool:
+        return os.getppid() != self._parent
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+
+    def _on_commit(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
+        if self._spec.commit is not Commit.AUTO:
+            return  # the answer of a synchronous commit says it
+        done = {place.partition: place.offset for place in places if place.offset >= 0}
+        if error is not None and error.code() != KafkaError._NO_OFFSET:
+            self._recorder.event("commit-failed", done, error=error.str())
+        elif done:
+            self._recorder.event("committed", done)
+
+    def _on_assign(self, consumer: Any, places: Sequence[TopicPartition]) -> None:
+        try:
+            found = consumer.committed(list(places), timeout=COMMITTED_S) if places else []
+        except KafkaException:
+            found = [TopicPartition(place.topic, place.partition) for place in places]
+        given = {one.partition: one.offset if one.offset >= 0 else None for one in found}
+        self.positions |= given
+        self._recorder.event("assigned", given)
+
+    def _on_revoke(self, _: Any, places: Sequence[TopicPartition]) -> None:
+        self._taken("revoked", places)
+
+    def _on_lost(self, _: Any, places: Sequence[TopicPartition]) -> None:
+        self._taken("lost", places)
+
+    def _taken(self, event: str, places: Sequence[TopicPartition]) -> None:
+        taken = {place.partition: self.positions.pop(place.partition, None) for place in places}
+        self._recorder.event(event, taken)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the consumer that the specification file `arguments[0]` describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
+    spec = ConsumerSpec.from_json(Path(arguments[0]).read_text())
+    page = ProgressPage(spec.progress)
+    try:
+        consuming = Consuming(
+            spec, page, Recorder(spec), secrets=json.loads(sys.stdin.read() or "{}")
+        )
+        signal.signal(signal.SIGTERM, lambda *_: consuming.terminate())
+        consuming.run()
+    except AckproofError as error:
+        page.fail(str(error))
+        return error.exit_code
+    except Exception as error:  # the page is how the harness hears of it
+        traceback.print_exc()
+        page.fail(f"{type(error).__name__}: {error}")
+        return ExitCode.ENVIRONMENT
+    page.state = State.DONE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,290 @@
+"""A run's clients: started, watched, succeeded by others where the scenario wants it, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ackproof.harness import effects, ledger, streams
+from ackproof.harness.clients.consumer_spec import ConsumerSpec
+from ackproof.harness.clients.process import ConsumerProcess, ProducerProcess
+from ackproof.harness.clients.progress import Progress, State, total
+from ackproof.harness.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.harness.errors import WorkloadError
+from ackproof.harness.scenario import Scenario
+from ackproof.harness.waits import wait_for
+from ackproof.harness.workload_spec import ConsumerGroup
+
+#: How long producers may take to settle what is under way, beyond their delivery timeout.
+SETTLE_S = 30.0
+
+#: How long consumers may take to consume what is there, once the cluster is whole again: the
+#: session of a member that crashed has to time out (45 s by default), then its transactions.
+CONSUME_S = 120.0
+
+
+class Crew:
+    """All client processes of a run. Leaving it kills what still runs.
+
+    `bootstrap_servers` are those of the workload's listener, `secrets` the settings that let
+    clients in.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        run_dir: Path,
+        *,
+        bootstrap_servers: str,
+        secrets: Mapping[str, str],
+    ) -> None:
+        self._scenario = scenario
+        self._run_dir = run_dir
+        self._clients = run_dir / "clients"
+        self._bootstrap_servers = bootstrap_servers
+        self._secrets = secrets
+        self._running = ExitStack()
+        self._zombies: dict[int, int] = {}
+        self.producers: list[ProducerProcess] = []
+        self.consumers: list[ConsumerProcess] = []
+        #: Producers and consumers that ended as the scenario wanted: by a crash.
+        self._crashed: set[tuple[str, int]] = set()
+
+    def __enter__(self) -> Self:
+        """Start everybody."""
+        self._clients.mkdir(exist_ok=True)
+        with ExitStack() as starting:
+            starting.push(self._running)
+            for name, group in self._scenario.workload.consumers.items():
+                for member in range(group.members):
+                    self._start_consumer(name, group, member)
+            for number in range(self._scenario.workload.producers):
+                self._start_producer(self._producer_spec(number))
+            starting.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kill what still runs."""
+        self._running.close()
+
+    def progress(self) -> Progress:
+        """Return the counts of all producers together."""
+        return total(producer.progress() for producer in self.producers)
+
+    def tend(self) -> bool:
+        """Start successors of those that crashed or wait as zombies, and let zombies go on.
+
+        Return whether a producer still runs.
+        """
+        for producer in list(self.producers):
+            self._tend_producer(producer)
+        for consumer in list(self.consumers):
+            spec = consumer.spec
+            key = (consumer.noun, spec.number)
+            if spec.crash_after is None or key in self._crashed:
+                continue
+            if consumer.returncode == -signal.SIGKILL:
+                self._crashed.add(key)
+                number = len(self.consumers)
+                again = replace(spec, number=number, crash_after=None, **self._files(number))
+                self._start(ConsumerProcess(again, secrets=self._secrets))
+        return any(producer.returncode is None for producer in self.producers)
+
+    def stop_producers(self) -> None:
+        """Ask producers for no more sends."""
+        for producer in self.producers:
+            producer.stop()
+
+    def await_producers(self) -> list[str]:
+        """Wait until every send has an outcome; return what went wrong."""
+        longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
+        troubles = self._await(self.producers, longest + SETTLE_S)
+        for producer in self.producers:
+            wanted, number = producer.spec.transactions, producer.spec.number
+            interrupted = (producer.noun, number) in self._crashed or number in self._zombies
+            if wanted is None or interrupted:
+                continue
+            if wanted.crash_in is not None or wanted.zombie_in is not None:
+                troubles.append(f"producer {number} ended before it was to be interrupted")
+        return troubles
+
+    def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
+        """Have consumers consume up to `ends`, and end; return what went wrong."""
+        if not self.consumers:
+            return []
+        topic = self._scenario.workload.topic
+        wanted = {partition: end for (name, partition), end in ends.items() if name == topic}
+        partial = self._clients / "ends.json.partial"
+        partial.write_text(json.dumps(wanted))
+        partial.rename(self._ends)
+
+        def ended() -> bool:
+            self.tend()
+            for consumer in self.consumers:  # those that have just begun, too
+                consumer.stop()
+            return all(consumer.returncode is not None for consumer in self.consumers)
+
+        with contextlib.suppress(WorkloadError):  # said again for each that still runs
+            wait_for(
+                ended,
+                bool,
+                within_s=CONSUME_S,
+                every_s=0.05,
+                failure=lambda _: WorkloadError("consumers still run"),
+            )
+        troubles = self._await(self.consumers, 0.0)
+        troubles += [
+            f"consumer {consumer.spec.number} never read the {consumer.spec.crash_after} records "
+            "after which it was to crash"
+            for consumer in self.consumers
+            if consumer.spec.crash_after is not None
+            and (consumer.noun, consumer.spec.number) not in self._crashed
+        ]
+        return troubles
+
+    def _await(
+        self, processes: Sequence[ProducerProcess] | Sequence[ConsumerProcess], within_s: float
+    ) -> list[str]:
+        deadline = time.monotonic() + within_s
+        troubles = []
+        for process in processes:
+            if (process.noun, process.spec.number) in self._crashed:
+                continue
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except WorkloadError as error:
+                troubles.append(error.message)
+            else:
+                if process.error:
+                    troubles.append(process.error)
+        return troubles
+
+    @property
+    def _ends(self) -> Path:
+        return self._clients / "ends.json"
+
+    def _start(self, process: ProducerProcess | ConsumerProcess) -> None:
+        if isinstance(process, ProducerProcess):
+            self.producers.append(process)
+        else:
+            self.consumers.append(process)
+        self._running.callback(process.kill)
+        process.start()
+
+    def _tend_producer(self, producer: ProducerProcess) -> None:
+        spec = producer.spec
+        if spec.transactions is None:
+            return
+        crashes = spec.transactions.crash_in is not None
+        key = (producer.noun, spec.number)
+        if crashes and key not in self._crashed and producer.returncode == -signal.SIGKILL:
+            self._crashed.add(key)
+            self._start_producer(self._successor(producer))
+        elif producer.state is State.PAUSED:
+            if spec.number not in self._zombies:
+                self._zombies[spec.number] = len(self.producers)
+                self._start_producer(self._successor(producer))
+            elif self.producers[self._zombies[spec.number]].state is not State.STARTING:
+                producer.resume()
+
+    def _successor(self, producer: ProducerProcess) -> ProducerSpec:
+        """Return what goes on where a producer was interrupted."""
+        spec, wanted = producer.spec, self._scenario.workload.transactions
+        assert spec.transactions is not None
+        assert wanted is not None
+        number = len(self.producers)
+        transactional_id = (
+            spec.transactions.transactional_id
+            if wanted.successor == "same"
+            else _transactional_id(self._run_dir.name, number)
+        )
+        left = None if spec.records is None else max(0, spec.records - producer.progress().sent)
+        return replace(
+            self._producer_spec(number),
+            records=left,
+            transactions=replace(
+                spec.transactions,
+                transactional_id=transactional_id,
+                predecessor=spec.number,
+                crash_in=None,
+                zombie_in=None,
+            ),
+        )
+
+    def _start_producer(self, spec: ProducerSpec) -> None:
+        self._start(ProducerProcess(spec, secrets=self._secrets))
+
+    def _producer_spec(self, number: int) -> ProducerSpec:
+        scenario, workload = self._scenario, self._scenario.workload
+        share, extra = divmod(workload.records, workload.producers)
+        transactions = None
+        if workload.transactions is not None:
+            transactions = TransactionSpec(
+                transactional_id=_transactional_id(self._run_dir.name, number),
+                size=workload.transactions.size,
+                abort=workload.transactions.abort,
+                seed=scenario.seed,
+                crash_in=workload.transactions.crash_in,
+                zombie_in=workload.transactions.zombie_in,
+            )
+        return ProducerSpec(
+            run_id=self._run_dir.name,
+            number=number,
+            topic=workload.topic,
+            partitions=scenario.topic.partitions,
+            bootstrap_servers=self._bootstrap_servers,
+            settings=workload.client_settings,
+            records=share + (number < extra),
+            seconds=workload.seconds,
+            rate=workload.rate / workload.producers,
+            size=workload.size,
+            ledger=ledger.stream_path(self._run_dir, number),
+            progress=self._clients / f"producer-{number}.progress",
+            transactions=transactions,
+        )
+
+    def _start_consumer(self, name: str, group: ConsumerGroup, member: int) -> None:
+        workload = self._scenario.workload
+        partitions = list(range(self._scenario.topic.partitions))
+        spec = ConsumerSpec(
+            run_id=self._run_dir.name,
+            number=len(self.consumers),
+            group=name,
+            topic=workload.topic,
+            bootstrap_servers=self._bootstrap_servers,
+            partitions=partitions[member :: group.members] if group.via == "assign" else None,
+            commit=group.commit,
+            settings={"auto.offset.reset": "earliest", **group.settings.as_client_settings()},
+            poll=group.poll,
+            crash_after=group.crash_after if member == 0 else None,
+            ends=self._ends,
+            **self._files(len(self.consumers)),
+        )
+        self._start(ConsumerProcess(spec, secrets=self._secrets))
+
+    def _files(self, consumer: int) -> dict[str, Any]:
+        """Return the files of a consumer, by the specification's names."""
+        name = f"consumer-{consumer}"
+        return {
+            "progress": self._clients / f"{name}.progress",
+            "reads": streams.stream_path(self._run_dir, "reads", name),
+            "events": streams.stream_path(self._run_dir, "consumer_events", name),
+            "effects": effects.path_of(self._run_dir, name),
+        }
+
+
+def _transactional_id(run_id: str, number: int) -> str:
+    return f"{run_id}-{number}"

@@ -1,0 +1,164 @@
+"""The parts of a workload beside its plain producers: transactions, and groups of consumers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from ackproof.faults.triggers import Duration
+from ackproof.harness.client_properties import explained
+from ackproof.harness.clients.consumer_spec import Commit
+from ackproof.harness.scenario_types import Model, Setting
+
+#: Settings of consumers that ackproof sets itself.
+OWNED_CONSUMER_SETTINGS = {
+    "bootstrap.servers": "set by ackproof itself",
+    "metadata.broker.list": "set by ackproof itself",
+    "client.id": "set by ackproof itself",
+    "group.id": "the name of the consumers",
+    "enable.auto.commit": "what the key `commit` says",
+    "enable.auto.offset.store": "what the key `commit` says",
+    "enable.partition.eof": "not supported",
+}
+
+
+#: A group.id, which is also a group's name in tables and reports.
+GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+
+
+def _parse_share(value: object) -> object:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_parse_share),
+    Field(ge=0, le=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+                {"type": "number", "minimum": 0, "maximum": 1},
+            ]
+        }
+    ),
+]
+
+
+class Transactions(Model):
+    """Every producer puts its sends into transactions, with a transactional.id of its own."""
+
+    size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")
+    abort: Share = Field(default=0.0, description="the share that is aborted", examples=["10%"])
+    timeout: Duration = Field(
+        default=10.0,
+        ge=1,
+        le=900,
+        description="transaction.timeout.ms: when the coordinator aborts what nobody ended",
+    )
+    crash_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="in the transaction of this number, from 0, each producer is killed before it "
+        "ends it, and a successor begins",
+    )
+    zombie_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="in this one, each producer waits until its successor has begun, and then goes "
+        "on and commits",
+    )
+    successor: Literal["same", "new"] = Field(
+        default="same", description="the transactional.id that a successor takes"
+    )
+
+    @model_validator(mode="after")
+    def _one_interruption(self) -> Self:
+        if self.crash_in is not None and self.zombie_in is not None:
+            raise ValueError("crash_in and zombie_in: a producer can end only one way, name one")
+        return self
+
+
+class ConsumerSettings(BaseModel):
+    """librdkafka's settings for the consumers of a group; all are passed through as they are."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Setting]
+
+    @model_validator(mode="after")
+    def _librdkafka_takes_them(self) -> Self:
+        from confluent_kafka import Consumer, KafkaException
+
+        for key in self.__pydantic_extra__:
+            if key in OWNED_CONSUMER_SETTINGS:
+                raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
+        try:
+            Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
+        except KafkaException as refusal:
+            raise ValueError(explained(refusal)) from None
+        return self
+
+    def as_client_settings(self) -> dict[str, Setting]:
+        """Return every setting under librdkafka's name."""
+        return dict(self.__pydantic_extra__)
+
+
+class ConsumerGroup(Model):
+    """Consumers that share the partitions of the workload's topic.
+
+    They process every record they read once, which is a durable effect; offsets are committed
+    apart from it.
+    """
+
+    members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    via: Literal["subscribe", "assign"] = Field(
+        default="subscribe",
+        description="whether the group deals the partitions, or each member is assigned some",
+    )
+    commit: Commit = Field(
+        default=Commit.AFTER,
+        description="when offsets are committed: by librdkafka's timer (auto), before or after "
+        "processing what was polled, or never",
+    )
+    poll: int = Field(default=500, ge=2, le=10_000, description="records of one poll, at most")
+    crash_after: int | None = Field(
+        default=None,
+        ge=1,
+        description="each first member is killed while it processes the poll in which it has read "
+        "so many records, and resumed by another process",
+    )
+    settings: ConsumerSettings = ConsumerSettings.model_validate({})
+
+
+def transaction_problems(
+    transactions: Transactions | None, settings: Any
+) -> Iterator[tuple[str, str]]:
+    """Yield the producer setting that transactions contradict, and how.
+
+    `settings` are the workload's `ProducerSettings`. The rules are librdkafka's own
+    (`rd_kafka_conf_finalize`), which the Java client has, too.
+    """
+    if transactions is None:
+        return
+    if not settings.idempotence:
+        yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
+    timeout = int(transactions.timeout * 1000)
+    if "delivery_timeout_ms" in settings.model_fields_set and (
+        settings.delivery_timeout_ms > timeout
+    ):
+        yield (
+            "delivery.timeout.ms",
+            f"{settings.delivery_timeout_ms} is more than the transactions' timeout of {timeout} "
+            "ms: librdkafka wants it to be at most that",
+        )

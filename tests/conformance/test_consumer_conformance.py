@@ -1,0 +1,293 @@
+"""One body, two arms: what consumers record is what they were given, processed and committed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ackproof.harness import effects, recorded, streams
+from ackproof.harness.clients import (
+    Commit,
+    ConsumerProcess,
+    ConsumerSpec,
+    ProducerProcess,
+    ProducerSpec,
+    State,
+    TransactionSpec,
+)
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.ledger import stream_path
+from ackproof.harness.waits import wait_for
+from ackproof.spark_analysis.tables import LOCATION
+
+PARTITIONS = 4
+WITHIN = 60.0
+SENDS = 4_000
+#: Assigned partitions, with a group's offsets: a crashed member of a group is missed only later.
+ALL = list(range(PARTITIONS))
+SETTINGS = {"auto.offset.reset": "earliest"}
+IDEMPOTENT = {"settings": {"enable.idempotence": True}}
+
+#: The mock neither fences nor writes markers.
+only_real = pytest.mark.parametrize(
+    "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
+)
+
+_topics = (f"consumed-{os.getpid()}-{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def mock_bootstrap() -> Iterator[str]:
+    cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
+    brokers = cluster.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    cluster.close()
+
+
+@pytest.fixture(params=["mock", pytest.param("cluster", marks=pytest.mark.cluster)])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue(
+        "mock_bootstrap" if request.param == "mock" else "kafka_bootstrap"
+    )
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
+    name = next(_topics)
+    if request.node.get_closest_marker("cluster"):
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
+    return name
+
+
+def until(condition: Callable[[], bool]) -> None:
+    wait_for(condition, bool, within_s=WITHIN, failure=lambda _: ClusterError("not in time"))
+
+
+class Clients:
+    """The clients of one small run, and what they record."""
+
+    def __init__(self, run_dir: Path, bootstrap: str, topic: str) -> None:
+        self.run_dir = run_dir
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.consumers: list[ConsumerProcess] = []
+        self.producers: list[ProducerProcess] = []
+
+    def producer(self, **fields: Any) -> ProducerProcess:
+        number = len(self.producers)
+        settings = {"acks": "all", "linger.ms": 1, **fields.pop("settings", {})}
+        process = ProducerProcess(
+            ProducerSpec(
+                run_id="run-1",
+                number=number,
+                topic=self.topic,
+                partitions=PARTITIONS,
+                bootstrap_servers=self.bootstrap,
+                progress=self.run_dir / f"producer-{number}.page",
+                ledger=stream_path(self.run_dir, number),
+                settings=settings,
+                **{"records": SENDS} | fields,
+            )
+        )
+        self.producers.append(process)
+        process.start()
+        return process
+
+    def produce(self, **fields: Any) -> None:
+        process = self.producer(**fields)
+        assert process.wait(WITHIN) == 0, process.error
+
+    def consumer(self, *, crashes: bool = False, **fields: Any) -> ConsumerProcess:
+        number = len(self.consumers)
+        settings = SETTINGS | fields.pop("settings", {})
+        process = ConsumerProcess(
+            ConsumerSpec(
+                run_id="run-1",
+                number=number,
+                topic=self.topic,
+                bootstrap_servers=self.bootstrap,
+                progress=self.run_dir / f"consumer-{number}.page",
+                reads=streams.stream_path(self.run_dir, "reads", f"consumer-{number}"),
+                events=streams.stream_path(self.run_dir, "consumer_events", f"consumer-{number}"),
+                effects=effects.path_of(self.run_dir, f"consumer-{number}"),
+                ends=self.run_dir / "ends.json",
+                settings=settings,
+                **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
+            )
+        )
+        self.consumers.append(process)
+        process.start()
+        if crashes:
+            assert process.wait(WITHIN) == -signal.SIGKILL, process.error
+        return process
+
+    def consume_up_to(self, end: int) -> None:
+        """Have every consumer that runs consume each partition up to `end`, and end."""
+        ends = dict.fromkeys(range(PARTITIONS), end)
+        (self.run_dir / "ends.json").write_text(json.dumps(ends))
+        running = [process for process in self.consumers if process.returncode is None]
+        for process in running:
+            process.stop()
+        for process in running:
+            assert process.wait(WITHIN) == 0, process.error
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        recorded.close(self.run_dir)
+        return pq.read_table(self.run_dir / LOCATION[table]).to_pylist()
+
+    def processed(self) -> Counter[int]:
+        """How often each sequence was processed."""
+        return Counter(row["sequence"] for row in self.rows("effects"))
+
+
+@pytest.fixture
+def clients(tmp_path: Path, bootstrap: str, topic: str) -> Iterator[Clients]:
+    found = Clients(tmp_path, bootstrap, topic)
+    yield found
+    for process in (*found.consumers, *found.producers):
+        process.kill()
+
+
+def test_a_consumer_records_what_it_was_given_in_order_and_processes_it_once(clients):
+    clients.produce()
+    clients.consumer()
+    clients.consume_up_to(SENDS // PARTITIONS)
+    reads = clients.rows("reads")
+    assert {row["sequence"] for row in reads} == set(range(SENDS))
+    for partition in range(PARTITIONS):
+        offsets = [row["offset"] for row in reads if row["partition"] == partition]
+        assert offsets == list(range(SENDS // PARTITIONS))
+    assert [row["poll"] for row in reads] == sorted(row["poll"] for row in reads)
+    assert clients.processed() == Counter(range(SENDS))
+    events = [row["event"] for row in clients.rows("consumer_events")]
+    assert events[0] == "started"
+    assert events[-1] == "closed"
+    assert {"assigned", "committed", "caught-up", "revoked"} <= set(events)
+
+
+def test_assigned_partitions_are_consumed_without_a_group_to_join(clients):
+    clients.produce()
+    clients.consumer(partitions=[1, 2])
+    clients.consume_up_to(SENDS // PARTITIONS)
+    assert {row["partition"] for row in clients.rows("reads")} == {1, 2}
+    assert len(clients.processed()) == SENDS // 2
+
+
+def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
+    clients.produce()
+    clients.consumer(commit=Commit.AFTER, partitions=ALL, crashes=True)
+    clients.consumer(commit=Commit.AFTER, partitions=ALL)
+    clients.consume_up_to(SENDS // PARTITIONS)
+    processed = clients.processed()
+    assert set(processed) == set(range(SENDS))
+    assert max(processed.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("commit", "settings"),
+    [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 200})],
+)
+def test_committed_before_processing_a_crash_skips_and_repeats_nothing(clients, commit, settings):
+    clients.produce()
+    clients.consumer(commit=commit, settings=settings, partitions=ALL, crashes=True)
+    clients.consumer(commit=commit, settings=settings, partitions=ALL)
+    clients.consume_up_to(SENDS // PARTITIONS)
+    processed = clients.processed()
+    skipped = set(range(SENDS)) - set(processed)
+    assert 0 < len(skipped) <= 250
+    assert set(processed.values()) == {1}
+    assert skipped <= {row["sequence"] for row in clients.rows("reads")}
+
+
+class TestTransactions:
+    def spec(self, **fields: Any) -> TransactionSpec:
+        return TransactionSpec(transactional_id=f"id-{os.getpid()}", size=100, **fields)
+
+    def outcomes(self, clients: Clients) -> dict[tuple[int, int], str]:
+        return {
+            (row["producer"], row["transaction"]): row["outcome"]
+            for row in clients.rows("transactions")
+        }
+
+    def sends(self, clients: Clients, outcome: str) -> set[tuple[int, int]]:
+        return {
+            (row["producer"], row["sequence"])
+            for row in clients.rows("ledger")
+            if row["outcome"] == outcome
+        }
+
+    def test_sends_count_as_their_transaction_does(self, clients):
+        clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
+        outcomes = self.outcomes(clients)
+        assert set(outcomes) == {(0, number) for number in range(20)}
+        assert set(outcomes.values()) == {"committed", "aborted"}
+        for outcome, of_sends in (("committed", "acked"), ("aborted", "aborted")):
+            expected = {
+                (0, sequence)
+                for (_, number), found in outcomes.items()
+                if found == outcome
+                for sequence in range(100 * number, 100 * (number + 1))
+            }
+            assert self.sends(clients, of_sends) == expected
+        offsets = {row["outcome"]: row["offset"] is None for row in clients.rows("ledger")}
+        assert offsets == {"acked": False, "aborted": True}
+
+    def test_what_a_producer_that_died_had_not_asked_to_commit_is_aborted(self, clients):
+        producer = clients.producer(transactions=self.spec(crash_in=3), **IDEMPOTENT)
+        assert producer.wait(WITHIN) == -signal.SIGKILL
+        assert self.outcomes(clients) == {(0, number): "committed" for number in range(3)}
+        assert self.sends(clients, "acked") == {(0, number) for number in range(300)}
+        assert self.sends(clients, "aborted") >= {(0, number) for number in range(300, 400)}
+        assert self.sends(clients, "unknown") == set()
+
+    @only_real
+    def test_a_zombie_is_fenced_and_ends_without_an_error(self, clients):
+        zombie = clients.producer(transactions=self.spec(zombie_in=2), **IDEMPOTENT)
+        until(lambda: zombie.state is State.PAUSED)
+        successor = clients.producer(
+            records=500, transactions=self.spec(predecessor=0), **IDEMPOTENT
+        )
+        until(lambda: successor.state is not State.STARTING)
+        zombie.resume()
+        assert zombie.wait(WITHIN) == 0, zombie.error
+        assert successor.wait(WITHIN) == 0, successor.error
+        outcomes = self.outcomes(clients)
+        assert outcomes.pop((0, 2)) in ("aborted", "unknown")
+        assert set(outcomes.values()) == {"committed"}
+        assert self.sends(clients, "acked") == {(0, n) for n in range(200)} | {
+            (1, n) for n in range(500)
+        }
+
+    @only_real
+    def test_what_is_aborted_is_seen_only_by_those_who_do_not_ask_for_what_is_committed(
+        self, clients
+    ):
+        clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
+        clients.produce(records=PARTITIONS)  # without a transaction: stands at the end
+        ends = 2_000 // PARTITIONS + 20
+        for group in ("read_committed", "read_uncommitted"):
+            clients.consumer(group=group, partitions=ALL, settings={"isolation.level": group})
+        clients.consume_up_to(ends)
+        seen = {
+            group: {
+                (r["producer"], r["sequence"]) for r in clients.rows("reads") if r["group"] == group
+            }
+            for group in ("read_committed", "read_uncommitted")
+        }
+        aborted = self.sends(clients, "aborted")
+        assert aborted
+        assert not seen["read_committed"] & aborted
+        assert seen["read_committed"] == self.sends(clients, "acked")
+        assert seen["read_uncommitted"] == self.sends(clients, "acked") | aborted

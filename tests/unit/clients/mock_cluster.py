@@ -1,0 +1,58 @@
+"""librdkafka's mock cluster with errors on demand, by the library that confluent-kafka ships."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+PRODUCE = 0  # the API key
+
+
+def _library() -> ctypes.CDLL:
+    folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
+    found = sorted(folder.glob("librdkafka*.so*"))
+    if not found:
+        pytest.skip("this confluent-kafka does not ship librdkafka as a library of its own")
+    library = ctypes.CDLL(str(found[0]))
+    for name in ("conf_new", "new", "mock_cluster_new"):
+        getattr(library, f"rd_kafka_{name}").restype = ctypes.c_void_p
+    library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+    return library
+
+
+class MockCluster:
+    """Three brokers in this process, which answer Produce requests as told."""
+
+    def __init__(self) -> None:
+        self._library = _library()
+        configuration = ctypes.c_void_p(self._library.rd_kafka_conf_new())
+        self._client = ctypes.c_void_p(
+            self._library.rd_kafka_new(0, configuration, ctypes.create_string_buffer(512), 512)
+        )
+        self._cluster = ctypes.c_void_p(self._library.rd_kafka_mock_cluster_new(self._client, 3))
+        self.bootstrap = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+
+    def answer_produce(self, *codes: int) -> None:
+        """Answer the next Produce requests with these errors."""
+        errors = (ctypes.c_int * len(codes))(*codes)
+        self._library.rd_kafka_mock_push_request_errors_array(
+            self._cluster, ctypes.c_int16(PRODUCE), ctypes.c_size_t(len(codes)), errors
+        )
+
+    def close(self) -> None:
+        self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+        self._library.rd_kafka_destroy(self._client)
+
+
+@contextmanager
+def mock_cluster() -> Iterator[MockCluster]:
+    cluster = MockCluster()
+    try:
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,100 @@
+"""Transactions and consumers in a scenario file: what they mean, and what is refused, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from ackproof.harness.client_properties import KNOWN
+from ackproof.harness.errors import ScenarioError
+from ackproof.harness.scenario import Scenario
+from ackproof.harness.scenario_file import load
+
+SCENARIO = """\
+version: 1
+name: small
+topics: {orders: {partitions: 3}}
+workload:
+  topic: orders
+  settings:
+    acks: all
+    enable.idempotence: true
+  transactions:
+    abort: 25%
+    timeout: 5s
+  consumers:
+    billing:
+      commit: after
+      settings:
+        isolation.level: read_committed
+"""
+
+
+def read(tmp_path: Path, text: str = SCENARIO) -> Scenario:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    return load(path)[0].scenario
+
+
+def test_without_the_keys_there_are_no_transactions_and_no_consumers(tmp_path):
+    workload = read(tmp_path, SCENARIO[: SCENARIO.index("  transactions")]).workload
+    assert workload.transactions is None
+    assert workload.consumers == {}
+    assert "transaction.timeout.ms" not in workload.client_settings
+
+
+def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
+    workload = read(tmp_path).workload
+    assert workload.transactions is not None
+    assert workload.transactions.abort == 0.25
+    assert workload.client_settings["transaction.timeout.ms"] == 5000
+    assert workload.client_settings["delivery.timeout.ms"] == 5000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("idempotence: true", "idempotence: false", "need enable.idempotence: true (KIP-98)"),
+        (
+            "idempotence: true",
+            "idempotence: true\n    delivery.timeout.ms: 6000",
+            ":9: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
+            "timeout of 5000 ms",
+        ),
+        ("timeout: 5s", "crash_in: 1\n    zombie_in: 2", "name one"),
+        ("abort: 25%", "abort: 125%", "abort"),
+        ("abort: 25%", "aborts: 25%", "did you mean 'abort'?"),
+        ("commit: after", "commit: afterwards", "'auto', 'before', 'after' or 'never'"),
+        ("commit: after", "comit: after", "did you mean 'commit'?"),
+        ("isolation.level: read_committed", "group.id: x", "group.id is the name of the consumers"),
+        (
+            "isolation.level: read_committed",
+            "enable.auto.commit: true",
+            "enable.auto.commit is what the key `commit` says",
+        ),
+        (
+            "isolation.level: read_committed",
+            "isolation.levle: read_committed",
+            "did you mean 'isolation.level'?",
+        ),
+        ("idempotence: true", "idempotence: true\n    linger.sm: 3", "did you mean 'linger.ms'?"),
+        ("isolation.level: read_committed", "isolation.level: most", "isolation.level"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_could(tmp_path, old, new, says):
+    assert old in SCENARIO
+    with pytest.raises(ScenarioError) as caught:
+        read(tmp_path, SCENARIO.replace(old, new))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_librdkafka_knows_every_property_that_is_suggested(name):
+    said = ""
+    try:
+        Consumer({"group.id": "any", "log_level": 0, name: "neither a number nor a word"}).close()
+    except KafkaException as refusal:
+        said = refusal.args[0].str()
+    assert "No such configuration property" not in said

@@ -1,0 +1,26 @@
+"""SIGKILL and cuts at bytes drawn by lot: the ledger keeps what was recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SEED = 20261121
+TIMES = 500
+
+
+def test_a_ledger_survives_500_kills_and_500_cuts_at_random_bytes(tmp_path):
+    program = Path(__file__).with_name("kills.py")
+    result = subprocess.run(
+        [sys.executable, str(program), str(tmp_path), str(TIMES), str(SEED)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout)
+    assert seen["kills"] == TIMES
+    assert seen["sizes"] > 50, "kills must come at many different places"
