@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.harness.cluster import quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import labels, remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
+from ackproof.harness.cluster.operations import ClusterOperations
 from ackproof.harness.cluster.ports import reserved
 from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
@@ -251,6 +253,32 @@ class KafkaCluster:
         view = self._committed.partitions().get((topic, partition))
         return view.isr if view else None
 
+    def controller_ids(self) -> list[int]:
+        """Return the node ids of all who vote over metadata, ascending."""
+        return sorted(node.node_id for node in self.topology.controllers)
+
+    @_faults
+    def active_controller(self) -> int | None:
+        """Return who leads the metadata quorum, None while nobody does or can say."""
+        return quorum.leader(self)
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
+        return self.admin.log_end(topic, partition)
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if none or nobody can say now."""
+        return self.admin.committed(group, topic, partition)
+
+    @_faults
+    def log_has(self, broker: int, text: str, since: datetime) -> bool:
+        """Whether the broker logged a line with `text` since then."""
+        return self.nodes[broker].log_has(text, since)
+
+    def operations(self) -> ClusterOperations:
+        """Return what an operator does to the cluster."""
+        return ClusterOperations(self)
+
     @_faults
     def kill(self, broker: int) -> None:
         """Send SIGKILL to the broker's process and wait until it is gone."""
@@ -313,7 +341,10 @@ class KafkaCluster:
         The broker itself is asked: until its session times out (9 s), the others know nothing of
         its death, and would call it unfenced and in sync while it is still starting. It answers
         only after it has caught up with its own new registration (`BrokerServer.startup`).
+        A controller is in sync when it leads the quorum or follows without lag.
         """
+        if self.nodes[broker].spec.role != "broker":
+            return quorum.members(self).get(broker) in quorum.MEMBERS
         itself = self._admin_of(broker)
         if self.exit_status(broker) is not None or broker not in itself.brokers():
             return False

@@ -250,6 +250,20 @@ def reassign(
     """
     if not wanted:
         return
+    begin_reassignment(cluster, wanted)
+    _await_partitions(
+        cluster,
+        lambda view: view.full_isr,
+        wanted=wanted,
+        within_s=within_s,
+        problem="not moved",
+    )
+
+
+def begin_reassignment(
+    cluster: KafkaCluster, wanted: Mapping[TopicPartition, Sequence[int]]
+) -> None:
+    """Ask Kafka for other replicas; raise ClusterError with its reason if it refuses."""
     plan = {
         "version": 1,
         "partitions": [
@@ -266,13 +280,6 @@ def reassign(
         _REASSIGN, f"{where} --reassignment-json-file /tmp/reassignment.json --execute"
     )
     tools.run_script(cluster.nodes[broker], script, "the reassignment")
-    _await_partitions(
-        cluster,
-        lambda view: view.full_isr,
-        wanted=wanted,
-        within_s=within_s,
-        problem="not moved",
-    )
 
 
 # What is done to controllers, and to ZooKeeper nodes in their place.

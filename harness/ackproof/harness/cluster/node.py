@@ -216,6 +216,13 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             for chunk in self.container.logs(stream=True, follow=False, since=after):
                 file.write(chunk)
 
+    def log_has(self, text: str, since: datetime) -> bool:
+        """Whether the node logged a line with `text` since then; lines are read as a stream."""
+        wanted = text.encode()
+        after = since.timestamp()
+        lines = self.container.logs(stream=True, follow=False, since=after)
+        return any(wanted in line for line in lines)
+
     def renew_identity(self, cluster_id: str) -> None:
         """Have each of the node's directories formatted as a new one, when it is empty.
 
