@@ -20,6 +20,7 @@ from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 from ackproof.faults.targets import Target
 from ackproof.faults.triggers import Conditions, Duration, Trigger
@@ -57,6 +58,9 @@ class Cluster(Protocol):
 
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         """Whether the broker logged a line with `text` since then."""
+
+    def link(self) -> Link:
+        """Return the proxy between clients and brokers; raise FaultError if there is none."""
 
     def operations(self) -> Operations:
         """Return what an operator does to the cluster."""

@@ -180,10 +180,12 @@ class InOrder:
                 self._inner = None
                 self._mark = self._stage.mark(self._stage.leaders(self._mark.leaders))
         elif self._left:
-            if isinstance(self._left[0], Fault):
-                self._begin_fault(self._left[0])
+            step = self._left[0]
+            if isinstance(step, Fault):
+                self._begin_fault(step)
             else:
-                self._inner = running(self._stage, self._left.pop(0))
+                del self._left[0]
+                self._inner = running(self._stage, step)
 
     def stop(self) -> None:
         """Begin nothing more."""

@@ -87,7 +87,12 @@ class LeaderIs(OfPartition):
     @classmethod
     def read(cls, match: re.Match[str]) -> Self:
         """Return the condition that was matched."""
-        return cls(**_place(match), op=match["op"], broker=int(match["broker"]))
+        return cls(
+            topic=match["topic"],
+            partition=int(match["partition"]),
+            op=match["op"],
+            broker=int(match["broker"]),
+        )
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
@@ -111,7 +116,7 @@ class IsrIsExactly(OfPartition):
     def read(cls, match: re.Match[str]) -> Self:
         """Return the condition that was matched."""
         members = tuple(sorted({int(one) for one in match["members"].split(",")}))
-        return cls(**_place(match), members=members)
+        return cls(topic=match["topic"], partition=int(match["partition"]), members=members)
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
@@ -135,7 +140,12 @@ class EpochIs(OfPartition):
     @classmethod
     def read(cls, match: re.Match[str]) -> Self:
         """Return the condition that was matched."""
-        return cls(**_place(match), op=match["op"], epoch=int(match["epoch"]))
+        return cls(
+            topic=match["topic"],
+            partition=int(match["partition"]),
+            op=match["op"],
+            epoch=int(match["epoch"]),
+        )
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
@@ -161,7 +171,11 @@ class HighWatermarkStuck(OfPartition):
     def read(cls, match: re.Match[str]) -> Self:
         """Return the condition that was matched."""
         unit = {"ms": 0.001, "s": 1.0, "m": 60.0}[match["unit"]]
-        return cls(**_place(match), seconds=float(match["number"]) * unit)
+        return cls(
+            topic=match["topic"],
+            partition=int(match["partition"]),
+            seconds=float(match["number"]) * unit,
+        )
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
@@ -189,7 +203,11 @@ class LagIs(OfPartition):
     def read(cls, match: re.Match[str]) -> Self:
         """Return the condition that was matched."""
         return cls(
-            **_place(match), group=match["group"], op=match["op"], records=int(match["records"])
+            topic=match["topic"],
+            partition=int(match["partition"]),
+            group=match["group"],
+            op=match["op"],
+            records=int(match["records"]),
         )
 
     def holds(self, seen: State) -> bool:
@@ -280,7 +298,3 @@ def read(text: str) -> StateCondition | None:
 def schema_patterns() -> list[str]:
     """Return what each may look like, as JSON Schema's regular expressions."""
     return [re.sub(r"\(\?P<\w+>", "(", kind.PATTERN.pattern) for kind in _KINDS]
-
-
-def _place(match: re.Match[str]) -> dict[str, object]:
-    return {"topic": match["topic"], "partition": int(match["partition"])}

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.harness.commands import bench_check, dashboard, histories, warehouse
+from ackproof.harness.commands import bench_check, bench_link, dashboard, histories, warehouse
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a p
 app.add_typer(image_app, name="image")
 app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
+bench_app.command("link")(bench_link.link)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
 

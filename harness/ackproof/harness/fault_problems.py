@@ -49,6 +49,12 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
     for broker in target.brokers:
         if not 1 <= broker <= last:
             yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+    if fault.name == "link" and not scenario.cluster.proxied:
+        yield (
+            (*where, "fault"),
+            "'link' needs a listener that leads through the link proxy: name one in "
+            "cluster.listeners, cluster.proxied and workload.listener",
+        )
     if target.count > last:
         yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ackproof.faults import CommandResult
+from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 
 
@@ -45,6 +46,9 @@ class FakeCluster:
 
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         return text in self.logs.get(broker, "")
+
+    def link(self) -> Link:
+        raise NotImplementedError
 
     def operations(self) -> Operations:
         raise NotImplementedError

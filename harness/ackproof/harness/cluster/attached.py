@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
 from ackproof.harness.cluster.admission import Admission
@@ -135,6 +136,10 @@ class AttachedCluster:
 
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         """Refuse: an attached cluster's logs are not ours to read."""
+        self._refuse()
+
+    def link(self) -> Link:
+        """Refuse: clients of an attached cluster are not led through a proxy."""
         self._refuse()
 
     def operations(self) -> Operations:

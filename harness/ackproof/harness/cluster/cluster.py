@@ -38,6 +38,7 @@ from ackproof.harness.cluster.topology import (
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster.zookeeper import State
 from ackproof.harness.errors import AckproofError, ClusterError
+from ackproof.harness.link.proxy import LinkProxy, Route
 from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class KafkaCluster:
         sidecar: Callable[[], str],
         maker: NodeMaker,
         logs: Path | None = None,
+        proxy: LinkProxy | None = None,
     ) -> None:
         self.topology = topology
         self.nodes = dict(nodes)
@@ -128,6 +130,7 @@ class KafkaCluster:
         self.client = client
         self._run_id = run_id
         self._sidecar = sidecar
+        self._proxy = proxy
         #: When it was given to this run, if it has served another before; what is older in its
         #: logs is not this run's.
         self.since: datetime | None = None
@@ -274,6 +277,17 @@ class KafkaCluster:
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         """Whether the broker logged a line with `text` since then."""
         return self.nodes[broker].log_has(text, since)
+
+    def link(self) -> LinkProxy:
+        """Return the proxy between clients and brokers; raise FaultError if there is none."""
+        if self._proxy is None:
+            raise FaultError("no listener leads through the link proxy: set cluster.proxied")
+        return self._proxy
+
+    def lead_through_proxy(self, node: NodeSpec) -> None:
+        """Have the node's proxied listeners reached through the proxy; a no-op without any."""
+        for listener in self.topology.proxied:
+            add_route(self.link(), node, listener)
 
     def operations(self) -> ClusterOperations:
         """Return what an operator does to the cluster."""
@@ -442,6 +456,7 @@ def booted(
                 client, image, spec.features, run_id=run_id, scram=scram
             )
         laps.lap("network and ports")
+        proxy = cleanup.enter_context(_leading(topology)) if topology.proxied else None
         maker = NodeMaker(
             image=image,
             run_id=run_id,
@@ -462,10 +477,28 @@ def booted(
             sidecar=sidecar,
             maker=maker,
             logs=logs,
+            proxy=proxy,
         )
         cluster.await_brokers()
         laps.lap("brokers registered")
         yield cluster
+
+
+def add_route(proxy: LinkProxy, node: NodeSpec, listener: str) -> None:
+    """Have the proxy lead to this listener of the node."""
+    listen = node.further_ports[listener]
+    proxy.add_route(Route(broker=node.node_id, listen=listen, forward=node.behind_ports[listener]))
+
+
+@contextlib.contextmanager
+def _leading(topology: Topology) -> Iterator[LinkProxy]:
+    """Yield the proxy in front of every broker's proxied listeners."""
+    proxy = LinkProxy()
+    with proxy.running():
+        for node in topology.brokers:
+            for listener in topology.proxied:
+                add_route(proxy, node, listener)
+        yield proxy
 
 
 def _state_of(topology: Topology) -> State | None:

@@ -195,9 +195,11 @@ def add_broker(cluster: KafkaCluster, own: BrokerSpec | None = None) -> int:
     Nothing is moved to it: new topics may use it, and `reassign` moves partitions.
     """
     number = max(cluster.broker_ids()) + 1
-    ports = iter(cluster.maker.more_ports(1 + len(cluster.topology.listeners)))
-    spec = topology.broker(number, own or BrokerSpec(), cluster.topology.listeners, ports)
+    listeners, proxied = cluster.topology.listeners, cluster.topology.proxied
+    ports = iter(cluster.maker.more_ports(1 + len(listeners) + len(proxied)))
+    spec = topology.broker(number, own or BrokerSpec(), listeners, ports, proxied=proxied)
     cluster.topology = replace(cluster.topology, brokers=(*cluster.topology.brokers, spec))
+    cluster.lead_through_proxy(spec)
     cluster.nodes[number] = cluster.maker.make(spec, cluster.topology)
     cluster.nodes[number].boot()
 

@@ -24,7 +24,7 @@ from ackproof.harness.cluster.topology import (
     VOLUME_DIR,
     NodeSpec,
     Topology,
-    host_port,
+    published_port,
 )
 from ackproof.harness.errors import ClusterError
 
@@ -138,7 +138,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             self.ports[f"{zookeeper.CLIENT_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
         elif spec.role == "broker":
             for listener in ("EXTERNAL", *topology.listeners):
-                published = ("127.0.0.1", host_port(spec, listener))
+                published = ("127.0.0.1", published_port(spec, listener))
                 self.ports[f"{topology.port(listener)}/tcp"] = published
 
     @property
