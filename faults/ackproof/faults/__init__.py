@@ -9,10 +9,14 @@ from ackproof.faults.base import (
     Guard,
     inject,
 )
+from ackproof.faults.limits import BlastRadius
+from ackproof.faults.observations import Progress
 from ackproof.faults.registry import registered
-from ackproof.faults.schedule import Progress, Schedule
+from ackproof.faults.schedule import Schedule
+from ackproof.faults.steps import StepList, every_fault, plain
 
 __all__ = [
+    "BlastRadius",
     "Cluster",
     "CommandResult",
     "Fault",
@@ -21,6 +25,9 @@ __all__ = [
     "Guard",
     "Progress",
     "Schedule",
+    "StepList",
+    "every_fault",
     "inject",
+    "plain",
     "registered",
 ]

@@ -20,6 +20,8 @@ from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ackproof.faults.kafka_link import Link
+from ackproof.faults.operations import Operations
 from ackproof.faults.targets import Target
 from ackproof.faults.triggers import Conditions, Duration, Trigger
 
@@ -41,6 +43,27 @@ class Cluster(Protocol):
 
     def broker_ids(self) -> Sequence[int]:
         """Return the node ids of all brokers, ascending."""
+
+    def controller_ids(self) -> Sequence[int]:
+        """Return the node ids of all who vote over metadata, ascending."""
+
+    def active_controller(self) -> int | None:
+        """Return who leads the metadata quorum, None while nobody does or can say."""
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if none or nobody can say now."""
+
+    def log_has(self, broker: int, text: str, since: datetime) -> bool:
+        """Whether the broker logged a line with `text` since then."""
+
+    def link(self) -> Link:
+        """Return the proxy between clients and brokers; raise FaultError if there is none."""
+
+    def operations(self) -> Operations:
+        """Return what an operator does to the cluster."""
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader, None while it has none."""
@@ -87,9 +110,21 @@ class Fault(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
+    #: What it puts out of order. Two faults that do so to the same thing of the same node would
+    #: undo each other, and a schedule refuses the second. By default only the fault itself.
+    occupies: ClassVar[str] = ""
+    #: Whether its targets do not serve while it holds; a schedule's blast radius counts those.
+    disables: ClassVar[bool] = True
 
+    id: str = Field(
+        default="",
+        pattern=r"^([a-z][a-z0-9_-]*)?$",
+        description="a name for triggers of other faults ('ID began', 'ID ended', 'ID recovered')",
+        examples=["cut"],
+    )
     target: Target = Field(
-        description="leader of TOPIC-N, followers of TOPIC-N, a broker id or a list of them",
+        description="leader of TOPIC-N, followers of TOPIC-N, all, any broker, any N brokers, "
+        "active controller, minority or majority of controllers, a broker id or a list of them",
         examples=["leader of orders-0", "followers of orders-0", 2, [1, 3]],
     )
     when: Trigger = Field(
@@ -112,6 +147,11 @@ class Fault(BaseModel, ABC):
         description="heal at the latest this long after this fault was verified",
         examples=["20s"],
     )
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether it has a trigger of its own to be healed."""
+        return bool(self.heal_when) or self.heal_after is not None
 
     @abstractmethod
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

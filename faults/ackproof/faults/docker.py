@@ -20,6 +20,7 @@ class Docker(Fault):
     """Kill or stop the targets' containers; heal starts them again."""
 
     name: ClassVar[str] = "docker"
+    occupies: ClassVar[str] = "process"
     fault: Literal["docker"] = "docker"
     action: Literal["kill", "stop"] = Field(
         default="kill", description="kill: SIGKILL; stop: SIGTERM, a controlled shutdown"

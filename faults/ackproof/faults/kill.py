@@ -20,6 +20,7 @@ class Kill(Fault):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
     name: ClassVar[str] = "kill"
+    occupies: ClassVar[str] = "process"
     fault: Literal["kill"] = "kill"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

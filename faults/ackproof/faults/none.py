@@ -15,6 +15,7 @@ class NoFault(Fault):
     """Does nothing, with a window like every other fault: the control."""
 
     name: ClassVar[str] = "none"
+    disables: ClassVar[bool] = False
     fault: Literal["none"] = "none"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: nothing is touched"

@@ -19,6 +19,7 @@ class Restart(Fault):
     """Stop brokers with SIGTERM; heal starts them again."""
 
     name: ClassVar[str] = "restart"
+    occupies: ClassVar[str] = "process"
     fault: Literal["restart"] = "restart"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

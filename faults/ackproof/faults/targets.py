@@ -1,6 +1,8 @@
 """Whom a fault hits: a role that is resolved when the fault begins, or brokers by id.
 
-``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``.
+``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``; drawn from the seed:
+``any broker``, ``any 2 brokers``; who decides over metadata: ``active controller``, ``minority of
+controllers``, ``majority of controllers``.
 """
 
 from __future__ import annotations
@@ -14,26 +16,58 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+Role = Literal[
+    "leader",
+    "followers",
+    "all",
+    "brokers",
+    "any",
+    "active controller",
+    "minority of controllers",
+    "majority of controllers",
+]
+
 #: A Kafka topic name (`org.apache.kafka.common.internals.Topic`), then a partition number.
 TOPIC_PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]+)"
 _ROLE = re.compile(rf"(?P<role>leader|followers) of {TOPIC_PARTITION}")
-_LEGAL = "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', a broker id, or a list of broker ids"
+_ANY = re.compile(r"any (?:broker|(?P<count>[1-9][0-9]*) brokers)")
+_CONTROLLERS: tuple[Role, ...] = (
+    "active controller",
+    "minority of controllers",
+    "majority of controllers",
+)
+_LEGAL = (
+    "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', 'any broker', 'any N brokers', "
+    "'active controller', 'minority of controllers', 'majority of controllers', a broker id, or "
+    "a list of broker ids"
+)
 
 
 class _Placement(Protocol):
     def broker_ids(self) -> Sequence[int]: ...
     def leader(self, topic: str, partition: int) -> int | None: ...
     def replicas(self, topic: str, partition: int) -> Sequence[int]: ...
+    def controller_ids(self) -> Sequence[int]: ...
+    def active_controller(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """A target as written: a role of one partition, all brokers, or broker ids."""
+    """A target as written: a role of one partition, brokers, or controllers.
 
-    role: Literal["leader", "followers", "all", "brokers"]
+    `any` is `count` brokers that a schedule draws from its seed before the fault begins.
+    """
+
+    role: Role
     topic: str = ""
     partition: int = 0
     brokers: tuple[int, ...] = ()
+    count: int = 0
+
+    @property
+    def of_controllers(self) -> bool:
+        """Whether it names who decides over metadata, not brokers."""
+        return self.role in _CONTROLLERS
 
     def resolve(self, cluster: _Placement) -> tuple[int, ...]:
         """Return the node ids the target means now; empty if the role has no holder."""
@@ -41,7 +75,9 @@ class TargetSpec:
             return self.brokers
         if self.role == "all":
             return tuple(cluster.broker_ids())
-        leader = cluster.leader(self.topic, self.partition)
+        if self.of_controllers:
+            return _controllers(self.role, cluster)
+        leader = None if self.role == "any" else cluster.leader(self.topic, self.partition)
         if leader is None:
             return ()
         if self.role == "leader":
@@ -52,6 +88,10 @@ class TargetSpec:
         """Return the target as a scenario writes it."""
         if self.role == "all":
             return "all"
+        if self.role == "any":
+            return "any broker" if self.count == 1 else f"any {self.count} brokers"
+        if self.of_controllers:
+            return self.role
         if self.role == "brokers":
             return "broker " + ", ".join(map(str, self.brokers))
         return f"{self.role} of {self.topic}-{self.partition}"
@@ -72,7 +112,7 @@ class TargetSpec:
         """Publish what a scenario may write."""
         return {
             "anyOf": [
-                {"type": "string", "pattern": rf"^(all|(leader|followers) of {_PLAIN})$"},
+                {"type": "string", "pattern": _WRITTEN},
                 {"type": "integer", "minimum": 0},
                 {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
             ]
@@ -80,6 +120,20 @@ class TargetSpec:
 
 
 _PLAIN = r"[A-Za-z0-9._-]+-[0-9]+"
+_WRITTEN = (
+    rf"^(all|(leader|followers) of {_PLAIN}|any (broker|[1-9][0-9]* brokers)"
+    rf"|{'|'.join(_CONTROLLERS)})$"
+)
+
+
+def _controllers(role: Role, cluster: _Placement) -> tuple[int, ...]:
+    """Return the active controller first: a majority without it would leave the old one alone."""
+    voters, active = list(cluster.controller_ids()), cluster.active_controller()
+    if role == "active controller":
+        return () if active is None else (active,)
+    majority = len(voters) // 2 + 1
+    ranked = sorted(voters, key=lambda one: (one != active, one))
+    return tuple(ranked[: majority if role == "majority of controllers" else majority - 1])
 
 
 def _as_written(target: TargetSpec) -> str | list[int]:
@@ -97,8 +151,11 @@ def parse_target(value: object) -> TargetSpec:
         return TargetSpec(role="brokers", brokers=(value,))
     if isinstance(value, list) and value and all(type(item) is int for item in value):
         return TargetSpec(role="brokers", brokers=tuple(value))
-    if value == "all":
-        return TargetSpec(role="all")
+    for fixed in ("all", *_CONTROLLERS):
+        if value == fixed:
+            return TargetSpec(role=fixed)
+    if isinstance(value, str) and (drawn := _ANY.fullmatch(value)):
+        return TargetSpec(role="any", count=int(drawn["count"] or 1))
     match = _ROLE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"{value!r} is not a target ({_LEGAL})")

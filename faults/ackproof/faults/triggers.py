@@ -11,12 +11,12 @@
                                `heal_when`: since this one was)
 =============================  ==================================================================
 
+`state` has those on leaders, epochs, high watermarks, lags, logs and other faults.
 State is preferred to time: it makes a loss reproducible instead of lucky.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,37 +31,28 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from ackproof.faults import state
+from ackproof.faults.state import COMPARISON, OPERATORS, StateCondition
 from ackproof.faults.targets import TOPIC_PARTITION
 
-_OPERATORS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 _DURATION = r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>ms|s|m)"
 _PROGRESS = re.compile(r"(?P<count>[0-9]+)(?P<more> more)? (?P<outcome>acked|sent)")
-_ISR = re.compile(rf"isr of {TOPIC_PARTITION} (?P<op>==|!=|<=|>=|<|>) (?P<size>[0-9]+)")
+_ISR = re.compile(rf"isr of {TOPIC_PARTITION} {COMPARISON} (?P<size>[0-9]+)")
 _LEADER = re.compile(rf"leader of {TOPIC_PARTITION} changed")
 _AFTER = re.compile(rf"after {_DURATION}")
 _LEGAL = (
     "'N acked', 'N more acked', 'N sent', 'N more sent', 'isr of TOPIC-N == K', "
-    "'leader of TOPIC-N changed', 'after 5s'"
+    f"'leader of TOPIC-N changed', 'after 5s', {state.LEGAL}"
 )
 
 
-class Observation(Protocol):
+class Observation(state.State, Protocol):
     """What conditions look at; `mark` is the moment a condition counts from."""
 
     def count(self, outcome: Literal["acked", "sent"], *, more: bool) -> int:
         """Return how many sends are acked or handed over, in all or since the mark."""
-
-    def isr_size(self, topic: str, partition: int) -> int | None:
-        """Return the size of the partition's committed ISR, None if nobody can say now."""
 
     def leader_changed(self, topic: str, partition: int) -> bool:
         """Whether the partition has a leader, other than the one at the mark."""
@@ -98,8 +89,8 @@ class IsrIs:
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
-        size = seen.isr_size(self.topic, self.partition)
-        return size is not None and bool(_OPERATORS[self.op](size, self.size))
+        isr = seen.isr(self.topic, self.partition)
+        return isr is not None and bool(OPERATORS[self.op](len(isr), self.size))
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""
@@ -137,7 +128,7 @@ class After:
         return f"after {format_duration(self.seconds)}"
 
 
-Condition = ProgressIs | IsrIs | LeaderChanges | After
+Condition = ProgressIs | IsrIs | LeaderChanges | After | StateCondition
 
 
 def format_duration(seconds: float) -> str:
@@ -177,6 +168,8 @@ def parse_condition(text: object) -> Condition:
             return LeaderChanges(topic=match["topic"], partition=int(match["partition"]))
         if match := _AFTER.fullmatch(text):
             return After(seconds=float(match["number"]) * _UNITS[match["unit"]])
+        if condition := state.read(text):
+            return condition
     raise ValueError(f"{text!r} is not a condition ({_LEGAL})")
 
 
@@ -215,7 +208,8 @@ class Conditions(tuple[Condition, ...]):
             r"^([0-9]+( more)? (acked|sent)"
             rf"|isr of {topic} (==|!=|<=|>=|<|>) [0-9]+"
             rf"|leader of {topic} changed"
-            r"|after [0-9]+(\.[0-9]+)? ?(ms|s|m))$"
+            r"|after [0-9]+(\.[0-9]+)? ?(ms|s|m)"
+            rf"|{'|'.join(state.schema_patterns())})$"
         )
         one: Mapping[str, object] = {"type": "string", "pattern": pattern}
         return {"anyOf": [one, {"type": "array", "items": one}]}

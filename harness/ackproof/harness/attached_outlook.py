@@ -8,6 +8,7 @@ cannot be had, nothing is excluded, and the prediction says why.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ackproof.faults import Fault
 from ackproof.faults.docker import Docker
@@ -51,13 +52,13 @@ def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) 
         update={
             "cluster": ClusterSpec.model_construct(brokers=brokers, settings=settings),
             "topics": topics,
-            "faults": [_known(fault) for fault in scenario.faults],
+            "faults": [_known(step) for step in scenario.faults],
         }
     )
 
 
-def _known(fault: Fault) -> Fault:
-    """Return the fault by the name under which the model knows it."""
+def _known(fault: Any) -> Any:
+    """Return the fault by the name under which the model knows it; blocks as they are."""
     if not isinstance(fault, Docker):
         return fault
     kind = Kill if fault.action == "kill" else Restart

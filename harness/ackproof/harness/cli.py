@@ -19,7 +19,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.harness.commands import bench_check, bench_model, dashboard, histories, warehouse
+from ackproof.harness.commands import (
+    bench_check,
+    bench_link,
+    bench_model,
+    dashboard,
+    histories,
+    warehouse,
+)
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -35,6 +42,7 @@ app.add_typer(image_app, name="image")
 app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
 bench_app.command("model")(bench_model.model)
+bench_app.command("link")(bench_link.link)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
 

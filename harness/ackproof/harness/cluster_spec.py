@@ -119,6 +119,11 @@ class ClusterSpec(Model):
         description="further listeners for clients, beside EXTERNAL",
         examples=[["REPORTING"]],
     )
+    proxied: list[str] = Field(
+        default_factory=list,
+        description="those of these listeners whose clients are led through the link proxy",
+        examples=[["REPORTING"]],
+    )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         description="settings of every broker, in Kafka's names",
@@ -183,6 +188,7 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
             )
         yield from _setting_problems(own.settings, ("cluster", "overrides", number, "settings"))
     yield from _listener_problems(cluster.listeners)
+    yield from _proxied_problems(cluster)
     yield from _controller_problems(cluster, kafka)
     yield from security.problems(cluster.security, kafka)
     yield from _directory_problems(cluster, kafka)
@@ -214,6 +220,21 @@ def _listener_problems(listeners: list[str]) -> Iterator[tuple[Place, str]]:
             yield place, f"{name} is there already: name only further listeners"
         elif name in listeners[:index]:
             yield place, f"{name} is named twice"
+
+
+def _proxied_problems(cluster: ClusterSpec) -> Iterator[tuple[Place, str]]:
+    for index, name in enumerate(cluster.proxied):
+        place = ("cluster", "proxied", index)
+        if name not in cluster.listeners:
+            legal = ", ".join(cluster.listeners) or "none is named"
+            yield place, f"{name!r} is not one of cluster.listeners ({legal})"
+        elif name in cluster.proxied[:index]:
+            yield place, f"{name} is named twice"
+    if cluster.proxied and cluster.security.tls != "none":
+        yield (
+            ("cluster", "proxied"),
+            "the link proxy cannot read what TLS encrypts: no proxied listener with security.tls",
+        )
 
 
 def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:

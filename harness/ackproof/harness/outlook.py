@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from ackproof.faults import Fault
+from ackproof.faults import Fault, plain
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.run_dir import PredictionRecord
@@ -114,8 +114,8 @@ def _everything_possible(reason: str) -> PredictionRecord:
 def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]]) -> Prediction:
     """Return what may happen to one partition, whichever reading of the schedule comes true."""
     configuration = _configuration(scenario, scenario.topic)
-    if unknown := _unknown_faults(scenario):
-        return _undecided(predict(configuration, []), f"the fault {min(unknown)}")
+    if unknown := _unknown_words(scenario):
+        return _undecided(predict(configuration, []), unknown)
     if not readings:
         return _undecided(predict(configuration, []), "a fault on some of many brokers")
     predictions = [predict(configuration, schedule) for schedule in readings]
@@ -129,8 +129,14 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
     return replace(joined, outlook=outlook)
 
 
-def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {fault.name for fault in scenario.faults} - set(get_args(FaultName))
+def _unknown_words(scenario: Scenario) -> str:
+    """Say what in the schedule the model has no words for; '' if it knows everything."""
+    if unknown := {fault.name for fault in scenario.every_fault} - set(get_args(FaultName)):
+        return f"the fault {min(unknown)}"
+    if not plain(scenario.faults):
+        return "a schedule with blocks of steps or drawn targets"
+    controllers = [one.target for one in scenario.faults if one.target.of_controllers]
+    return f"a fault on the {controllers[0]}" if controllers else ""
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -151,7 +157,7 @@ def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple
 
     None if a fault in it is unknown to the model.
     """
-    if _unknown_faults(scenario):
+    if _unknown_words(scenario):
         return
     roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
     for chosen in itertools.product(*roles):
@@ -185,7 +191,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # the model knows it: `_unknown_faults`
+        fault=fault.name,  # type: ignore[arg-type]  # the model knows it: `_unknown_words`
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,
@@ -222,8 +228,7 @@ def _how_many(scenario: Scenario, target: TargetSpec) -> int:
             return scenario.topics[target.topic].replication_factor - 1
         case "brokers":
             return len(set(target.brokers))
-        case "all":
-            return scenario.cluster.brokers
+    return scenario.cluster.brokers
 
 
 def _hits_the_same(faults: Sequence[Fault], index: int) -> bool:

@@ -263,6 +263,8 @@ def _exercise(
         progress=sends,
         clock=_now,
         monotonic=time.monotonic,
+        seed=scenario.seed,
+        blast_radius=scenario.blast_radius,
     )
     recording.schedule = schedule
     try:
@@ -308,6 +310,8 @@ def _drive(
 def _note_unfinished(schedule: Schedule, recording: _Recording) -> None:
     """Note what of the schedule did not take place: the prediction assumes that it did."""
     advice = "the workload ended before (raise workload.records or workload.seconds)"
+    if schedule.held_back:
+        recording.troubles.append(f"{schedule.held_back}, until {advice}")
     for fault in schedule.waiting:
         recording.troubles.append(
             f"{fault.name} of {fault.target} never began ('{fault.when}'): {advice}"

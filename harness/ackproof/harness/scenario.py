@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,15 +15,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    TypeAdapter,
     WithJsonSchema,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from ackproof.faults import Fault, registered
-from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
-from ackproof.harness import cluster_spec
+from ackproof.faults import BlastRadius, Fault, StepList
+from ackproof.faults.steps import every_fault
+from ackproof.faults.triggers import Duration
+from ackproof.harness import cluster_spec, fault_problems
 from ackproof.harness.client_properties import explained
 from ackproof.harness.cluster import attach_spec, versions
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
@@ -280,23 +279,6 @@ class Expect(Model):
     )
 
 
-class _FaultList:
-    """The list of faults: a union of every registered fault's schema, by its name."""
-
-    @staticmethod
-    @cache
-    def adapter() -> TypeAdapter[Any]:
-        kinds = tuple(registered().values())
-        union: Any = kinds[0]
-        for kind in kinds[1:]:
-            union = union | kind
-        return TypeAdapter(list[Annotated[union, Field(discriminator="fault")]])
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        return cls.adapter().core_schema
-
-
 class Scenario(Model):
     """One scenario file. With a `matrix`, one scenario for each of its named configurations."""
 
@@ -312,7 +294,10 @@ class Scenario(Model):
     cluster: ClusterSpec = ClusterSpec()
     topics: dict[str, TopicSpec] = Field(min_length=1)
     workload: Workload
-    faults: Annotated[list[Fault], _FaultList] = Field(default_factory=list)
+    faults: Annotated[list[Any], StepList] = Field(
+        default_factory=list, description="faults, and blocks of them (docs/schedules.md)"
+    )
+    blast_radius: BlastRadius = BlastRadius()
     expect: Expect = Expect()
     matrix: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
@@ -331,6 +316,11 @@ class Scenario(Model):
         """The topic that the workload writes to."""
         return self.topics[self.workload.topic]
 
+    @property
+    def every_fault(self) -> list[Fault]:
+        """Every fault in it, as written, those inside blocks too."""
+        return list(every_fault(self.faults))
+
 
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
@@ -343,7 +333,7 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
             attach,
             others=scenario.cluster.changed - {"attach"},
             topics=scenario.topics,
-            faults=[fault.name for fault in scenario.faults],
+            faults=scenario.faults,
         )
     for name, topic in scenario.topics.items():
         yield from _topic_problems(name, topic)
@@ -376,8 +366,7 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
             f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
             f"{scenario.kafka}: set it to false",
         )
-    for index, fault in enumerate(scenario.faults):
-        yield from _fault_problems(scenario, fault, ("faults", index))
+    yield from fault_problems.problems(scenario)
 
 
 def _client_problems(workload: Workload) -> Iterator[tuple[Place, str]]:
@@ -419,41 +408,6 @@ def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tup
             yield place, f"{replicas} names a broker twice"
         elif not all(1 <= broker <= last for broker in replicas):
             yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"
-
-
-def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
-    last = scenario.cluster.brokers
-    if scenario.cluster.attach is None and fault.name in attach_spec.FOR_ATTACHED:
-        yield (
-            (*where, "fault"),
-            f"{fault.name!r} is for clusters that ackproof did not start (cluster.attach)",
-        )
-    for broker in fault.target.brokers if scenario.cluster.attach is None else ():
-        if not 1 <= broker <= last:
-            yield (*where, "target"), f"there is no broker {broker} (brokers are 1 to {last})"
-    if fault.target.topic:
-        place = (*where, "target")
-        yield from _partition_problems(scenario, place, fault.target.topic, fault.target.partition)
-    records = scenario.workload.records
-    for key in ("when", "heal_when"):
-        for index, condition in enumerate(getattr(fault, key)):
-            place = (*where, key, index)
-            if isinstance(condition, IsrIs | LeaderChanges):
-                yield from _partition_problems(
-                    scenario, place, condition.topic, condition.partition
-                )
-            elif isinstance(condition, ProgressIs) and condition.count > records:
-                yield place, f"'{condition}' is more than workload.records: {records} allow"
-
-
-def _partition_problems(
-    scenario: Scenario, where: Place, topic: str, partition: int
-) -> Iterator[tuple[Place, str]]:
-    spec = scenario.topics.get(topic)
-    if spec is None:
-        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
-    elif partition >= spec.partitions:
-        yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"
 
 
 def json_schema() -> dict[str, Any]:

@@ -18,6 +18,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from ackproof.faults import registered
+from ackproof.faults.steps import BLOCKS
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario import Scenario, configured, varied
 from ackproof.harness.scenario_types import Place, Setting
@@ -140,12 +142,8 @@ def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each k
     context = error.get("ctx", {})
     if kind == "impossible":
         return context["path"], context["problem"]
-    # A discriminated union puts the tag into the path (faults.0.kill.target): not a key.
-    place = tuple(
-        part
-        for index, part in enumerate(place)
-        if not (index == 2 and place[0] == "faults" and len(place) > 2)
-    )
+    tags = _step_tags(place)
+    place = tuple(part for index, part in enumerate(place) if index not in tags)
     if kind == "extra_forbidden":
         return place, _unknown_key(tuple(error["loc"]))
     if kind == "missing":
@@ -156,7 +154,12 @@ def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each k
         legal = ", ".join(_tags(context))
         return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
     if kind == "union_tag_not_found":
-        return place, "a fault needs the key 'fault' (`ackproof faults` lists them)"
+        blocks = ", ".join(BLOCKS)
+        return (
+            place,
+            "a fault needs the key 'fault' (`ackproof faults` lists them), a block of steps one of "
+            f"{blocks}",
+        )
     if place and place[-1] in ("str", "int", "float", "bool"):  # a setting may be any of these
         return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
     if kind in _WANTED:
@@ -193,8 +196,24 @@ def _plain(value: object) -> str:
     return "nothing" if value is None else repr(value)
 
 
+def _step_tags(place: Place) -> dict[int, type[BaseModel]]:
+    """Return which parts of a path are tags of steps, not keys, and the models they stand for.
+
+    A discriminated union puts them there: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
+    """
+    if not place or place[0] != "faults":
+        return {}
+    kinds: dict[str, type[BaseModel]] = {**registered(), **BLOCKS}
+    return {
+        index: kinds[str(part)]
+        for index, part in enumerate(place)
+        if index and isinstance(place[index - 1], int) and part in kinds
+    }
+
+
 def _tags(context: Mapping[str, Any]) -> list[str]:
-    return [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+    tags = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+    return [tag for tag in tags if tag not in BLOCKS]
 
 
 def _unknown_key(place: Place) -> str:
@@ -207,7 +226,7 @@ def _unknown_key(place: Place) -> str:
 
 def _legal_keys(place: Place) -> list[str]:
     """Return the keys that may stand at `place`, found by walking the models."""
-    from ackproof.faults import registered
+    from ackproof.faults import BlastRadius
     from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
     from ackproof.harness.scenario import Expect, TopicSpec, Workload
     from ackproof.harness.workload_spec import ConsumerGroup, Transactions
@@ -217,10 +236,11 @@ def _legal_keys(place: Place) -> list[str]:
         "topics": TopicSpec,
         "workload": Workload,
         "expect": Expect,
+        "blast_radius": BlastRadius,
     }
     model: type[BaseModel] = Scenario
-    if place and place[0] == "faults" and len(place) > 2:
-        model = registered()[str(place[2])]
+    if tags := _step_tags(place):
+        model = tags[max(tags)]
     elif place[:2] == ("cluster", "overrides") and len(place) > 2:
         model = BrokerSpec
     elif place[:2] == ("workload", "consumers") and len(place) > 2:

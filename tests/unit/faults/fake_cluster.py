@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from ackproof.faults import CommandResult
+from ackproof.faults.kafka_link import Link
+from ackproof.faults.operations import Operations
 
 
 @dataclass(kw_only=True)
@@ -21,9 +24,34 @@ class FakeCluster:
     done: list[str] = field(default_factory=list)
     answers: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
+    now_controller: int | None = 101
+    now_log_end: tuple[int, int] | None = (100, 0)
+    now_committed: int | None = None
+    logs: dict[int, str] = field(default_factory=dict)
 
     def broker_ids(self) -> Sequence[int]:
         return [1, 2, 3]
+
+    def controller_ids(self) -> Sequence[int]:
+        return [100, 101, 102]
+
+    def active_controller(self) -> int | None:
+        return self.now_controller
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        return self.now_log_end
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        return self.now_committed
+
+    def log_has(self, broker: int, text: str, since: datetime) -> bool:
+        return text in self.logs.get(broker, "")
+
+    def link(self) -> Link:
+        raise NotImplementedError
+
+    def operations(self) -> Operations:
+        raise NotImplementedError
 
     def leader(self, topic: str, partition: int) -> int | None:
         return self.now_leader

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ackproof.faults import Fault, FaultError, Progress, Schedule
+from ackproof.faults import BlastRadius, Fault, FaultError, Progress, Schedule
 from ackproof.faults.isolate_replication import IsolateReplication
 from ackproof.faults.kill import Kill
+from ackproof.faults.steps import Block
 from unit.faults.fake_cluster import FakeCluster
 
 
@@ -20,14 +21,18 @@ class World:
     acked: int = 0
     sent: int = 0
 
-    def schedule(self, *faults: Fault) -> Schedule:
+    def schedule(
+        self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
+    ) -> Schedule:
         return Schedule(
-            faults,
+            steps,
             self.cluster,
             partitions=[("orders", 0)],
             progress=lambda: Progress(sent=self.sent, acked=self.acked),
             clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
             monotonic=lambda: self.seconds,
+            seed=seed,
+            blast_radius=blast_radius,
         )
 
 

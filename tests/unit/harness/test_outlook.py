@@ -95,6 +95,20 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize(
+    "step",
+    [
+        {"sequence": [{"fault": "none"}], "repeat": 2},
+        {"fault": "kill", "target": "any broker"},
+        {"fault": "kill", "target": "active controller"},
+    ],
+)
+def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
+    record = outlook.foresee(scenario(faults=[step]))
+    assert record.predicted["lost"] == "possible"
+    assert "the model has no words for" in record.prediction.reasons["lost"]
+
+
+@pytest.mark.parametrize(
     ("target", "roles"),
     [
         ("followers of orders-0", [{Role.FOLLOWERS}]),

@@ -118,6 +118,78 @@ def test_what_is_wrong_is_refused_with_file_line_and_reason(
     assert any(f"{path}:{line}:" in message for line in lines), message
 
 
+def _blocks(tmp_path: Path, faults: str, *more: str) -> Path:
+    """Write a scenario with these faults, in lines that begin where the file's own lines end."""
+    head = ACKS.split("faults:")[0]
+    path = tmp_path / "blocks.yaml"
+    path.write_text(f"{head}{''.join(more)}faults:\n{faults}")
+    return path
+
+
+BAD_BLOCKS = [
+    (
+        "  - parallel:\n      - {fault: kill, target: 1}\n      - {fault: kil, target: 2}\n",
+        3,
+        "faults.0.parallel.1.fault: 'kil' is not a fault",
+    ),
+    (
+        "  - sequence:\n      - {fault: kill, target: 1}\n      - {fault: kill, target: 9}\n",
+        3,
+        "faults.0.sequence.1.target: there is no broker 9",
+    ),
+    (
+        "  - sequence: [{fault: kill, target: 1}]\n    often: 3\n",
+        2,
+        "'often' is not a key here (sequence, repeat, every, for, until, probability)",
+    ),
+    ("  - sequence: [{fault: kill, target: 1}]\n    evry: 3\n", 2, "did you mean 'every'?"),
+    (
+        "  - one_of:\n    - {fault: kill, target: 1}\n    - {fault: kill, targt: 1}\n",
+        3,
+        "did you mean 'target'?",
+    ),
+    ("  - {when: 5 acked}\n", 1, "a block of steps one of sequence, parallel, one_of, random"),
+    ("  - {fault: kill, target: 1, when: cut began}\n", 1, "no fault with the name or id 'cut'"),
+    ("  - {fault: kill, target: 1, when: after 5m}\n", 1, "not within workload.seconds: 120"),
+    ("  - {fault: kill, target: 1, when: leader of orders-0 == 7}\n", 1, "there is no broker 7"),
+    ("  - {fault: kill, target: 1, when: epoch of orders-9 == 7}\n", 1, "partitions 0 to 2"),
+    ("  - {fault: kill, target: any 4 brokers}\n", 1, "cluster.brokers is 3"),
+    ("  - {fault: kill, target: minority of controllers}\n", 1, "one controller has no minority"),
+    (
+        "  - {fault: kill, target: 1}\n  - {fault: kill, target: 1}\n",
+        2,
+        "would undo kill of broker 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("faults", "line", "said"), BAD_BLOCKS, ids=[b[2] for b in BAD_BLOCKS])
+def test_what_is_wrong_in_a_block_is_refused_with_its_line(
+    faults: str, line: int, said: str, tmp_path: Path
+) -> None:
+    path = _blocks(tmp_path, faults)
+    begins = path.read_text().split("\n").index("faults:") + 1
+    with pytest.raises(ScenarioError) as refusal:
+        load(path)
+    assert said in refusal.value.message
+    assert f"{path}:{begins + line}: " in refusal.value.message
+
+
+def test_a_fault_beyond_the_blast_radius_is_refused(tmp_path: Path) -> None:
+    path = _blocks(
+        tmp_path, "  - {fault: kill, target: [1, 2]}\n", "blast_radius: {brokers: minority}\n"
+    )
+    with pytest.raises(ScenarioError, match=r"hits 2 brokers, and blast_radius.brokers allows 1"):
+        load(path)
+
+
+def test_a_scenario_with_blocks_reads_back_as_itself(tmp_path: Path) -> None:
+    (nemesis,) = load(SCENARIOS / "nemesis.yaml")
+    dump(nemesis.scenario, tmp_path / "again.yaml")
+    (again,) = load(tmp_path / "again.yaml")
+    assert again.scenario == nemesis.scenario
+
+
 @pytest.mark.parametrize("matrix", ["[]", "", "{}", "3"])
 def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"

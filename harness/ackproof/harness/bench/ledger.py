@@ -99,7 +99,7 @@ def bench_ledger(
                     records=records,
                     size=size,
                 )
-                turns[name].append(_ours(spec))
+                turns[name].append(send_all(spec))
                 if name == "ledgered":
                     bytes_per_send = stream.stat().st_size / records
             turns["verifiable"].append(
@@ -113,7 +113,8 @@ def bench_ledger(
     )
 
 
-def _ours(spec: ProducerSpec) -> float:
+def send_all(spec: ProducerSpec) -> float:
+    """Run a producer to its end; return its sends a second. Raises WorkloadError if it fails."""
     process = ProducerProcess(spec)
     process.start()
     try:

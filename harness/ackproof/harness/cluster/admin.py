@@ -182,6 +182,33 @@ class Admin:
         assert found is not None  # it was waited for
         return found
 
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Place
+        from confluent_kafka.admin import OffsetSpec
+
+        place = Place(topic, partition)
+        asked = self._asking().list_offsets({place: OffsetSpec.latest()}, request_timeout=1)
+        try:
+            found = asked[place].result(2)
+        except (KafkaException, TimeoutError):
+            return None
+        return found.offset, -1 if found.leader_epoch is None else found.leader_epoch
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if none or nobody can say now."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        from confluent_kafka import TopicPartition as Place
+
+        wanted = ConsumerGroupTopicPartitions(group, [Place(topic, partition)])
+        asked = self._asking().list_consumer_group_offsets([wanted], request_timeout=1)
+        try:
+            (found,) = asked[group].result(2).topic_partitions
+        except (KafkaException, TimeoutError):
+            return None
+        return None if found.offset < 0 else int(found.offset)
+
     def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return for each partition an offset below which everything it holds can be read.
 
@@ -214,6 +241,10 @@ class Admin:
                 "the final log cannot be closed: " + ("; ".join(problems) or "no answer")
             )
         return found
+
+    def client(self) -> AdminClient:
+        """Return Kafka's own Admin client, for what has no method here."""
+        return self._telling()
 
     def _settings(self) -> dict[str, str | int]:
         return {

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic import Field
 
+from ackproof.faults.steps import placed_faults
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario_types import Model, Place, Setting
 
@@ -79,7 +81,7 @@ def _resolved(key: str, value: str) -> str:
 
 
 def problems(
-    attach: AttachSpec, *, others: set[str], topics: Mapping[str, object], faults: list[str]
+    attach: AttachSpec, *, others: set[str], topics: Mapping[str, object], faults: Sequence[Any]
 ) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (place, problem).
 
@@ -109,9 +111,10 @@ def problems(
     yield from _fault_problems(attach, faults)
 
 
-def _fault_problems(attach: AttachSpec, faults: list[str]) -> Iterator[tuple[Place, str]]:
-    for index, fault in enumerate(faults):
-        place: Place = ("faults", index, "fault")
+def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
+    for where, one in placed_faults(steps):
+        place: Place = ("faults", *where, "fault")
+        fault = one.name
         if fault not in ("none", *FOR_ATTACHED):
             legal = ", ".join(("none", *FOR_ATTACHED))
             yield place, f"{fault!r} needs a cluster that ackproof started (with attach: {legal})"

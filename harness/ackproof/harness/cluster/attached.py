@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.faults.kafka_link import Link
+from ackproof.faults.operations import Operations
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
 from ackproof.harness.cluster.admission import Admission
 from ackproof.harness.cluster.attach_spec import AttachSpec
@@ -115,6 +117,34 @@ class AttachedCluster:
         """Return the partition's in-sync replicas, None if nobody can say now."""
         view = self.admin.partitions().get((topic, partition))
         return view.isr if view else None
+
+    def controller_ids(self) -> list[int]:
+        """Refuse: the controllers of an attached cluster are not known."""
+        self._refuse()
+
+    def active_controller(self) -> int | None:
+        """Refuse: the controllers of an attached cluster are not known."""
+        self._refuse()
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
+        return self.admin.log_end(topic, partition)
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if none or nobody can say now."""
+        return self.admin.committed(group, topic, partition)
+
+    def log_has(self, broker: int, text: str, since: datetime) -> bool:
+        """Refuse: an attached cluster's logs are not ours to read."""
+        self._refuse()
+
+    def link(self) -> Link:
+        """Refuse: clients of an attached cluster are not led through a proxy."""
+        self._refuse()
+
+    def operations(self) -> Operations:
+        """Refuse: an attached cluster is its operator's."""
+        self._refuse()
 
     def in_sync(self, broker: int) -> bool:
         """Whether the broker itself says that it is listed, and in the ISR of all of our topics.

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.harness.cluster import quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import labels, remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
+from ackproof.harness.cluster.operations import ClusterOperations
 from ackproof.harness.cluster.ports import reserved
 from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
@@ -36,6 +38,7 @@ from ackproof.harness.cluster.topology import (
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster.zookeeper import State
 from ackproof.harness.errors import AckproofError, ClusterError
+from ackproof.harness.link.proxy import LinkProxy, Route
 from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
@@ -114,6 +117,7 @@ class KafkaCluster:
         sidecar: Callable[[], str],
         maker: NodeMaker,
         logs: Path | None = None,
+        proxy: LinkProxy | None = None,
     ) -> None:
         self.topology = topology
         self.nodes = dict(nodes)
@@ -126,6 +130,7 @@ class KafkaCluster:
         self.client = client
         self._run_id = run_id
         self._sidecar = sidecar
+        self._proxy = proxy
         #: When it was given to this run, if it has served another before; what is older in its
         #: logs is not this run's.
         self.since: datetime | None = None
@@ -251,6 +256,43 @@ class KafkaCluster:
         view = self._committed.partitions().get((topic, partition))
         return view.isr if view else None
 
+    def controller_ids(self) -> list[int]:
+        """Return the node ids of all who vote over metadata, ascending."""
+        return sorted(node.node_id for node in self.topology.controllers)
+
+    @_faults
+    def active_controller(self) -> int | None:
+        """Return who leads the metadata quorum, None while nobody does or can say."""
+        return quorum.leader(self)
+
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
+        return self.admin.log_end(topic, partition)
+
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that a group has committed, None if none or nobody can say now."""
+        return self.admin.committed(group, topic, partition)
+
+    @_faults
+    def log_has(self, broker: int, text: str, since: datetime) -> bool:
+        """Whether the broker logged a line with `text` since then."""
+        return self.nodes[broker].log_has(text, since)
+
+    def link(self) -> LinkProxy:
+        """Return the proxy between clients and brokers; raise FaultError if there is none."""
+        if self._proxy is None:
+            raise FaultError("no listener leads through the link proxy: set cluster.proxied")
+        return self._proxy
+
+    def lead_through_proxy(self, node: NodeSpec) -> None:
+        """Have the node's proxied listeners reached through the proxy; a no-op without any."""
+        for listener in self.topology.proxied:
+            add_route(self.link(), node, listener)
+
+    def operations(self) -> ClusterOperations:
+        """Return what an operator does to the cluster."""
+        return ClusterOperations(self)
+
     @_faults
     def kill(self, broker: int) -> None:
         """Send SIGKILL to the broker's process and wait until it is gone."""
@@ -313,7 +355,10 @@ class KafkaCluster:
         The broker itself is asked: until its session times out (9 s), the others know nothing of
         its death, and would call it unfenced and in sync while it is still starting. It answers
         only after it has caught up with its own new registration (`BrokerServer.startup`).
+        A controller is in sync when it leads the quorum or follows without lag.
         """
+        if self.nodes[broker].spec.role != "broker":
+            return quorum.members(self).get(broker) in quorum.MEMBERS
         itself = self._admin_of(broker)
         if self.exit_status(broker) is not None or broker not in itself.brokers():
             return False
@@ -411,6 +456,7 @@ def booted(
                 client, image, spec.features, run_id=run_id, scram=scram
             )
         laps.lap("network and ports")
+        proxy = cleanup.enter_context(_leading(topology)) if topology.proxied else None
         maker = NodeMaker(
             image=image,
             run_id=run_id,
@@ -431,10 +477,28 @@ def booted(
             sidecar=sidecar,
             maker=maker,
             logs=logs,
+            proxy=proxy,
         )
         cluster.await_brokers()
         laps.lap("brokers registered")
         yield cluster
+
+
+def add_route(proxy: LinkProxy, node: NodeSpec, listener: str) -> None:
+    """Have the proxy lead to this listener of the node."""
+    listen = node.further_ports[listener]
+    proxy.add_route(Route(broker=node.node_id, listen=listen, forward=node.behind_ports[listener]))
+
+
+@contextlib.contextmanager
+def _leading(topology: Topology) -> Iterator[LinkProxy]:
+    """Yield the proxy in front of every broker's proxied listeners."""
+    proxy = LinkProxy()
+    with proxy.running():
+        for node in topology.brokers:
+            for listener in topology.proxied:
+                add_route(proxy, node, listener)
+        yield proxy
 
 
 def _state_of(topology: Topology) -> State | None:

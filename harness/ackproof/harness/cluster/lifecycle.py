@@ -195,9 +195,11 @@ def add_broker(cluster: KafkaCluster, own: BrokerSpec | None = None) -> int:
     Nothing is moved to it: new topics may use it, and `reassign` moves partitions.
     """
     number = max(cluster.broker_ids()) + 1
-    ports = iter(cluster.maker.more_ports(1 + len(cluster.topology.listeners)))
-    spec = topology.broker(number, own or BrokerSpec(), cluster.topology.listeners, ports)
+    listeners, proxied = cluster.topology.listeners, cluster.topology.proxied
+    ports = iter(cluster.maker.more_ports(1 + len(listeners) + len(proxied)))
+    spec = topology.broker(number, own or BrokerSpec(), listeners, ports, proxied=proxied)
     cluster.topology = replace(cluster.topology, brokers=(*cluster.topology.brokers, spec))
+    cluster.lead_through_proxy(spec)
     cluster.nodes[number] = cluster.maker.make(spec, cluster.topology)
     cluster.nodes[number].boot()
 
@@ -250,6 +252,20 @@ def reassign(
     """
     if not wanted:
         return
+    begin_reassignment(cluster, wanted)
+    _await_partitions(
+        cluster,
+        lambda view: view.full_isr,
+        wanted=wanted,
+        within_s=within_s,
+        problem="not moved",
+    )
+
+
+def begin_reassignment(
+    cluster: KafkaCluster, wanted: Mapping[TopicPartition, Sequence[int]]
+) -> None:
+    """Ask Kafka for other replicas; raise ClusterError with its reason if it refuses."""
     plan = {
         "version": 1,
         "partitions": [
@@ -266,13 +282,6 @@ def reassign(
         _REASSIGN, f"{where} --reassignment-json-file /tmp/reassignment.json --execute"
     )
     tools.run_script(cluster.nodes[broker], script, "the reassignment")
-    _await_partitions(
-        cluster,
-        lambda view: view.full_isr,
-        wanted=wanted,
-        within_s=within_s,
-        problem="not moved",
-    )
 
 
 # What is done to controllers, and to ZooKeeper nodes in their place.

@@ -24,7 +24,7 @@ from ackproof.harness.cluster.topology import (
     VOLUME_DIR,
     NodeSpec,
     Topology,
-    host_port,
+    published_port,
 )
 from ackproof.harness.errors import ClusterError
 
@@ -138,7 +138,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             self.ports[f"{zookeeper.CLIENT_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
         elif spec.role == "broker":
             for listener in ("EXTERNAL", *topology.listeners):
-                published = ("127.0.0.1", host_port(spec, listener))
+                published = ("127.0.0.1", published_port(spec, listener))
                 self.ports[f"{topology.port(listener)}/tcp"] = published
 
     @property
@@ -215,6 +215,13 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         with (folder / f"{self.spec.name}.log").open("ab") as file:
             for chunk in self.container.logs(stream=True, follow=False, since=after):
                 file.write(chunk)
+
+    def log_has(self, text: str, since: datetime) -> bool:
+        """Whether the node logged a line with `text` since then; lines are read as a stream."""
+        wanted = text.encode()
+        after = since.timestamp()
+        lines = self.container.logs(stream=True, follow=False, since=after)
+        return any(wanted in line for line in lines)
 
     def renew_identity(self, cluster_id: str) -> None:
         """Have each of the node's directories formatted as a new one, when it is empty.

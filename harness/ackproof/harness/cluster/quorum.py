@@ -40,6 +40,11 @@ def members(cluster: KafkaCluster) -> Mapping[int, str]:
     return {one: state for one, state in _replicas(cluster).items() if one in running}
 
 
+def leader(cluster: KafkaCluster) -> int | None:
+    """Return who leads the quorum, None while nobody does or can say."""
+    return next((one for one, state in members(cluster).items() if state == "leader"), None)
+
+
 def _replicas(cluster: KafkaCluster) -> Mapping[int, str]:
     """Return the state of everything that follows the metadata log, brokers included."""
     for broker in cluster.broker_ids():

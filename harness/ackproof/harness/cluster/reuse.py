@@ -146,7 +146,7 @@ class ClusterPool:
 
 def leaves_no_trace(scenario: Scenario) -> bool:
     """Whether a run of this scenario leaves a cluster that the next cannot tell from a new one."""
-    return scenario.cluster.reuse and {fault.name for fault in scenario.faults} <= TRACELESS
+    return scenario.cluster.reuse and {fault.name for fault in scenario.every_fault} <= TRACELESS
 
 
 def renewed(cluster: KafkaCluster) -> None:

@@ -73,8 +73,9 @@ class NodeSpec:
 
     `voter`: it votes in the metadata quorum; a broker that does is a combined node.
     `external_port`: its pinned port on 127.0.0.1, a ZooKeeper node's client port; None for a
-    controller. `further_ports`: the same for each further listener. `memory` and `cpus` limit its
-    container. `settings` are its own, beside those that all brokers share.
+    controller. `further_ports`: the same for each further listener. `behind_ports`: where those are
+    published that clients reach through the link proxy, which has the other port. `memory` and
+    `cpus` limit its container. `settings` are its own, beside those that all brokers share.
     """
 
     node_id: int
@@ -82,6 +83,7 @@ class NodeSpec:
     voter: bool = False
     external_port: int | None = None
     further_ports: Mapping[str, int] = field(default_factory=dict)
+    behind_ports: Mapping[str, int] = field(default_factory=dict)
     heap: str = DEFAULT_HEAP
     memory: str | None = None
     cpus: float | None = None
@@ -106,7 +108,8 @@ class Topology:
 
     `controllers` decide over metadata: controllers of their own, brokers that are controllers too,
     or ZooKeeper nodes. `dynamic_quorum`: who votes stands in the metadata log, not in each node's
-    configuration (KIP-853). `listeners` names the further listeners for clients.
+    configuration (KIP-853). `listeners` names the further listeners for clients, `proxied` those of
+    them that lead through the link proxy.
     """
 
     cluster_id: str
@@ -115,6 +118,7 @@ class Topology:
     brokers: tuple[NodeSpec, ...]
     dynamic_quorum: bool = False
     listeners: tuple[str, ...] = ()
+    proxied: tuple[str, ...] = ()
     security: Security | None = None
     settings: Mapping[str, object]
 
@@ -220,15 +224,20 @@ class Topology:
         }
 
 
-def host_port(node: NodeSpec, listener: str) -> int | None:
+def published_port(node: NodeSpec, listener: str) -> int | None:
     """Return the port of 127.0.0.1 on which this listener of the node is published."""
+    return node.behind_ports.get(listener, host_port(node, listener))
+
+
+def host_port(node: NodeSpec, listener: str) -> int | None:
+    """Return the port of 127.0.0.1 on which clients reach this listener of the node."""
     return node.external_port if listener == "EXTERNAL" else node.further_ports[listener]
 
 
 def ports_needed(spec: ClusterSpec, kafka: str) -> int:
     """Return how many ports of 127.0.0.1 the cluster takes."""
     own = spec.controllers if uses_zookeeper(kafka) else 0
-    return own + spec.brokers * (1 + len(spec.listeners))
+    return own + spec.brokers * (1 + len(spec.listeners) + len(spec.proxied))
 
 
 def arrange(
@@ -254,7 +263,14 @@ def arrange(
         for index in range(0 if spec.combined else spec.controllers)
     )
     brokers = tuple(
-        broker(number, spec.broker(number), spec.listeners, left, voter=number in voters)
+        broker(
+            number,
+            spec.broker(number),
+            spec.listeners,
+            left,
+            proxied=spec.proxied,
+            voter=number in voters,
+        )
         for number in range(1, spec.brokers + 1)
     )
     return Topology(
@@ -263,6 +279,7 @@ def arrange(
         controllers=apart or brokers[: spec.controllers],
         brokers=brokers,
         listeners=tuple(spec.listeners),
+        proxied=tuple(spec.proxied),
         security=security,
         settings=spec.settings,
     )
@@ -274,6 +291,7 @@ def broker(
     listeners: Sequence[str],
     ports: Iterator[int],
     *,
+    proxied: Sequence[str] = (),
     voter: bool = False,
 ) -> NodeSpec:
     """Return the broker `number` on the next of these ports."""
@@ -283,6 +301,7 @@ def broker(
         voter=voter,
         external_port=next(ports),
         further_ports={name: next(ports) for name in listeners},
+        behind_ports={name: next(ports) for name in proxied},
         heap=own.heap or DEFAULT_HEAP,
         memory=own.memory,
         cpus=own.cpus,

@@ -1,0 +1,137 @@
+"""What of a scenario's faults cannot be: nobody there to hit, a trigger that never comes true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ackproof.faults import Fault
+from ackproof.faults.limits import Limit, clashes
+from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays, OfPartition
+from ackproof.faults.steps import placed_faults
+from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.cluster import attach_spec
+from ackproof.harness.cluster.versions import uses_zookeeper
+from ackproof.harness.scenario_types import Place
+
+if TYPE_CHECKING:
+    from ackproof.harness.scenario import Scenario
+
+
+def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """Yield what is wrong, as (place in the file, problem)."""
+    faults = [(("faults", *where), fault) for where, fault in placed_faults(scenario.faults)]
+    names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
+    for place, fault in faults:
+        yield from _target_problems(scenario, fault, place)
+        yield from _limit_problems(scenario, fault, place)
+        for key in ("when", "heal_when"):
+            for index, condition in enumerate(getattr(fault, key)):
+                yield from _condition_problems(scenario, condition, (*place, key, index), names)
+    for where, problem in clashes(scenario.faults):
+        yield ("faults", *where), problem
+
+
+def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    target, last = fault.target, scenario.cluster.brokers
+    place = (*where, "target")
+    if target.topic:
+        yield from _partition_problems(scenario, place, target.topic, target.partition)
+    if scenario.cluster.attach is not None:
+        if target.of_controllers:
+            yield place, f"the {target} of an attached cluster is not known"
+        return
+    if fault.name in attach_spec.FOR_ATTACHED:
+        yield (
+            (*where, "fault"),
+            f"{fault.name!r} is for clusters that ackproof did not start (cluster.attach)",
+        )
+    for broker in target.brokers:
+        if not 1 <= broker <= last:
+            yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+    if fault.name == "link" and not scenario.cluster.proxied:
+        yield (
+            (*where, "fault"),
+            "'link' needs a listener that leads through the link proxy: name one in "
+            "cluster.listeners, cluster.proxied and workload.listener",
+        )
+    if target.count > last:
+        yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
+    if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
+        yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
+    if target.of_controllers and uses_zookeeper(scenario.kafka):
+        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+
+
+def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    """Yield a fault that exceeds the blast radius all alone."""
+    if not fault.disables or scenario.cluster.attach is not None:
+        return
+    target, cluster, radius = fault.target, scenario.cluster, scenario.blast_radius
+    place = (*where, "target")
+    hit = {
+        "all": cluster.brokers,
+        "any": target.count,
+        "brokers": len(set(target.brokers)),
+        "leader": 1,
+    }.get(target.role, 0)
+    if radius.brokers is not None and hit > (most := _most(radius.brokers, cluster.brokers)):
+        yield place, f"'{target}' hits {hit} brokers, and blast_radius.brokers allows {most}"
+    majority = cluster.controllers // 2 + 1
+    voters = {
+        "active controller": 1,
+        "minority of controllers": majority - 1,
+        "majority of controllers": majority,
+    }.get(target.role, 0)
+    if radius.controllers is not None and voters > (
+        most := _most(radius.controllers, cluster.controllers)
+    ):
+        yield (
+            place,
+            f"'{target}' hits {voters} controllers, and blast_radius.controllers allows {most}",
+        )
+
+
+def _most(limit: Limit, members: int) -> int:
+    return (members - 1) // 2 if limit == "minority" else int(limit)
+
+
+def _condition_problems(
+    scenario: Scenario, condition: Condition, place: Place, names: set[str]
+) -> Iterator[tuple[Place, str]]:
+    """Yield why a condition can never come true."""
+    records, seconds = scenario.workload.records, scenario.workload.seconds
+    if isinstance(condition, IsrIs | LeaderChanges | OfPartition):
+        yield from _partition_problems(scenario, place, condition.topic, condition.partition)
+    match condition:
+        case ProgressIs() if condition.count > records:
+            yield place, f"'{condition}' is more than workload.records: {records} allow"
+        case After() if condition.seconds >= seconds:
+            yield place, f"'{condition}' is not within workload.seconds: {seconds:g}"
+        case FaultHas() if condition.fault not in names:
+            yield (
+                place,
+                f"there is no fault with the name or id {condition.fault!r} "
+                f"({', '.join(sorted(names))})",
+            )
+        case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
+            yield from _broker_problems(scenario, place, broker)
+        case IsrIsExactly():
+            for broker in condition.members:
+                yield from _broker_problems(scenario, place, broker)
+
+
+def _broker_problems(scenario: Scenario, place: Place, broker: int) -> Iterator[tuple[Place, str]]:
+    last = scenario.cluster.brokers
+    if scenario.cluster.attach is None and not 1 <= broker <= last:
+        yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+
+
+def _partition_problems(
+    scenario: Scenario, where: Place, topic: str, partition: int
+) -> Iterator[tuple[Place, str]]:
+    spec = scenario.topics.get(topic)
+    if spec is None:
+        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
+    elif partition >= spec.partitions:
+        yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"

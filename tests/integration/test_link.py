@@ -1,0 +1,146 @@
+"""The link proxy between real clients and brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+from docker import DockerClient
+
+from ackproof.faults import FaultError, inject
+from ackproof.faults.link import LinkFault
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.scenario import TopicSpec
+from integration.command import clock
+
+pytestmark = pytest.mark.cluster
+
+ONE = TopicSpec(replication_factor=1)
+
+
+@pytest.fixture(scope="module")
+def linked(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    with booted(
+        ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"]),
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(linked: KafkaCluster) -> str:
+    name = f"t-{uuid4().hex[:8]}"
+    linked.create_topics({name: ONE})
+    return name
+
+
+class Send(threading.Thread):
+    """One record, sent through the proxy while a fault is injected beside it."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, **settings: object) -> None:
+        super().__init__()
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap("LINK"),
+                "client.id": "sender",
+                "acks": "all",
+                "linger.ms": 0,
+                "socket.timeout.ms": 2000,
+                "request.timeout.ms": 1000,
+                "delivery.timeout.ms": 30000,
+                "log_level": 0,
+                **settings,
+            }
+        )
+        self._errors: list[object] = []
+
+    def run(self) -> None:
+        self._producer.produce(
+            self._topic, b"once", on_delivery=lambda error, _: self._errors.append(error)
+        )
+        self._producer.flush(40)
+
+    @property
+    def acked(self) -> bool:
+        self.join()
+        return len(self._errors) == 1 and self._errors[0] is None
+
+
+def stored(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
+    """Return what the topic holds, read past the proxy."""
+    ends = cluster.admin.log_end(topic, 0)
+    assert ends is not None
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "log_level": 0}
+    )
+    consumer.assign([Place(topic, 0, 0)])
+    found = consumer.consume(ends[0], timeout=20) if ends[0] else []
+    consumer.close()
+    assert len(found) == ends[0]
+    return [message.value() for message in found]
+
+
+def lost_response(action: str) -> LinkFault:
+    return LinkFault.model_validate(
+        {
+            "fault": "link",
+            "target": 1,
+            "api": "Produce",
+            "direction": "response",
+            "action": action,
+            "count": 1,
+            "client": "sender",
+            "within": "30s",
+        }
+    )
+
+
+@pytest.mark.parametrize("action", ["hold", "drop", "cut"])
+@pytest.mark.parametrize(("idempotence", "copies"), [(False, 2), (True, 1)])
+def test_a_lost_produce_response_doubles_a_record_unless_the_producer_is_idempotent(
+    action: str, idempotence: bool, copies: int, linked: KafkaCluster, topic: str
+) -> None:
+    send = Send(linked, topic, **{"enable.idempotence": idempotence})
+    send.start()
+    with inject(lost_response(action), linked, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        assert f"{action}: Produce v" in guard.window.evidence
+        assert send.acked
+    assert guard.recovered()
+    assert stored(linked, topic) == [b"once"] * copies
+
+
+def test_a_lost_produce_request_is_sent_again_and_stored_once(
+    linked: KafkaCluster, topic: str
+) -> None:
+    fault = lost_response("cut").model_copy(update={"direction": "request"})
+    send = Send(linked, topic, **{"enable.idempotence": False})
+    send.start()
+    with inject(fault, linked, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        assert send.acked
+    assert stored(linked, topic) == [b"once"]
+
+
+def test_a_link_fault_that_meets_no_message_is_not_verified(
+    linked: KafkaCluster, topic: str
+) -> None:
+    fault = lost_response("cut").model_copy(update={"within": 0.2})
+    with inject(fault, linked, clock=clock) as guard:
+        assert not guard.window.verified
+        assert "no Produce response came by" in guard.window.evidence
+
+
+def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
+    with pytest.raises(FaultError, match=r"set cluster\.proxied"):
+        cluster.link()
