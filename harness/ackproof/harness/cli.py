@@ -6,20 +6,47 @@ Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: int
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from ackproof.harness.commands import bench_check, dashboard, histories, warehouse
+from ackproof.harness.commands import bench_check, compare, dashboard, histories, warehouse
+from ackproof.harness.commands.shared import (
+    LOCAL_SPARK as _LOCAL_SPARK,
+)
+from ackproof.harness.commands.shared import (
+    RUNS as _RUNS,
+)
+from ackproof.harness.commands.shared import (
+    Json,
+    Out,
+    ScenarioPath,
+    Spark,
+)
+from ackproof.harness.commands.shared import (
+    complain as _complain,
+)
+from ackproof.harness.commands.shared import (
+    engine as _engine,
+)
+from ackproof.harness.commands.shared import (
+    exit_with as _exit_with,
+)
+from ackproof.harness.commands.shared import (
+    print_json as _print_json,
+)
+from ackproof.harness.commands.shared import (
+    stderr as _stderr,
+)
+from ackproof.harness.commands.shared import (
+    stdout as _stdout,
+)
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -36,57 +63,13 @@ app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
+app.command()(compare.compare)
 
-ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
-Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
-
-
-def _choose_spark(master: str) -> str:
-    from ackproof.spark_analysis import session
-    from ackproof.spark_analysis.errors import AnalysisError
-
-    try:
-        session.choose(master)
-    except AnalysisError as error:
-        raise typer.BadParameter(str(error)) from None
-    return master
-
-
-Spark = Annotated[
-    str,
-    typer.Option(
-        "--spark",
-        metavar="MASTER",
-        callback=_choose_spark,
-        help="Where Spark runs: local[*], spark://HOST:PORT, or sc://HOST:PORT (Spark Connect).",
-    ),
-]
-
-_LOCAL_SPARK = "local[*]"
-_RUNS = Path("runs")
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
 #: A closed terminal leaves no more behind than Ctrl-C does.
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFECT = "This may be a defect of ackproof; ACKPROOF_TRACEBACK=1 shows where it happened."
-
-
-def _stderr() -> Console:
-    return Console(stderr=True)
-
-
-def _stdout() -> Console:
-    return Console()
-
-
-def _print_json(value: object) -> None:
-    """Print for machines; a reader that has seen enough (`| head`) must not change the verdict."""
-    try:
-        typer.echo(json.dumps(value, indent=2, default=str))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()
@@ -120,26 +103,6 @@ def run(
     _exit_with(verdicts, failure)
 
 
-@app.command()
-def compare(
-    scenario: ScenarioPath, out: Out = _RUNS, spark: Spark = _LOCAL_SPARK, as_json: Json = False
-) -> None:
-    """Run every configuration of a scenario's matrix under the same faults, side by side.
-
-    Example: [bold]ackproof compare scenarios/acks.yaml[/]
-    """
-    from ackproof.harness.report import print_comparison
-
-    results, failure = _run_all(scenario, out, title=scenario.stem)
-    verdicts = [verdict for _, verdict in results]
-    if as_json:
-        _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    else:
-        html = results[-1][0] / "report.html"
-        print_comparison(_stdout(), verdicts, [run_dir for run_dir, _ in results], html)
-    _exit_with(verdicts, failure)
-
-
 def _run_all(
     scenario: Path, out: Path, *, title: str, reuse: bool = False, live: bool = False
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
@@ -147,16 +110,16 @@ def _run_all(
 
     Returns what ended the suite early beside the results until then; raises it if there are none.
     """
-    from ackproof.harness.compare import compare as compare_all
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import write_html, write_junit
     from ackproof.harness.run_dir import disk_errors
     from ackproof.harness.scenario_file import load_all
+    from ackproof.harness.suite import run_suite
 
     configurations = load_all(scenario)
     results: list[tuple[Path, Any]] = []
     failure = None
-    runs = compare_all(
+    runs = run_suite(
         configurations,
         out=out,
         client=_engine(configurations),
@@ -175,25 +138,6 @@ def _run_all(
         write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
         write_junit(last / "junit.xml", [verdict for _, verdict in results])
     return results, failure
-
-
-def _engine(configurations: Sequence[Any]) -> Any:
-    """Return a client of the container engine; None if every cluster is there already."""
-    from ackproof.harness.cluster.engine import connect
-
-    ours = any(one.scenario.cluster.attach is None for one in configurations)
-    return connect() if ours else None
-
-
-def _exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
-    """End with the code of the suite: 1 outranks 4 outranks 3."""
-    from ackproof.harness.verdict import exit_code
-
-    code = exit_code(list(verdicts))
-    if failure is not None:
-        _complain(failure)
-        code = code if code == ExitCode.VIOLATED else failure.exit_code
-    raise typer.Exit(code)
 
 
 @app.command()
@@ -526,10 +470,6 @@ def _run_command() -> int:
         _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
         return ExitCode.INCONCLUSIVE
     return int(code)
-
-
-def _complain(error: AckproofError) -> None:
-    _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 _interrupts: list[int] = []
