@@ -13,6 +13,9 @@ from ackproof.harness.cluster.cluster import KafkaCluster, booted
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 
+#: A project of somebody who uses the pytest plugin: run by tests, not one of them.
+collect_ignore = ["user_project"]
+
 if TYPE_CHECKING:
     from docker import DockerClient
     from pyspark.sql import SparkSession

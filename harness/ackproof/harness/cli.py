@@ -6,26 +6,38 @@ Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: int
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from ackproof.harness.commands import (
     bench_check,
     bench_link,
     bench_model,
+    compare,
     dashboard,
     histories,
     warehouse,
+)
+from ackproof.harness.commands.shared import (
+    LOCAL_SPARK,
+    RUNS,
+    Json,
+    Out,
+    ScenarioPath,
+    Spark,
+    complain,
+    engine,
+    exit_with,
+    print_json,
+    stderr,
+    stdout,
 )
 from ackproof.harness.errors import AckproofError, ExitCode
 
@@ -45,35 +57,8 @@ bench_app.command("model")(bench_model.model)
 bench_app.command("link")(bench_link.link)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
+app.command()(compare.compare)
 
-ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
-Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
-
-
-def _choose_spark(master: str) -> str:
-    from ackproof.spark_analysis import session
-    from ackproof.spark_analysis.errors import AnalysisError
-
-    try:
-        session.choose(master)
-    except AnalysisError as error:
-        raise typer.BadParameter(str(error)) from None
-    return master
-
-
-Spark = Annotated[
-    str,
-    typer.Option(
-        "--spark",
-        metavar="MASTER",
-        callback=_choose_spark,
-        help="Where Spark runs: local[*], spark://HOST:PORT, or sc://HOST:PORT (Spark Connect).",
-    ),
-]
-
-_LOCAL_SPARK = "local[*]"
-_RUNS = Path("runs")
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
 #: A closed terminal leaves no more behind than Ctrl-C does.
@@ -81,29 +66,12 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFECT = "This may be a defect of ackproof; ACKPROOF_TRACEBACK=1 shows where it happened."
 
 
-def _stderr() -> Console:
-    return Console(stderr=True)
-
-
-def _stdout() -> Console:
-    return Console()
-
-
-def _print_json(value: object) -> None:
-    """Print for machines; a reader that has seen enough (`| head`) must not change the verdict."""
-    try:
-        typer.echo(json.dumps(value, indent=2, default=str))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @app.command()
 def run(
     scenario: ScenarioPath,
     *,
-    out: Out = _RUNS,
-    spark: Spark = _LOCAL_SPARK,
+    out: Out = RUNS,
+    spark: Spark = LOCAL_SPARK,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Boot every run of a suite a cluster of its own.")
     ] = False,
@@ -122,31 +90,11 @@ def run(
     verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        _print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
+        print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
     else:
         for run_dir, verdict in results:
-            print_run(_stdout(), verdict, run_dir)
-    _exit_with(verdicts, failure)
-
-
-@app.command()
-def compare(
-    scenario: ScenarioPath, out: Out = _RUNS, spark: Spark = _LOCAL_SPARK, as_json: Json = False
-) -> None:
-    """Run every configuration of a scenario's matrix under the same faults, side by side.
-
-    Example: [bold]ackproof compare scenarios/acks.yaml[/]
-    """
-    from ackproof.harness.report import print_comparison
-
-    results, failure = _run_all(scenario, out, title=scenario.stem)
-    verdicts = [verdict for _, verdict in results]
-    if as_json:
-        _print_json([verdict.model_dump(mode="json") for verdict in verdicts])
-    else:
-        html = results[-1][0] / "report.html"
-        print_comparison(_stdout(), verdicts, [run_dir for run_dir, _ in results], html)
-    _exit_with(verdicts, failure)
+            print_run(stdout(), verdict, run_dir)
+    exit_with(verdicts, failure)
 
 
 def _run_all(
@@ -156,20 +104,20 @@ def _run_all(
 
     Returns what ended the suite early beside the results until then; raises it if there are none.
     """
-    from ackproof.harness.compare import compare as compare_all
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import write_html, write_junit
     from ackproof.harness.run_dir import disk_errors
     from ackproof.harness.scenario_file import load_all
+    from ackproof.harness.suite import run_suite
 
     configurations = load_all(scenario)
     results: list[tuple[Path, Any]] = []
     failure = None
-    runs = compare_all(
+    runs = run_suite(
         configurations,
         out=out,
-        client=_engine(configurations),
-        reporter=ConsoleReporter(_stderr()),
+        client=engine(configurations),
+        reporter=ConsoleReporter(stderr()),
         reuse=reuse,
         live=live,
     )
@@ -186,25 +134,6 @@ def _run_all(
     return results, failure
 
 
-def _engine(configurations: Sequence[Any]) -> Any:
-    """Return a client of the container engine; None if every cluster is there already."""
-    from ackproof.harness.cluster.engine import connect
-
-    ours = any(one.scenario.cluster.attach is None for one in configurations)
-    return connect() if ours else None
-
-
-def _exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
-    """End with the code of the suite: 1 outranks 4 outranks 3."""
-    from ackproof.harness.verdict import exit_code
-
-    code = exit_code(list(verdicts))
-    if failure is not None:
-        _complain(failure)
-        code = code if code == ExitCode.VIOLATED else failure.exit_code
-    raise typer.Exit(code)
-
-
 @app.command()
 def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
     """Say what the reference model allows, with the shortest trace to a loss. Needs no cluster.
@@ -217,7 +146,7 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
 
     predictions = [(item, foresee(item.scenario)) for item in load_all(scenario)]
     if as_json:
-        _print_json(
+        print_json(
             [
                 {
                     "scenario": item.scenario.name,
@@ -228,7 +157,7 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
             ]
         )
         return
-    console = _stdout()
+    console = stdout()
     for item, prediction in predictions:
         print_prediction(console, item.name or item.scenario.name, prediction)
 
@@ -237,7 +166,7 @@ def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
 def check(
     paths: Annotated[list[Path], typer.Argument(help="Run directories, or history files (JSON).")],
     *,
-    spark: Spark = _LOCAL_SPARK,
+    spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
     subscribe: histories.Subscribe = None,
     isolation_level: histories.IsolationLevel = None,
@@ -264,20 +193,20 @@ def check(
     if histories.are_histories(paths):
         reports = histories.check_histories(paths, settings)
         if as_json:
-            _print_json([histories.document(one) for one in reports])
+            print_json([histories.document(one) for one in reports])
         else:
-            histories.print_reports(_stdout(), reports)
+            histories.print_reports(stdout(), reports)
         raise typer.Exit(histories.exit_code(reports))
     if any(value is not None for value in settings.values()):
         raise typer.BadParameter("a run directory has its own configuration", param_hint="settings")
     verdicts = [judge_run(run_dir.resolve()) for run_dir in paths]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        _print_json(documents if len(documents) > 1 else documents[0])
+        print_json(documents if len(documents) > 1 else documents[0])
     else:
         for run_dir, verdict in zip(paths, verdicts, strict=True):
-            print_run(_stdout(), verdict, run_dir)
-    _exit_with(verdicts)
+            print_run(stdout(), verdict, run_dir)
+    exit_with(verdicts)
 
 
 @app.command()
@@ -298,7 +227,7 @@ def report(
     with disk_errors(path):
         write_html(path, resolved, title=resolved[-1].name)
     if as_json:
-        _print_json({"report": str(path)})
+        print_json({"report": str(path)})
     else:
         typer.echo(path)
 
@@ -313,7 +242,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 
     found = load_all(scenario)
     if as_json:
-        _print_json(
+        print_json(
             [
                 {
                     "path": str(item.path),
@@ -329,7 +258,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
 
 
 @app.command()
-def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
+def doctor(out: Out = RUNS, as_json: Json = False) -> None:
     """Say what this machine can and cannot do, and what to do about it."""
     from ackproof.harness.doctor import examine
     from ackproof.harness.report.listings import print_checks
@@ -338,9 +267,9 @@ def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
     if as_json:
         from dataclasses import asdict
 
-        _print_json([asdict(one) for one in checks])
+        print_json([asdict(one) for one in checks])
     else:
-        print_checks(_stdout(), checks)
+        print_checks(stdout(), checks)
     if any(one.state == "missing" for one in checks):
         raise typer.Exit(ExitCode.ENVIRONMENT)
 
@@ -352,9 +281,9 @@ def faults(as_json: Json = False) -> None:
     from ackproof.harness.report.listings import print_faults
 
     if as_json:
-        _print_json({name: kind.model_json_schema() for name, kind in registered().items()})
+        print_json({name: kind.model_json_schema() for name, kind in registered().items()})
     else:
-        print_faults(_stdout(), registered())
+        print_faults(stdout(), registered())
 
 
 @app.command()
@@ -365,7 +294,7 @@ def schema() -> None:
     """
     from ackproof.harness.scenario import json_schema
 
-    _print_json(json_schema())
+    print_json(json_schema())
 
 
 @app.command()
@@ -382,7 +311,7 @@ def clean(
 
     removed = remove_leftovers(connect(), everything=everything)
     if as_json:
-        _print_json(asdict(removed))
+        print_json(asdict(removed))
         return
     typer.echo(
         f"removed {removed.containers} containers, {removed.networks} networks, "
@@ -402,7 +331,7 @@ def image_list(as_json: Json = False) -> None:
 
     found = list_images(connect())
     if as_json:
-        _print_json([asdict(image) for image in found])
+        print_json([asdict(image) for image in found])
         return
     for image in found:
         typer.echo(f"{image.reference}  {image.size_bytes / 1e6:.0f} MB")
@@ -422,9 +351,9 @@ def image_ensure(
     from ackproof.harness.cluster.images import ensure
     from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 
-    image = ensure(version or DEFAULT_KAFKA, say=_stderr().print)
+    image = ensure(version or DEFAULT_KAFKA, say=stderr().print)
     if as_json:
-        _print_json(asdict(image))
+        print_json(asdict(image))
     else:
         typer.echo(f"{image.reference} ({image.source})")
 
@@ -442,9 +371,9 @@ def image_build(
 
     from ackproof.harness.cluster.images import build
 
-    image = build(version, say=_stderr().print)
+    image = build(version, say=stderr().print)
     if as_json:
-        _print_json(asdict(image))
+        print_json(asdict(image))
     else:
         typer.echo(f"{image.reference} ({image.source})")
 
@@ -465,7 +394,7 @@ def bench_boot(
     if as_json:
         from dataclasses import asdict
 
-        _print_json({**asdict(found), "ratio": found.ratio})
+        print_json({**asdict(found), "ratio": found.ratio})
         return
     typer.echo(f"cluster ready, s:          {_numbers(found.ours_s, 2)}")
     for phase, seconds in found.phases_s.items():
@@ -493,7 +422,7 @@ def bench_ledger(
             "ledgered_to_plain": found.ledgered_to_plain,
             "ledgered_to_verifiable": found.ledgered_to_verifiable,
         }
-        _print_json({**asdict(found), **ratios})
+        print_json({**asdict(found), **ratios})
         return
     typer.echo(f"without ledger, records/s:      {_numbers(found.plain, 0)}")
     typer.echo(f"with ledger, records/s:         {_numbers(found.ledgered, 0)}")
@@ -523,22 +452,18 @@ def _run_command() -> int:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE
     except AckproofError as error:
-        _complain(error)
+        complain(error)
         return error.exit_code
     except Exception as error:
         # Python would end with 1, which says that acknowledged records were lost.
-        _complain(AckproofError(f"unexpected {type(error).__name__}: {error}", hint=_DEFECT))
+        complain(AckproofError(f"unexpected {type(error).__name__}: {error}", hint=_DEFECT))
         if os.environ.get("ACKPROOF_TRACEBACK"):
             raise
         return ExitCode.ENVIRONMENT
     if code == _INTERRUPTED:
-        _stderr().print("interrupted: the cluster is gone, what was recorded is kept")
+        stderr().print("interrupted: the cluster is gone, what was recorded is kept")
         return ExitCode.INCONCLUSIVE
     return int(code)
-
-
-def _complain(error: AckproofError) -> None:
-    _stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
 _interrupts: list[int] = []
@@ -549,4 +474,4 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     _interrupts.append(number)
     if len(_interrupts) == 1:
         raise KeyboardInterrupt
-    _stderr().print("still cleaning up (`ackproof clean` removes what is left)")
+    stderr().print("still cleaning up (`ackproof clean` removes what is left)")

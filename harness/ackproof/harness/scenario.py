@@ -299,9 +299,11 @@ class Scenario(Model):
     )
     blast_radius: BlastRadius = BlastRadius()
     expect: Expect = Expect()
-    matrix: dict[str, dict[str, Any]] = Field(
+    matrix: dict[str, dict[str, Any]] | list[dict[str, list[Any] | dict[str, Any]]] = Field(
         default_factory=dict,
-        description="configurations to compare: a name, and what it sets differently",
+        description="configurations to compare: a name, and what it sets differently; or a list of "
+        "such matrices, or of keys with their values, to compare all their combinations",
+        examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", "4.3.1"]}]],
     )
 
     @model_validator(mode="after")
@@ -436,9 +438,19 @@ def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
     flat = {path: value for path, value in _leaves(changes) if path[0] != "expect"}
     lasts = [path[-1] for path in flat]
     return {
-        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): value
+        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _told(value)
         for path, value in flat.items()
     }
+
+
+def _told(value: Any) -> Setting:
+    """Return a value as a setting; of a list of faults, their names."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list):
+        told = (one.get("fault", one) if isinstance(one, Mapping) else one for one in value)
+        return ", ".join(map(str, told)) or "none"
+    return str(value)
 
 
 def _leaves(

@@ -20,12 +20,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ackproof.faults import registered
 from ackproof.faults.steps import BLOCKS
+from ackproof.harness import scenario_matrix
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario import Scenario, configured, varied
 from ackproof.harness.scenario_types import Place, Setting
-
-#: Keys that belong to the file, not to one of its configurations.
-_FIXED = frozenset({"version", "name", "matrix"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,28 +44,21 @@ def load(path: Path) -> list[Configured]:
     Raises ScenarioError with file, line, value, legal set and nearest guess.
     """
     document = _parse(path)
-    matrix = document.get("matrix", {})
-    if "matrix" in document and not (isinstance(matrix, Mapping) and matrix):
-        line, _ = _locate(document, ("matrix",))
-        raise ScenarioError(
-            f"{path}:{line}: matrix: it must map names of configurations to settings"
-        )
     base = {key: value for key, value in document.items() if key != "matrix"}
-    if not matrix:
+    if "matrix" not in document:
         return [Configured(scenario=_validate(path, document, base), name="", varied={}, path=path)]
     found = []
-    for name, changes in matrix.items():
-        line, _ = _locate(document, ("matrix", name))
-        if not isinstance(changes, Mapping):
-            raise ScenarioError(f"{path}:{line}: matrix.{name}: it must map keys to settings")
-        if fixed := _FIXED & set(changes):
-            line, _ = _locate(document, ("matrix", name, min(fixed)))
-            raise ScenarioError(
-                f"{path}:{line}: matrix.{name}: {min(fixed)!r} cannot differ between configurations"
-            )
-        scenario = _validate(path, document, configured(base, changes), within=("matrix", name))
+    try:
+        entries = scenario_matrix.entries(document["matrix"])
+    except scenario_matrix.MatrixError as error:
+        line, _ = _locate(document, error.place)
+        raise ScenarioError(f"{path}:{line}: {error}") from None
+    for entry in entries:
+        scenario = _validate(
+            path, document, configured(base, entry.changes), within=entry.place, name=entry.name
+        )
         found.append(
-            Configured(scenario=scenario, name=str(name), varied=varied(changes), path=path)
+            Configured(scenario=scenario, name=entry.name, varied=varied(entry.changes), path=path)
         )
     return found
 
@@ -119,7 +110,12 @@ def _parse(path: Path) -> CommentedMap:
 
 
 def _validate(
-    path: Path, document: CommentedMap, content: Mapping[str, Any], within: Place = ()
+    path: Path,
+    document: CommentedMap,
+    content: Mapping[str, Any],
+    *,
+    within: Place = (),
+    name: str = "",
 ) -> Scenario:
     try:
         return Scenario.model_validate(content)
@@ -128,10 +124,11 @@ def _validate(
         for error in invalid.errors(include_url=False):
             place, problem = _explain(error)
             line, in_matrix = _locate(document, (*within, *place))
+            combined = within == ("matrix",)
             if not (within and in_matrix):
                 line, in_matrix = _locate(document, place)[0], False
             dotted = ".".join(map(str, place)) or "scenario"
-            whose = f" (in the configuration {within[-1]!r})" if in_matrix else ""
+            whose = f" (in the configuration {name!r})" if in_matrix or combined else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 

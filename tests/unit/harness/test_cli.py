@@ -89,16 +89,16 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def compare(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
+    def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
         yield tmp_path, FakeVerdict(word)
         raise ClusterError("no second cluster")
 
-    monkeypatch.setattr("ackproof.harness.compare.compare", compare)
+    monkeypatch.setattr("ackproof.harness.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.harness.cluster.engine.connect", lambda: None)
     monkeypatch.setattr("ackproof.harness.report.write_html", lambda *_, **__: None)
     monkeypatch.setattr("ackproof.harness.report.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
-    assert run(monkeypatch, "compare", scenario, "--json", "--out", str(tmp_path)) == code
+    assert run(monkeypatch, "run", scenario, "--json", "--out", str(tmp_path)) == code
     captured = capsys.readouterr()
     assert f'"{word}"' in captured.out
     assert "no second cluster" in captured.err

@@ -5,6 +5,6 @@ Reads a run directory's verdict and tables with pyarrow; needs neither Spark nor
 
 from ackproof.harness.report.html import write_html
 from ackproof.harness.report.junit import write_junit
-from ackproof.harness.report.terminal import print_comparison, print_run
+from ackproof.harness.report.terminal import print_comparison, print_run, print_trials
 
-__all__ = ["print_comparison", "print_run", "write_html", "write_junit"]
+__all__ = ["print_comparison", "print_run", "print_trials", "write_html", "write_junit"]

@@ -12,7 +12,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ackproof.harness.report import plots, words
+from ackproof.harness.comparison.summary import Summary
+from ackproof.harness.report import comparison, plots, words
 from ackproof.harness.report.causes import Loss, read_losses
 from ackproof.harness.report.data import Run, read_run
 from ackproof.harness.report.plots import Figure
@@ -62,8 +63,12 @@ class _Row:
     latency: float
 
 
-def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
+def write_html(
+    path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
+) -> None:
     """Write one page about these run directories to `path`: a comparison if there are several.
+
+    `summary` is what all trials of a comparison say, of which `run_dirs` are then examples.
 
     A damaged or unfinished run is shown as far as it goes, with what is missing. Raises
     RunDirectoryError if a directory holds nothing of a run.
@@ -72,6 +77,8 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
     runs = [read_run(directory, max_bins=bins) for directory in run_dirs]
     views = _views(runs)
     verdicts = [run.verdict for run in runs if run.verdict]
+    of_trials = summary if summary is not None and summary.plan.trials > 1 else None
+    summary_figures = comparison.figures(of_trials) if of_trials else []
     page = (
         environment()
         .get_template("report.html.j2")
@@ -80,7 +87,9 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
             views=views,
             verdicts=verdicts,
             comparison=len(runs) > 1,
-            answer=words.answer(verdicts) if len(runs) > 1 else [],
+            answer=words.answer(verdicts) if len(runs) > 1 and of_trials is None else [],
+            summary=of_trials,
+            summary_figures=summary_figures,
             style=asset("report.css"),
             script=asset("report.js"),
             plotly=plotly_js(),
@@ -88,6 +97,15 @@ def write_html(path: Path, run_dirs: Sequence[Path], *, title: str) -> None:
                 f"{view.anchor}-{figure.name}": _as_json(view, figure)
                 for view in views
                 for figure in view.figures
+            }
+            | {
+                f"comparison-{figure.name}": {
+                    "data": figure.traces,
+                    "layout": figure.layout,
+                    "origin": None,
+                    "run": None,
+                }
+                for figure in summary_figures
             },
         )
     )
@@ -159,6 +177,7 @@ def environment() -> Environment:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.globals |= {
         "words": words,
+        "trials": comparison,
         "Word": Word,
         "whole_run": lambda view: json.dumps(plots.time_range(view.run)),
         "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],

@@ -15,7 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.harness.report import words
+from ackproof.harness.comparison.summary import Summary
+from ackproof.harness.report import comparison, words
 from ackproof.harness.report.data import read_telling
 from ackproof.harness.verdict import FaultReport, Verdict, Word
 
@@ -74,6 +75,41 @@ def print_comparison(
             reason = f"{words.name(verdict)}: {verdict.verdict.value}: {verdict.reason}"
             _say(console, reason, style=_STYLE[verdict.verdict])
             _path(console, "", run_dir)
+    _path(console, "Report: ", html)
+
+
+def print_trials(
+    console: Console, summary: Summary, verdicts: Sequence[Verdict], html: Path
+) -> None:
+    """Print what the trials of a comparison say: a line for each configuration, and in words."""
+    wide = console.width >= _WIDE
+    table = _table()
+    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
+    table.add_column("predicted\nloss")
+    table.add_column("trials\nlost / of", justify="right")
+    table.add_column(f"interval\n{comparison.percent(summary.plan.confidence)}", justify="right")
+    table.add_column("unav.\ns", justify="right")
+    table.add_column("ack p99 /\np99.9 ms", justify="right")
+    for cell in summary.cells:
+        low, high = (f"{100 * end:.0f}" for end in (cell.lost_share_low, cell.lost_share_high))
+        down, latency = cell.unavailability_s, cell.ack_latency_ms
+        table.add_row(
+            Text(cell.configuration, style="bold"),
+            cell.predicted or "-",
+            f"{cell.losing} / {cell.trials}" if cell.trials else "failed",
+            f"{low} to {high} %",
+            words.number(down.median) if down else "-",
+            _slashed(
+                words.number(latency["p99"].median), words.number(latency["p999"].median), wide=wide
+            )
+            if latency
+            else "-",
+        )
+    console.print(table)
+    for sentence in comparison.answer(summary):
+        _say(console, sentence)
+    for sentence in words.agreement_sentences(verdicts):
+        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
     _path(console, "Report: ", html)
 
 

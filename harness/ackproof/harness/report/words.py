@@ -62,6 +62,11 @@ def duration(milliseconds: float) -> str:
     return f"{number(milliseconds)} ms"
 
 
+def seconds(value: float) -> str:
+    """Return seconds in the unit that suits them."""
+    return duration(1000 * value)
+
+
 def clock(moment: datetime | None) -> str:
     """Return a time of day, UTC, to the millisecond: `12:04:11.203`."""
     if moment is None:

@@ -1,0 +1,13 @@
+"""What may these configurations lose? Asks the model; needs no cluster.
+
+python examples/predict.py scenarios/acks.yaml
+"""
+
+import sys
+
+import ackproof.harness as ap
+
+for configuration, record in ap.predict(sys.argv[1]).items():
+    print(f"{configuration}: loss is {record.predicted['lost']}")
+    for step in record.prediction.trace:
+        print(f"    {step}")

@@ -1,0 +1,14 @@
+"""Runs a scenario file and looks at its verdicts.
+
+python examples/run_scenario.py scenarios/acks-all.yaml
+"""
+
+import sys
+
+import ackproof.harness as ap
+
+for run_dir, verdict in ap.run(sys.argv[1]):
+    print(f"{verdict.configuration_name or verdict.scenario}: {verdict.verdict}: {verdict.reason}")
+    for cause in verdict.causes:
+        print(f"    {cause.sentence}")
+    print(f"    {run_dir}")

@@ -1,0 +1,170 @@
+"""`ackproof compare`: who loses how often, what that costs, and how sure it is."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.harness.commands.shared import (
+    LOCAL_SPARK,
+    RUNS,
+    Json,
+    Out,
+    Spark,
+    engine,
+    exit_with,
+    print_json,
+    stderr,
+    stdout,
+)
+from ackproof.harness.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from ackproof.harness.comparison.summary import Summary
+    from ackproof.harness.comparison.trials import Store
+    from ackproof.harness.verdict import Verdict
+
+
+def compare(
+    scenario: Annotated[
+        Path | None, typer.Argument(help="A scenario file, or a folder of them.")
+    ] = None,
+    *,
+    trials: Annotated[
+        int, typer.Option(min=1, max=1000, help="Trials of each configuration, at most.")
+    ] = 1,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Begin no trial after so long: 90s, 30m, 2h.")
+    ] = "",
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Of all its statements together.")
+    ] = 0.95,
+    margin: Annotated[
+        float,
+        typer.Option(min=0.01, max=1, help="Chances to lose that differ by less are alike."),
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the trials.")] = 1,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with an interrupted comparison.")
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Only every Nth configuration, from the Ith.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="However long it takes.")] = False,
+    out: Out = RUNS,
+    spark: Spark = LOCAL_SPARK,
+    as_json: Json = False,
+) -> None:
+    """Run every configuration of a scenario's matrix under the same faults, side by side.
+
+    With --trials it runs them again and again, in shuffled order, until it is known who loses more
+    often, or until the trials are used up; and says with what confidence.
+
+    Examples: [bold]ackproof compare scenarios/acks.yaml[/],
+    [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
+    """
+    from ackproof.harness.compare import Comparison, on_clusters, stored_results
+    from ackproof.harness.comparison.trials import resume as resume_stored
+    from ackproof.harness.progress import ConsoleReporter
+    from ackproof.harness.report import print_comparison, print_trials
+
+    if (scenario is None) == (resume is None):
+        raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
+    reporter = ConsoleReporter(stderr())
+    if resume is not None:
+        store = resume_stored(resume.resolve())
+        out = store.directory.parent
+    else:
+        assert scenario is not None
+        store = _planned(
+            scenario,
+            trials=trials,
+            budget=budget,
+            confidence=confidence,
+            margin=margin,
+            seed=seed,
+            shard=shard,
+            yes=yes,
+            out=out,
+        )
+    client = engine(store.configurations)
+    comparison = Comparison(store, on_clusters(out=out, client=client, reporter=reporter), reporter)
+    try:
+        summary = comparison.run()
+    except KeyboardInterrupt:
+        reporter.note(f"go on with: ackproof compare --resume {store.directory}")
+        raise
+    results = list(stored_results(store))
+    verdicts = [verdict for _, verdict in results]
+    html = _write_reports(store, summary, results)
+    if as_json:
+        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    elif store.plan.trials > 1:
+        print_trials(stdout(), summary, verdicts, html)
+    else:
+        print_comparison(stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+    exit_with(verdicts, comparison.failure)
+
+
+def _planned(
+    scenario: Path,
+    *,
+    trials: int,
+    budget: str,
+    confidence: float,
+    margin: float,
+    seed: int,
+    shard: str,
+    yes: bool,
+    out: Path,
+) -> Store:
+    from ackproof.faults.triggers import parse_duration
+    from ackproof.harness.comparison.plan import Plan, label, require_wanted
+    from ackproof.harness.comparison.trials import create, name
+    from ackproof.harness.scenario_file import load_all
+    from ackproof.harness.shards import Shard, share
+
+    configurations = share(load_all(scenario), Shard.parse(shard))
+    if not configurations:
+        raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
+    try:
+        budget_s = parse_duration(budget) if budget else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--budget") from None
+    plan = Plan(
+        comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
+        configurations=[label(one, configurations) for one in configurations],
+        seed=seed,
+        trials=trials,
+        confidence=confidence,
+        margin=margin,
+        budget_s=budget_s,
+        shard=shard,
+    )
+    require_wanted(configurations, plan, out=out, yes=yes)
+    return create(out, plan, configurations)
+
+
+def _write_reports(store: Store, summary: Summary, results: list[tuple[Path, Verdict]]) -> Path:
+    """Write the page and junit.xml of the comparison; its last run has them, too."""
+    from ackproof.harness.report import write_html, write_junit
+    from ackproof.harness.report.comparison import shown_runs
+    from ackproof.harness.run_dir import disk_errors
+
+    html = store.directory / "report.html"
+    with disk_errors(store.directory):
+        write_html(
+            html,
+            shown_runs(summary, results),
+            title=store.configurations[0].path.stem,
+            summary=summary,
+        )
+        write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
+        last = results[-1][0]
+        for written in ("report.html", "junit.xml"):
+            shutil.copyfile(store.directory / written, last / written)
+    return last / "report.html" if summary.plan.trials == 1 else html

@@ -1,0 +1,173 @@
+"""What came of each trial, on disk as it ends: a comparison that was interrupted goes on there.
+
+``<out>/<utc>-<scenario>-comparison/``::
+
+    plan.json       what was set out to be done
+    scenarios/      the scenario files as they were then
+    trials.jsonl    a line for each trial that ended
+    comparison.json what they say together          report.html  junit.xml
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ackproof.harness.comparison.plan import Plan
+from ackproof.harness.errors import RunDirectoryError
+from ackproof.harness.run_dir import disk_errors, write_model
+from ackproof.harness.scenario_file import Configured, load, load_all
+from ackproof.harness.shards import Shard, share
+from ackproof.harness.verdict import Latency, Outlook, Verdict, Word
+
+
+class Measures(BaseModel):
+    """What one trial says about its configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    verdict: Word
+    lost: int
+    acked: int
+    duplicated: int
+    predicted: Outlook | None
+    findings: int
+    unavailability_s: float
+    #: Share of the trial in which the worst partition acked.
+    availability: float
+    #: Longest time from the heal of a fault until everything it struck worked again.
+    recovery_s: float | None
+    acked_per_s: float
+    ack_latency_ms: Latency | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says if records are lost: a loss is definite, none only if conclusive."""
+        return self.lost > 0 or self.verdict is not Word.INCONCLUSIVE
+
+
+class Trial(BaseModel):
+    """One trial that ended: with a run, or with the reason why there is none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    configuration: str
+    round: int
+    run_id: str | None = None
+    error: str = ""
+    seconds: float
+    measures: Measures | None = None
+
+
+def measures(verdict: Verdict) -> Measures:
+    """Return what a verdict contributes to a comparison."""
+    metrics = verdict.metrics
+    down = metrics.unavailability_s / metrics.duration_s if metrics.duration_s else 0.0
+    recoveries = [
+        (fault.recovered_at - fault.healed_at).total_seconds()
+        for fault in verdict.faults
+        if fault.recovered_at is not None and fault.healed_at is not None
+    ]
+    return Measures(
+        verdict=verdict.verdict,
+        lost=verdict.observed.get("lost", 0),
+        acked=verdict.observed.get("acked", 0),
+        duplicated=verdict.observed.get("duplicated", 0),
+        predicted=verdict.predicted.get("lost"),
+        findings=len(verdict.findings),
+        unavailability_s=metrics.unavailability_s,
+        availability=1 - min(1.0, down),
+        recovery_s=max(recoveries, default=None),
+        acked_per_s=metrics.acked_per_s,
+        ack_latency_ms=metrics.ack_latency_ms,
+    )
+
+
+class Store:
+    """The directory of one comparison."""
+
+    def __init__(self, directory: Path, plan: Plan, configurations: Sequence[Configured]) -> None:
+        self.directory = directory
+        self.plan = plan
+        self.configurations = list(configurations)
+        self.trials: list[Trial] = []
+
+    def add(self, trial: Trial) -> None:
+        """Keep a trial, in memory and on disk."""
+        self.trials.append(trial)
+        with (
+            disk_errors(self.directory),
+            (self.directory / "trials.jsonl").open("a", encoding="utf-8") as file,
+        ):
+            file.write(trial.model_dump_json() + "\n")
+
+    def done(self, configuration: str, number: int) -> Trial | None:
+        """Return the trial of a configuration in a round, None if it has not ended yet."""
+        for trial in self.trials:
+            if (trial.configuration, trial.round) == (configuration, number):
+                return trial
+        return None
+
+
+def create(
+    out: Path,
+    plan: Plan,
+    configurations: Sequence[Configured],
+) -> Store:
+    """Make the directory of a new comparison. Raises DiskError if it cannot be written."""
+    directory = out / plan.comparison_id
+    with disk_errors(out):
+        (directory / "scenarios").mkdir(parents=True)
+        for path in dict.fromkeys(one.path for one in configurations):
+            shutil.copyfile(path, directory / "scenarios" / path.name)
+    write_model(directory / "plan.json", plan)
+    return Store(directory, plan, configurations)
+
+
+def resume(directory: Path) -> Store:
+    """Return an interrupted comparison as it was left.
+
+    A trial that was cut short has no line and is tried again. Raises RunDirectoryError if it is
+    no comparison or a damaged one, ScenarioError if its scenarios are no longer legal.
+    """
+    try:
+        plan = Plan.model_validate_json((directory / "plan.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunDirectoryError(
+            f"{directory} is not a comparison: it has no plan.json",
+            hint="Name the directory that `ackproof compare` printed.",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{directory / 'plan.json'} is damaged: {error}") from error
+    folder = directory / "scenarios"
+    files = sorted(folder.glob("*.y*ml"))
+    configurations = load(files[0]) if len(files) == 1 else load_all(folder)
+    configurations = share(configurations, Shard.parse(plan.shard))
+    store = Store(directory, plan, configurations)
+    store.trials = read_trials(directory)
+    return store
+
+
+def read_trials(directory: Path) -> list[Trial]:
+    """Return the trials that ended; a last line that was cut short did not end."""
+    path = directory / "trials.jsonl"
+    if not path.exists():
+        return []
+    whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")
+    if cut:
+        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    try:
+        return [Trial.model_validate_json(line) for line in whole.splitlines()]
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
+def name(scenario: str, now: datetime, taken: Path) -> str:
+    """Return a fresh name for a comparison's directory under `taken`."""
+    base = f"{now:%Y%m%dT%H%M%SZ}-{scenario}-comparison"
+    candidates = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+    return next(one for one in candidates if not (taken / one).exists())

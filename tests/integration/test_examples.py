@@ -1,0 +1,35 @@
+"""The programs in `examples/` that need brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.command import ROOT
+from unit.library.test_front_door import example
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_killed_leader_loses_nothing_with_acks_all() -> None:
+    done = example("kill_a_leader.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 of 1,000 acked records are lost" in done.stdout
+
+
+def test_a_loss_on_purpose_is_found() -> None:
+    done = example("lose_on_purpose.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "100 of 300 acked records are lost" in done.stdout
+
+
+def test_a_scenario_is_run_and_its_ledger_read(tmp_path: Path) -> None:
+    scenario = str(ROOT / "tests" / "user_project" / "orders.chaos.yaml")
+    done = example("run_scenario.py", scenario, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "orders: holds" in done.stdout
+    read = example("read_ledger.py", str(tmp_path / "runs" / "latest"))
+    assert read.returncode == 0, read.stderr
+    assert "acked: " in read.stdout
+    assert "longest time without an ack" in read.stdout

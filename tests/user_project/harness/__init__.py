@@ -1,0 +1,1 @@
+"""The user's own package; its name is also a part of ackproof's."""
