@@ -82,10 +82,9 @@ def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int 
 
 def _elect(policy: Policy, before: Controller, isr: int, elr: int) -> tuple[int, str]:
     """Return the leader and how it came to be; `PartitionChangeBuilder.electLeader`."""
-    if policy.rules.isr_election:
-        eligible = isr or (elr if policy.elr else 0)
-    else:
-        eligible = policy.everyone & ~(1 << before.leader if before.leader != NOBODY else 0)
+    eligible = isr or (elr if policy.elr else 0)
+    if not policy.rules.isr_election:
+        eligible = policy.everyone
     candidates = [r for r in range(policy.replicas) if active(before, r)]
     valid = [r for r in candidates if eligible >> r & 1]
     if valid:

@@ -1,0 +1,25 @@
+"""Each guard of the replication rules is refuted by a search, or its survival is explained."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from ackproof.reference_model import Rules
+from ackproof.reference_model.adversary.mutants import MUTANTS, answers, refuted
+
+#: Guards of the producer, which the adversary's records do not have.
+PRODUCER = {"idempotent_dedup", "sequence_check", "retry_order"}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.guard)
+def test_without_a_guard_an_answer_changes(mutant):
+    whole, broken = answers(mutant)
+    assert whole.complete
+    assert broken.complete
+    assert refuted(whole, broken) == (not mutant.survives)
+
+
+def test_there_is_a_mutant_for_each_guard():
+    assert {mutant.guard for mutant in MUTANTS} == {f.name for f in fields(Rules)} - PRODUCER
