@@ -210,6 +210,7 @@ class _Run:
             leader=isr[0] if isr else NO_LEADER,
             leader_epoch=0,
             partition_epoch=0,
+            recovering=False,
         )
         if found == expected:
             self.steps.append((record.offset, _CREATED))
