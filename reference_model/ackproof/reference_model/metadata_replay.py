@@ -131,8 +131,8 @@ class _Run:
         if now is None:
             return None  # applying it says so
         written = change_of(record.data)
-        following = (one for one in self.records[index:] if one.kind != _CHANGE)
-        after = next(following, None)
+        later = (self.records[at] for at in range(index + 1, len(self.records)))
+        after = next((one for one in later if one.kind != _CHANGE), None)
         possible = list(events.steps(self.state, place, written, before=self.before, after=after))
         if place in self.due:  # the records of one event stand together
             possible = [self.due.pop(place)]
