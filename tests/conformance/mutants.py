@@ -26,7 +26,9 @@ _NEXT = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 
 def mutants(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
     """Yield every mutant of a module, with its name: the line, what stood there and what does."""
-    tree = ast.parse(inspect.getsource(module))
+    source = inspect.getsource(module)
+    lines = source.splitlines()
+    tree = ast.parse(source)
     decorators = {part for node in ast.walk(tree) for part in _decorators(node)}
     for index, node in enumerate(ast.walk(tree)):
         if node in decorators:
@@ -35,7 +37,8 @@ def mutants(module: ModuleType) -> Iterator[tuple[str, ModuleType]]:
             wrong = copy.deepcopy(tree)
             at = list(ast.walk(wrong))[index]
             new = _changed(at)[number]
-            name = f"{getattr(node, 'lineno', 0)}: {ast.unparse(node)} -> {ast.unparse(new)}"
+            line = lines[getattr(node, "lineno", 1) - 1].strip()
+            name = f"{line} [{ast.unparse(node)} -> {ast.unparse(new)}]"
             _Replace(at, new).visit(wrong)
             yield name, _made(module, ast.fix_missing_locations(wrong))
 

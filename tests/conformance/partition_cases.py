@@ -13,6 +13,8 @@ from ackproof.reference_model.partition_change import Election, Registration, Ta
 
 #: Beside small numbers, some that share a bucket of a Java hash set with a smaller one.
 BROKERS = (0, 1, 2, 3, 4, 5, 17, 33, 1001, 65537 + 15)
+#: Enough of them that such a set grows; rarely drawn.
+MANY = tuple(range(0, 60, 2))
 DIRECTORIES = (
     partition_change.UNASSIGNED,
     partition_change.LOST,
@@ -39,7 +41,10 @@ class Case:
 
 def random_case(rng: random.Random) -> Case:
     """Return a state that may or may not be reachable: the rules are total."""
+    many = rng.random() < 0.03
     replicas = tuple(rng.sample(BROKERS, rng.choice((1, 2, 3, 3, 3, 4, 5))))
+    if many:
+        replicas = tuple(rng.sample(MANY, rng.choice((12, 13, 18, 26))))
     isr = _some(rng, replicas, rng.choice((0.0, 0.4, 0.7, 1.0)))
     outside = tuple(one for one in replicas if one not in isr)
     elr = _some(rng, outside if rng.random() < 0.9 else replicas, rng.choice((0.0, 0.5, 1.0)))
@@ -68,10 +73,10 @@ def random_case(rng: random.Random) -> Case:
         now=now,
         target=_target(rng, now, brokers),
         acceptable=_some(rng, brokers, rng.choice((0.3, 0.6, 0.9))),
-        min_isr=rng.choice((1, 1, 2, 2, 3)),
+        min_isr=26 if many else rng.choice((1, 1, 2, 2, 3)),
         eligible=rng.random() < 0.6,
         metadata_version=metadata_version,
-        defaults=tuple((broker, rng.choice(DIRECTORIES)) for broker in BROKERS),
+        defaults=tuple((broker, rng.choice(DIRECTORIES)) for broker in brokers),
     )
 
 
@@ -84,10 +89,14 @@ def _target(rng: random.Random, now: Registration, brokers: Sequence[int]) -> Ta
     shrunk = tuple(one for one in now.isr if rng.random() < 0.6)
     isr = maybe(0.7, shrunk if rng.random() < 0.6 else _some(rng, now.replicas, 0.7))
     placed = rng.random() < 0.15
+    election = rng.choice(tuple(Election))
+    replicas = _some(rng, brokers, 0.6) or now.replicas
+    if election is not Election.PREFERRED and rng.random() < 0.05:
+        replicas = ()
     return Target(
-        election=rng.choice(tuple(Election)),
+        election=election,
         isr=isr,
-        replicas=maybe(0.6, _some(rng, brokers, 0.6) or now.replicas) if reassign else None,
+        replicas=maybe(0.6, replicas) if reassign else None,
         removing=maybe(0.5, _some(rng, now.replicas, 0.4)) if reassign else None,
         adding=maybe(0.5, _some(rng, brokers, 0.4)) if reassign else None,
         recovering=maybe(0.3, rng.random() < 0.5),

@@ -161,9 +161,9 @@ def test_every_change_of_a_life_full_of_accidents_is_explained(
     found = model_trace.explain((tmp_path / "metadata.log").read_text(encoding="utf-8"), version)
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 20
-    for step, count in found.steps.items():
+    for step, count in found.coverage.items():
         record_property(f"{version} {step}", count)
-    print(f"\n{version}", *(f"{n:5} {step}" for step, n in found.steps.items()), sep="\n")  # noqa: T201
-    seen = {step.partition(", ELR")[0] for step in found.steps}
+    print(f"\n{version}", *(f"{n:5} {step}" for step, n in found.coverage.items()), sep="\n")  # noqa: T201
+    seen = {step.partition(", ELR")[0] for step in found.coverage}
     elr = numbers(version) >= (4, 1)
     assert seen >= ALWAYS | (WITH_ELR if elr else WITHOUT_ELR)

@@ -86,11 +86,6 @@ def steps(
         yield from _directory_assigned(state, place, written.directories)
 
 
-def shutdown_cleans(state: ControllerState) -> bool:
-    """Tell whether a new incarnation's registration changes partitions; since 4.0."""
-    return state.rules.unclean_shutdown
-
-
 def _with_record_after(
     state: ControllerState, place: Place, record: MetadataRecord
 ) -> Iterator[Step]:
@@ -105,7 +100,7 @@ def _with_record_after(
             yield broker_goes(state, place, broker, "directory offline")
     elif record.kind == "UNREGISTER_BROKER_RECORD" and (in_isr or broker in now.elr):
         yield broker_goes(state, place, broker, "broker unregistered")
-    elif record.kind == "REGISTER_BROKER_RECORD" and known and shutdown_cleans(state):
+    elif record.kind == "REGISTER_BROKER_RECORD" and known and state.rules.unclean_shutdown:
         if in_isr:
             yield broker_goes(state, place, broker, "registered after a clean stop")
         if state.elr and (in_isr or broker in now.elr):

@@ -33,6 +33,7 @@ from ackproof.reference_model.partition_change import (
 )
 
 _CHANGE = "PARTITION_CHANGE_RECORD"
+_CREATED = "partition created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +62,24 @@ class Mismatch:
 class Replay:
     """How far a log can be explained.
 
-    explained: partition changes that fit, from the beginning on. total: all there are. steps: how
-    often each kind of step was taken, such as ``broker fenced: leader from the ISR``. mismatch: the
-    first that does not fit, None if all do.
+    steps: the metadata offset of each partition change or creation that fits, from the beginning
+    on, and the step in words, such as ``broker fenced: leader from the ISR``. total: how many
+    partition changes there are. mismatch: the first that does not fit, None if all do.
     """
 
-    explained: int
+    steps: tuple[tuple[int, str], ...]
     total: int
-    steps: Mapping[str, int]
     mismatch: Mismatch | None
+
+    @property
+    def explained(self) -> int:
+        """How many partition changes fit, from the beginning on."""
+        return sum(step != _CREATED for _, step in self.steps)
+
+    @property
+    def coverage(self) -> dict[str, int]:
+        """How often each kind of step was taken."""
+        return dict(sorted(Counter(step for _, step in self.steps).items()))
 
 
 def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
@@ -77,12 +87,7 @@ def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
     run = _Run(records, ControllerState(rules))
     total = sum(record.kind == _CHANGE for record in records)
     mismatch = next(filter(None, map(run.take, range(len(records)))), None)
-    return Replay(
-        explained=run.explained,
-        total=total,
-        steps=dict(sorted(run.steps.items())),
-        mismatch=mismatch,
-    )
+    return Replay(steps=tuple(run.steps), total=total, mismatch=mismatch)
 
 
 class _Run:
@@ -91,12 +96,10 @@ class _Run:
     def __init__(self, records: Sequence[MetadataRecord], state: ControllerState) -> None:
         self.records = records
         self.state = state
-        self.explained = 0
-        self.steps: Counter[str] = Counter()
-        #: The last record that is about no partition; the partitions that the broker in it must
-        #: still have changed.
+        self.steps: list[tuple[int, str]] = []
+        #: The last record that changes no partition, and what its event is yet to write.
         self.before: MetadataRecord | None = None
-        self.due: dict[Place, str] = {}
+        self.due: dict[Place, Step] = {}
 
     def take(self, index: int) -> Mismatch | None:
         """Check and apply one record; return what does not fit."""
@@ -105,7 +108,7 @@ class _Run:
             return self._apply(record)
         if record.kind == _CHANGE:
             return self._change(index) or self._apply(record)
-        if mismatch := self._left_out(record, self.due) or self._incomplete(record):
+        if mismatch := self._missing(record, self.due) or self._missing(record, self._gone(record)):
             return mismatch
         if record.kind == "PARTITION_RECORD" and (wrong := self._created(record)):
             return wrong
@@ -128,12 +131,11 @@ class _Run:
         if now is None:
             return None  # applying it says so
         written = change_of(record.data)
-        following = (one for one in self.records[index:] if one.kind != _CHANGE)
-        possible = list(
-            events.steps(
-                self.state, place, written, before=self.before, after=next(following, None)
-            )
-        )
+        later = (self.records[at] for at in range(index + 1, len(self.records)))
+        after = next((one for one in later if one.kind != _CHANGE), None)
+        possible = list(events.steps(self.state, place, written, before=self.before, after=after))
+        if place in self.due:  # the records of one event stand together
+            possible = [self.due.pop(place)]
         step = next((one for one in possible if one.change == written), None)
         if step is None:
             return _mismatch(
@@ -145,67 +147,48 @@ class _Run:
                     dict.fromkeys(f"{_name(one)}: {tell(one.change)}" for one in possible)
                 ),
             )
-        self.explained += 1
-        self.steps[f"{step.event}: {effect(now, written)}"] += 1
-        self.due.pop(place, None)
+        self.steps.append((record.offset, f"{step.event}: {effect(now, written)}"))
         return None
 
-    def _due(self, record: MetadataRecord) -> dict[Place, str]:
-        """Return the partitions that the event of this record is yet to write about."""
+    def _due(self, record: MetadataRecord) -> dict[Place, Step]:
+        """Return what the event of a broker's record, just applied, is yet to write."""
         if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
             return {}
-        due = {}
+        broker, partitions = record.data["brokerId"], self.state.partitions
+        steps: dict[Place, Step] = {}
         if record.data.get("fenced") == -1:
-            event = "broker unfenced"
+            leaderless = [place for place, now in partitions.items() if now.leader == NO_LEADER]
+            steps = {
+                place: events.broker_unfenced(self.state, place, broker) for place in leaderless
+            }
         elif record.data.get("inControlledShutdown") == 1:
-            event = "controlled shutdown"
-        else:
-            return {}
-        for place, now in self.state.partitions.items():
-            stays = (
-                now.leader != NO_LEADER
-                if event == "broker unfenced"
-                else (record.data["brokerId"] not in now.isr)
-            )
-            if not stays:
-                due[place] = event
-        return due
+            steps = self._leaves(broker, "controlled shutdown")
+        return {place: step for place, step in steps.items() if step.change is not None}
 
-    def _incomplete(self, record: MetadataRecord) -> Mismatch | None:
-        """Return a partition from which a broker should have gone before this record."""
+    def _gone(self, record: MetadataRecord) -> dict[Place, Step]:
+        """Return what the event of a broker's record should have written before it."""
         broker = record.data.get("brokerId", NO_LEADER)
         if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD" and record.data.get("fenced") == 1:
-            event = "broker fenced"
-        elif record.kind == "UNREGISTER_BROKER_RECORD":
-            event = "broker unregistered"
-        elif record.kind == "REGISTER_BROKER_RECORD" and self._new_incarnation(record):
-            event = "registered again"
-        else:
-            return None
-        places = [place for place, now in self.state.partitions.items() if broker in now.isr]
-        return self._missing(record, dict.fromkeys(places, event), broker)
+            return self._leaves(broker, "broker fenced")
+        if record.kind == "UNREGISTER_BROKER_RECORD":
+            return self._leaves(broker, "broker unregistered")
+        if record.kind == "REGISTER_BROKER_RECORD" and self.state.rules.unclean_shutdown:
+            known = self.state.brokers.get(broker)
+            again = known is not None and known.incarnation != record.data["incarnationId"]
+            return self._leaves(broker, "registered after a clean stop") if again else {}
+        return {}
 
-    def _new_incarnation(self, record: MetadataRecord) -> bool:
-        known = self.state.brokers.get(record.data["brokerId"])
-        other = known is not None and known.incarnation != record.data["incarnationId"]
-        return other and events.shutdown_cleans(self.state)
+    def _leaves(self, broker: int, event: str) -> dict[Place, Step]:
+        return {
+            place: events.broker_goes(self.state, place, broker, event)
+            for place, now in self.state.partitions.items()
+            if broker in now.isr
+        }
 
-    def _left_out(self, record: MetadataRecord, due: Mapping[Place, str]) -> Mismatch | None:
-        broker = self.before.data.get("brokerId", NO_LEADER) if self.before else NO_LEADER
-        return self._missing(record, due, broker)
-
-    def _missing(
-        self, record: MetadataRecord, places: Mapping[Place, str], broker: int
-    ) -> Mismatch | None:
+    def _missing(self, record: MetadataRecord, due: Mapping[Place, Step]) -> Mismatch | None:
         """Return the first partition about which an event should have written, and has not."""
-        for place, event in places.items():
-            if place not in self.state.partitions:
-                continue
-            if event == "broker unfenced":
-                step = events.broker_unfenced(self.state, place, broker)
-            else:
-                step = events.broker_goes(self.state, place, broker, event)
-            if step.change is not None:
+        for place, step in due.items():
+            if step.change is not None and place in self.state.partitions:
                 return _mismatch(
                     record,
                     self.state.name(place),
@@ -227,9 +210,10 @@ class _Run:
             leader=isr[0] if isr else NO_LEADER,
             leader_epoch=0,
             partition_epoch=0,
+            recovering=False,
         )
         if found == expected:
-            self.steps["partition created"] += 1
+            self.steps.append((record.offset, _CREATED))
             return None
         return _mismatch(
             record,

@@ -91,7 +91,7 @@ class Registration:
     leader: int
     leader_epoch: int
     partition_epoch: int
-    recovering: bool = False
+    recovering: bool
     elr: Replicas = ()
     last_known_elr: Replicas = ()
     removing: Replicas = ()
@@ -243,7 +243,7 @@ def _complete_reassignment(wanted: Target, *, wait_for_all: bool) -> Target:
         return wanted
     isr = _without(_or(wanted.isr, ()), removing)
     replicas = _without(_or(wanted.replicas, ()), removing)
-    if removing and not (isr and replicas):
+    if removing and not replicas:
         return wanted
     awaited = replicas if wait_for_all or len(adding) < len(removing) else ()
     if not wait_for_all and not _contains(isr, adding):
@@ -334,7 +334,7 @@ def _directories(
     """Return where the replicas are, if that changes (`setAssignmentChanges`)."""
     if not replicas or cluster.metadata_version < _DIRECTORIES_SINCE:
         return None
-    places = dict(zip(now.replicas, now.directories, strict=True))
+    places = {replica: now.directory(replica) for replica in now.replicas}
     if target.directory is not None:
         places |= [target.directory]
     directories = tuple(
@@ -344,7 +344,7 @@ def _directories(
     return None if directories == now.directories else directories
 
 
-def java_set(elements: Iterable[int], *, presized: int = 0) -> Replicas:
+def java_set(elements: Iterable[int], *, presized: int) -> Replicas:
     """Return the distinct elements in the order in which a `java.util.HashSet` yields them.
 
     ELR is recorded in that order. `presized` is the size of the collection that the set was made
@@ -354,7 +354,7 @@ def java_set(elements: Iterable[int], *, presized: int = 0) -> Replicas:
     least = int(presized / 0.75) + 1
     capacity = next(
         size
-        for size in (16 << doubled for doubled in range(16))
+        for size in (16 << doubled for doubled in range(20))
         if size >= least and len(distinct) <= size * 0.75
     )
     return tuple(sorted(distinct, key=lambda element: (element ^ element >> 16) & (capacity - 1)))

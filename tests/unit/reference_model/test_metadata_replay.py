@@ -81,7 +81,7 @@ def test_what_the_rules_wrote_is_explained_to_its_end(life: Callable[[], Control
 
 
 def test_each_kind_of_step_is_called_by_its_name() -> None:
-    assert explained(gone_and_back().log).steps == {
+    assert explained(gone_and_back().log).coverage == {
         "broker fenced: no leader, ELR grows": 1,
         "broker fenced: same leader": 1,
         "broker fenced: same leader, ELR grows": 1,
@@ -91,7 +91,7 @@ def test_each_kind_of_step_is_called_by_its_name() -> None:
         "partition created": 1,
         "registered after an unclean stop: same leader, ELR shrinks": 2,
     }
-    names = " ".join(explained(stopped_in_order().log).steps)
+    names = " ".join(explained(stopped_in_order().log).coverage)
     for kind in (
         "controlled shutdown: leader from the ISR",
         "controlled shutdown: no leader, ELR grows",
@@ -100,11 +100,11 @@ def test_each_kind_of_step_is_called_by_its_name() -> None:
     ):
         assert kind in names
     kafka = without_elr()
-    names = " ".join(explained(kafka.log, kafka.rules).steps)
+    names = " ".join(explained(kafka.log, kafka.rules).coverage)
     assert "leader shrinks the ISR: same leader" in names
     assert "broker fenced: no leader" in names
     assert "broker unfenced: leader from outside" in names
-    names = " ".join(explained(moved().log).steps)
+    names = " ".join(explained(moved().log).coverage)
     for kind in (
         "reassignment: ",
         "reassignment cancelled: ",

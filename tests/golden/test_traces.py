@@ -1,0 +1,88 @@
+"""Metadata logs of real controllers: the model explains them, and refutes what was not written.
+
+`traces/<version>.txt` was taken by `tests/integration/test_model_trace.py` (with
+ACKPROOF_KEEP_TRACES=folder); records that say nothing and endpoints are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.harness import metadata_log, model_trace
+from ackproof.harness.cluster.versions import numbers
+from ackproof.reference_model.controller_state import MetadataRecord
+from ackproof.reference_model.metadata_replay import replay
+from ackproof.reference_model.partition_change import ControllerRules
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*.txt"))
+
+#: What somebody asked for who is not in the log: it could have been asked differently, or not.
+FREE = (
+    "leader shrinks",
+    "leader expands",
+    "leader changes",
+    "leader has recovered",
+    "preferred election",
+    "reassignment",
+    "directory assigned",
+)
+
+
+def wrong(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield what a controller has not written in a record's place; None is nothing."""
+    for field in ("leader", "isr", "eligibleLeaderReplicas", "lastKnownElr", "leaderRecoveryState"):
+        if field in data:
+            yield f"no {field}", {key: value for key, value in data.items() if key != field}
+    for leader in {-1, 1, 2, 3} - {data.get("leader")}:
+        yield "leader", data | {"leader": leader}
+    if data.get("isr"):
+        yield "isr", data | {"isr": data["isr"][:-1]}
+    if stranger := {1, 2, 3} - set(data.get("isr", (1, 2, 3))):
+        yield "isr", data | {"isr": [*data["isr"], min(stranger)]}
+    elr = data.get("eligibleLeaderReplicas")
+    yield "eligibleLeaderReplicas", data | {"eligibleLeaderReplicas": elr[1:] if elr else [3]}
+    yield "nothing", None
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_a_real_controllers_log_is_explained_to_its_end(path: Path) -> None:
+    found = model_trace.explain(path.read_text(encoding="utf-8"), path.stem)
+    assert found.mismatch is None, str(found.mismatch)
+    assert found.explained == found.total > 50
+    assert len(found.coverage) > 12
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_what_the_controller_did_not_write_is_refuted(path: Path) -> None:
+    rules = ControllerRules.of(numbers(path.stem))
+    records = [
+        MetadataRecord(offset=one.offset, kind=one.kind, data=one.data, snapshot=one.snapshot)
+        for one in metadata_log.records(path.read_text(encoding="utf-8"))
+    ]
+    step = dict(replay(records, rules).steps)
+    refuted, accepted = 0, []
+    for index, record in enumerate(records):
+        if record.kind != "PARTITION_CHANGE_RECORD":
+            continue
+        for name, data in wrong(dict(record.data)):
+            others = [] if data is None else [replace(record, data=data)]
+            found = replay([*records[:index], *others, *records[index + 1 :]], rules)
+            if found.mismatch is not None:
+                refuted += 1
+            else:
+                accepted.append((name, step[record.offset], record.offset))
+    assert refuted > 300
+    # Who leads, under which epoch, and who is eligible follows, whatever was asked for.
+    assert {name for name, _, _ in accepted} <= {
+        "isr",
+        "no isr",
+        "nothing",
+        "no leaderRecoveryState",
+    }
+    assert [one for one in accepted if not one[1].startswith(FREE)] == []
+    assert len(accepted) < refuted / 8
