@@ -295,12 +295,14 @@ class Sending:
                 self._serve(0)
                 if transactions:
                     transactions.went_on(self._next)
+                    self.fatal = self.fatal or transactions.fatal
             else:
                 self._serve(self._pause())
         self._page.state = State.SETTLING
         if transactions:
             transactions.end(self._next)
             transactions.close()
+            self.fatal = self.fatal or transactions.fatal
         self._settle()
         if self._recorder:
             self._recorder.give_up()
