@@ -3,7 +3,8 @@
 A leader gives out offsets one by one, so every offset holds a record or belongs to a control batch
 (the marker that ends a transaction), unless retention or compaction removed it, or it is hidden
 from readers of what is committed: a transactional batch of which nothing was read. (If that was
-committed, its sends are lost.) What the replicas' segments hold there tells a hole in the log from records that were not read:
+committed, its sends are lost.) What the replicas' segments hold there tells a hole in the log from
+records that were not read:
 
     final log   6 7 8   .   10 11   .  .   14
     markers             9
