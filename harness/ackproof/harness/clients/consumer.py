@@ -120,7 +120,7 @@ def _for_now(failure: BaseException) -> bool:
     if not isinstance(failure, KafkaException):
         return False
     error: KafkaError = failure.args[0]
-    return error.retriable() or error.code() == KafkaError._WAIT_COORD
+    return bool(error.retriable() or error.code() == KafkaError._WAIT_COORD)
 
 
 class Consuming:
