@@ -204,6 +204,8 @@ def test_committed_before_processing_a_crash_skips_and_repeats_nothing(clients, 
     clients.consumer(commit=commit, settings=settings, partitions=ALL, crashes=True)
     clients.consumer(commit=commit, settings=settings, partitions=ALL)
     clients.consume_up_to(SENDS // PARTITIONS)
+    failed = [e["error"] for e in clients.rows("consumer_events") if e["event"] == "commit-failed"]
+    assert failed == []
     processed = clients.processed()
     skipped = set(range(SENDS)) - set(processed)
     assert 0 < len(skipped) <= 250

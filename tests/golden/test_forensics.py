@@ -211,6 +211,8 @@ def replicas(
     return Left(replicas=held, anomalies=anomalies, **more)
 
 
+ABORTED = (10, 12, 0, {"transactional": True})
+
 AGREEMENT = {
     "agree": replicas(same(*BYTES)),
     "flipped": replicas(
@@ -243,6 +245,22 @@ AGREEMENT = {
     "marker": replicas(
         same((0, 9, 0), (10, 10, 0, {"control": True}), (11, 19, 0)),
         history=replace(WHOLE, log=[one for one in WHOLE.log if one.offset != 10], sends=[]),
+    ),
+    "aborted": replicas(  # hidden from readers of what is committed, as a whole
+        same((0, 9, 0), ABORTED, (13, 13, 0, {"control": True}), (14, 19, 0)),
+        history=replace(
+            WHOLE, log=[one for one in WHOLE.log if not 10 <= one.offset <= 13], sends=[]
+        ),
+    ),
+    "half_hidden": replicas(
+        same((0, 9, 0), ABORTED, (13, 19, 0)),
+        [
+            "gap at 11: offsets 11-12: the segments of brokers 1, 2, 3 hold a batch there, yet "
+            "nothing was read"
+        ],
+        history=replace(
+            WHOLE, log=[one for one in WHOLE.log if not 11 <= one.offset <= 12], sends=[]
+        ),
     ),
     "gap": replicas(
         same((0, 9, 0), (13, 19, 0)),

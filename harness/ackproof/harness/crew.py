@@ -31,6 +31,10 @@ SETTLE_S = 30.0
 CONSUME_S = 120.0
 
 
+#: A producer whose thread was busy for more than this share of the time sets the pace itself.
+SATURATED = 0.9
+
+
 class Crew:
     """All client processes of a run. Leaving it kills what still runs.
 
@@ -120,6 +124,14 @@ class Crew:
             if wanted.crash_in is not None or wanted.zombie_in is not None:
                 troubles.append(f"producer {number} ended before it was to be interrupted")
         return troubles
+
+    def bottlenecks(self) -> list[str]:
+        """Return which producers, not the cluster, set the pace, in words."""
+        return [
+            f"producer {producer.spec.number} was busy {producer.busy_share:.0%} of the time"
+            for producer in self.producers
+            if producer.busy_share > SATURATED
+        ]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
         """Have consumers consume up to `ends`, and end; return what went wrong."""

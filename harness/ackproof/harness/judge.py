@@ -97,10 +97,13 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         observed.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
-    measured = Metrics.model_validate(metrics(spark, run_dir))
+    measured = claimable(Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks)
+    unobserved = [*record.unobserved, *_unclaimed(record.bottlenecks)]
     disputed = disputes.read(run_dir)
     doubts = _doubts(record.troubles, observed, faults, run_dir, scenario.workload.producers)
     doubts += disputed.doubts
+    if scenario.expect.availability is not None:
+        doubts += _unclaimed(record.bottlenecks)
     expectations = weigh(scenario.expect, observed, measured)
     undisputed = weigh(scenario.expect, disputed.undisputed(run_dir, observed), measured)
     word, reason = conclude(expectations, doubts, undisputed=undisputed)
@@ -114,8 +117,8 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         started_at=record.started_at,
         finished_at=record.finished_at,
         verdict=word,
-        reason=_with_unobserved(reason, record.unobserved),
-        unobserved=record.unobserved,
+        reason=_with_unobserved(reason, unobserved),
+        unobserved=unobserved,
         observed=observed,
         predicted=predicted,
         prediction=prediction.prediction,
@@ -137,6 +140,17 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
 
 def _with_unobserved(reason: str, unobserved: Sequence[str]) -> str:
     return f"{reason}; not observed: {', '.join(unobserved)}" if unobserved else reason
+
+
+def claimable(measured: Metrics, bottlenecks: Sequence[str]) -> Metrics:
+    """Return what may be said of the cluster's speed: no latency if clients set the pace."""
+    return measured.model_copy(update={"ack_latency_ms": None}) if bottlenecks else measured
+
+
+def _unclaimed(bottlenecks: Sequence[str]) -> list[str]:
+    if not bottlenecks:
+        return []
+    return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
 
 
 def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list[Expectation]:

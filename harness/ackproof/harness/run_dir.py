@@ -58,6 +58,8 @@ class RunRecord(BaseModel):
     troubles: list[str] = []
     #: What could not be observed, because the cluster is not ours.
     unobserved: list[str] = []
+    #: Clients that were slower than the cluster: latency and availability say nothing of it then.
+    bottlenecks: list[str] = []
     #: Whether the cluster had served another run of the suite before.
     reused: bool = False
     #: The Spark data sources that have read the final log, in `spark_analysis.final_log.Reader`.

@@ -182,6 +182,7 @@ class _Recording:
         self.clocks: list[Clock] = []
         self.reused = False
         self.unobserved: list[str] = []
+        self.bottlenecks: list[str] = []
         self.poll: Poll | None = None
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
@@ -235,6 +236,7 @@ class _Recording:
                 troubles=self.troubles,
                 reused=self.reused,
                 unobserved=self.unobserved,
+                bottlenecks=self.bottlenecks,
                 readers=self.readers,
                 clocks=self.clocks,
             ),
@@ -280,6 +282,7 @@ def _exercise(
         except FaultError as error:
             recording.troubles.append(str(error))
         recording.troubles += crew.await_producers()
+        recording.bottlenecks = crew.bottlenecks()
 
 
 def _drive(

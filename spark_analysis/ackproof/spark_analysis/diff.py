@@ -23,6 +23,7 @@ from ackproof.spark_analysis import (
 )
 from ackproof.spark_analysis.absent import absent
 from ackproof.spark_analysis.aligned import unmatched
+from ackproof.spark_analysis.histories.check import small_plans
 from ackproof.spark_analysis.layout import Sizing, Unaligned
 from ackproof.spark_analysis.run_tables import RunTables, has_table
 from ackproof.spark_analysis.stored import address, store
@@ -139,11 +140,13 @@ def diff(
         except Unaligned:
             tables = whole
         found = find(tables, _worth_running(tables, caches))
-        for name, check in CLIENT_CHECKS.items():
-            if has_table(spark, run_dir, name):
-                found = found.unionByName(check(spark, run_dir, whole))
-        anomalies = store(found.hint("rebalance"), place)
         outcomes = tables.outcomes
+        wanted = [check for name, check in CLIENT_CHECKS.items() if has_table(spark, run_dir, name)]
+        if wanted:
+            caches.enter_context(small_plans(spark, rows=sum(outcomes.values())))
+        for check in wanted:
+            found = found.unionByName(check(spark, run_dir, whole))
+        anomalies = store(found.hint("rebalance"), place)
     counts, telling = _summary(anomalies)
     return Diff(
         sent=sum(outcomes.values()),

@@ -259,3 +259,15 @@ def test_a_crash_is_told_from_the_log(start):
 def test_a_process_that_was_not_started_cannot_be_asked(tmp_path):
     with pytest.raises(WorkloadError, match="not started"):
         ProducerProcess(spec(tmp_path)).wait()
+
+
+def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
+    hurried = start(seconds=1.0)
+    assert hurried.wait(WITHIN) == 0, hurried.error
+    assert 0 < hurried.busy_share <= 1
+
+
+def test_a_producer_that_waits_for_its_rate_is_not_busy(start):
+    idle = start(seconds=1.0, rate=10)
+    assert idle.wait(WITHIN) == 0, idle.error
+    assert idle.busy_share < 0.5

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 from ackproof.harness.client_properties import KNOWN
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario import Scenario
-from ackproof.harness.scenario_file import load
+from ackproof.harness.scenario_file import dump, load
 
 SCENARIO = """\
 version: 1
@@ -98,3 +98,9 @@ def test_librdkafka_knows_every_property_that_is_suggested(name):
     except KafkaException as refusal:
         said = refusal.args[0].str()
     assert "No such configuration property" not in said
+
+
+def test_a_resolved_scenario_reads_back_as_itself(tmp_path):
+    scenario = read(tmp_path)
+    dump(scenario, tmp_path / "resolved.yaml")
+    assert load(tmp_path / "resolved.yaml")[0].scenario == scenario

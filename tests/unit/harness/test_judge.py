@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ackproof.harness.judge import conclude, find, weigh
+from ackproof.harness.judge import claimable, conclude, find, weigh
 from ackproof.harness.scenario import Expect
-from ackproof.harness.verdict import Metrics, Outlook, Word
+from ackproof.harness.verdict import Latency, Metrics, Outlook, Word
 
 CLEAN = {
     "sent": 100,
@@ -92,3 +92,16 @@ def test_agreement_is_no_finding() -> None:
     assert not find(predicted(lost="certain"), seen, conclusive=True)
     assert not find(predicted(), seen, conclusive=True)
     assert not find(predicted(lost="impossible"), CLEAN, conclusive=True)
+
+
+def test_where_clients_set_the_pace_no_latency_is_claimed() -> None:
+    latency = Latency(p50=1, p95=1, p99=1, p999=1, max=1)
+    measured = Metrics(
+        duration_s=1,
+        acked_per_s=1,
+        unavailability_s=0,
+        unavailability_gap_s=1,
+        ack_latency_ms=latency,
+    )
+    assert claimable(measured, []).ack_latency_ms == latency
+    assert claimable(measured, ["producer 0 was busy 99% of the time"]).ack_latency_ms is None

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
 from ackproof.harness.clients.progress import ProgressPage, State
@@ -113,6 +113,14 @@ class Recorder:
         """Return producer and sequence of a record, if it is one of this run."""
         found = decode(value) if value is not None else None
         return found[1:] if found is not None and found[0] == self._token else (None, None)
+
+
+def _for_now(failure: BaseException) -> bool:
+    """Whether a commit was refused for a reason that passes: no coordinator yet, for the most."""
+    if not isinstance(failure, KafkaException):
+        return False
+    error: KafkaError = failure.args[0]
+    return bool(error.retriable() or error.code() == KafkaError._WAIT_COORD)
 
 
 class Consuming:
@@ -232,7 +240,12 @@ class Consuming:
             if position is not None
         ]
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            Retrying(
+                retry=retry_if_exception(_for_now),
+                stop=stop_after_delay(COMMITTED_S),
+                wait=wait_fixed(0.1),
+                reraise=True,
+            )(self._consumer.commit, offsets=offsets, asynchronous=False)
         except KafkaException as error:  # also while the group rebalances: what it is not given
             self._recorder.event("commit-failed", error=error.args[0].str())
         else:

@@ -88,6 +88,15 @@ class ClientProcess(Generic[_Spec]):
         """When the first send was made and when the counts last changed, microseconds UTC."""
         return self._page.started_at, self._page.updated_at
 
+    @property
+    def busy_share(self) -> float:
+        """The share of its working time in which the client's one thread used a CPU, 0 to 1.
+
+        Near 1 the client could not have gone faster, whatever the cluster did.
+        """
+        started_at, ended_at = self.span_us
+        return self._page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
+
     def progress(self) -> Progress:
         """Return the counts as the process last published them: at most some 10 ms old."""
         return self._page.read()

@@ -262,6 +262,7 @@ class Sending:
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
         self._started = 0.0
+        self._busy_before = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
         self._producer = self._connect()
@@ -284,6 +285,7 @@ class Sending:
         self._page.started_at = _now_us()
         self._page.state = State.PRODUCING
         self._started = time.monotonic()
+        self._busy_before = time.thread_time()
         while not (self._next == self._spec.records or self._over()):
             due = min(self._due(), self._next + CHUNK)
             if due > self._next:
@@ -293,12 +295,14 @@ class Sending:
                 self._serve(0)
                 if transactions:
                     transactions.went_on(self._next)
+                    self.fatal = self.fatal or transactions.fatal
             else:
                 self._serve(self._pause())
         self._page.state = State.SETTLING
         if transactions:
             transactions.end(self._next)
             transactions.close()
+            self.fatal = self.fatal or transactions.fatal
         self._settle()
         if self._recorder:
             self._recorder.give_up()
@@ -433,6 +437,7 @@ class Sending:
 
     def _serve(self, timeout: float) -> None:
         self._producer.poll(timeout)
+        self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)
         if self._recorder:
             self._recorder.record(time.monotonic())
         else:

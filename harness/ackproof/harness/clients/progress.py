@@ -7,7 +7,8 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     1  sent       6  updated_at, microseconds UTC, the last change
     2  acked      7  stop, written by the harness
     3  failed     8  resume, written by the harness
-    4  unknown    9  length of the error text, which fills the rest of the page
+    4  unknown    9  busy, microseconds of CPU that the client's one thread has used
+                 10  length of the error text, which fills the rest of the page
 
 A consumer counts what it read as `sent`, and what it processed as `acked`.
 
@@ -24,9 +25,8 @@ from enum import IntEnum
 from pathlib import Path
 
 _SIZE = 4096
-_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP, _RESUME, _ERROR = range(
-    10
-)
+_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
+_RESUME, _BUSY, _ERROR = range(8, 11)
 _TEXT = 8 * (_ERROR + 1)
 
 
@@ -130,6 +130,15 @@ class ProgressPage:
     def ask_to_stop(self) -> None:
         """Ask for no more sends."""
         self._numbers[_STOP] = 1
+
+    @property
+    def busy(self) -> int:
+        """How much CPU the client's one thread has used since its first send, microseconds."""
+        return self._numbers[_BUSY]
+
+    @busy.setter
+    def busy(self, microseconds: int) -> None:
+        self._numbers[_BUSY] = microseconds
 
     @property
     def resumed(self) -> bool:

@@ -74,6 +74,8 @@ class Transactions:
         self._random = random.Random(f"{self._spec.seed}/{spec.number}")  # noqa: S311
         self._number = 0
         self._first: int | None = None
+        #: What ended the client for good, if the coordinator told it to go.
+        self.fatal: KafkaError | None = None
         self._log = self._initialize(spec)
 
     def _initialize(self, spec: ProducerSpec) -> TransactionLog:
@@ -126,6 +128,8 @@ class Transactions:
         else:
             self._log.committing(self._number, first=first, end=following)
             outcome, error = self._commit()
+            if error is not None and error.fatal():
+                self.fatal = error
         self._log.ended(
             self._number,
             outcome,

@@ -1,8 +1,10 @@
 """Gaps: offsets between the ends of a partition at which nothing was read, and no marker stands.
 
 A leader gives out offsets one by one, so every offset holds a record or belongs to a control batch
-(the marker that ends a transaction), unless retention or compaction removed it. What the replicas'
-segments hold there tells a hole in the log from records that were not read:
+(the marker that ends a transaction), unless retention or compaction removed it, or it is hidden
+from readers of what is committed: a transactional batch of which nothing was read. (If that was
+committed, its sends are lost.) What the replicas' segments hold there tells a hole in the log from
+records that were not read:
 
     final log   6 7 8   .   10 11   .  .   14
     markers             9
@@ -37,22 +39,22 @@ def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
         .select(*_PLACE, F.col("begin_offset").alias("begin"), F.col("end_offset").alias("end"))
         .join(replicas, _PLACE, "left_semi")
     )
-    markers = (
-        evidence.replica_batches.where("control")
-        .join(replicas, [*_PLACE, "broker"], "left_semi")
-        .select(*_PLACE, F.col("base_offset").alias("low"), F.col("last_offset").alias("high"))
-        .distinct()
-    )
+    span = [*_PLACE, F.col("base_offset").alias("low"), F.col("last_offset").alias("high")]
+    batches = evidence.replica_batches.join(replicas, [*_PLACE, "broker"], "left_semi")
+    markers = batches.where("control").select(*span).distinct()
     read = tables.final_log.select(
         *_PLACE, F.col("offset").alias("low"), F.col("offset").alias("high")
     )
     # Counting needs no order, so it costs little; gaps are looked for only where a count is short.
-    covered = read.unionByName(markers)
+    transactional = batches.where("transactional and not control").select(*span).distinct()
+    # Of a batch, all records are hidden or none: its first one tells.
+    hidden = transactional.join(read.select(*_PLACE, "low"), [*_PLACE, "low"], "left_anti")
+    covered = read.unionByName(markers).unionByName(hidden)
     short = _short(covered, ends)
     if not short:
         return None
     gaps = _between(covered, ends.where(_any_of(short)))
-    return _told(gaps, evidence.replica_batches.join(replicas, [*_PLACE, "broker"], "left_semi"))
+    return _told(gaps, batches)
 
 
 def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:

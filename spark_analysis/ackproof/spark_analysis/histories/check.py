@@ -73,7 +73,7 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
     `defaults` is what holds for settings that a file does not tell.
     """
     histories = Histories(micro_ops=spark.createDataFrame(cases.micro_ops))
-    with _small_plans(spark, rows=len(cases.micro_ops)), histories.cached():
+    with small_plans(spark, rows=len(cases.micro_ops)), histories.cached():
         found = _find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist()
         timed = any(file.times for file in cases.files)
         changes = unseen.changes(histories).toArrow().to_pylist() if timed else []
@@ -85,7 +85,7 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
 
 
 @contextmanager
-def _small_plans(spark: SparkSession, *, rows: int) -> Iterator[None]:
+def small_plans(spark: SparkSession, *, rows: int) -> Iterator[None]:
     """Have Spark plan for few records, if they are few.
 
     The checks are a hundred small stages. To compile them, and to plan again after each, takes

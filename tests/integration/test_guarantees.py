@@ -1,0 +1,63 @@
+"""Each delivery guarantee on a real cluster: kept, and broken by what breaks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from rich.console import Console
+
+from ackproof.harness import runner
+from ackproof.harness.progress import ConsoleReporter
+from ackproof.harness.scenario_file import load
+from ackproof.harness.verdict import Word
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios" / "guarantees"
+
+#: Scenario, configuration, and the anomaly that breaks its guarantee; None: it is kept.
+CASES = [
+    ("processing", "commit after processing", None),
+    ("processing", "commit before processing", "unprocessed"),
+    ("processing", "automatic commit", "unprocessed"),
+    ("isolation", "read_committed", None),
+    ("isolation", "read_uncommitted", "aborted-read"),
+    ("zombie", "same transactional.id", None),
+    ("zombie", "new transactional.id", "zombie-commit"),
+    ("duplicates", "idempotent", None),
+    ("duplicates", "not idempotent", "duplicated"),
+    ("order", "idempotent, 5 in flight", None),
+    ("order", "not idempotent, 1 in flight", None),
+    ("order", "not idempotent, 5 in flight", "reordered"),
+]
+
+#: Those that ci/test runs; ci/slow runs the others.
+SOON = [("processing", "commit before processing"), ("zombie", "same transactional.id")]
+
+
+def test_every_configuration_that_is_shipped_is_tried() -> None:
+    shipped = [
+        (path.stem, one.name) for path in sorted(SCENARIOS.glob("*.yaml")) for one in load(path)
+    ]
+    assert sorted(shipped) == sorted((scenario, name) for scenario, name, _ in CASES)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("scenario", "name", "broken_by"),
+    [pytest.param(*case, marks=[] if case[:2] in SOON else [pytest.mark.slow]) for case in CASES],
+)
+def test_a_guarantee_is_kept_or_broken(
+    engine: DockerClient, tmp_path: Path, scenario: str, name: str, broken_by: str | None
+) -> None:
+    (configured,) = [one for one in load(SCENARIOS / f"{scenario}.yaml") if one.name == name]
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.observed["lost"] == 0
+    if broken_by is None:
+        assert verdict.verdict is Word.HOLDS, verdict.reason
+    else:
+        assert verdict.verdict is Word.VIOLATED, verdict.reason
+        assert verdict.observed[broken_by] > 0
+    if (scenario, name) == ("processing", "commit after processing"):
+        assert verdict.observed["reprocessed"] > 0  # at least once, and not exactly
