@@ -267,7 +267,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
     """Return the run of a configuration and trial in this session; run it if nobody has yet."""
     from dataclasses import replace
 
-    from ackproof.harness.verdict import Verdict
+    from ackproof.harness.run_dir import read_verdict
 
     seed = int(_option(config, "seed") or configured.scenario.seed) + trial
     scenario = configured.scenario.model_copy(update={"seed": seed})
@@ -282,8 +282,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
             run_dir = _run(replace(configured, scenario=scenario), out)
             result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
     run_dir = Path(json.loads(result.read_text(encoding="utf-8"))["run_dir"])
-    verdict = (run_dir / "verdict.json").read_text(encoding="utf-8")
-    return run_dir, Verdict.model_validate_json(verdict)
+    return run_dir, read_verdict(run_dir)
 
 
 def _run(configured: Configured, out: Path) -> Path:

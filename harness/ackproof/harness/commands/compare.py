@@ -71,6 +71,7 @@ def compare(
     from ackproof.harness.comparison.trials import resume as resume_stored
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import print_comparison, print_trials
+    from ackproof.harness.report.ci import announce
 
     if (scenario is None) == (resume is None):
         raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
@@ -101,6 +102,7 @@ def compare(
     results = list(stored_results(store))
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
+    announce(store.configurations, verdicts)
     if as_json:
         print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     elif store.plan.trials > 1:

@@ -68,6 +68,10 @@ def answer(summary: Summary) -> list[str]:
     return sentences
 
 
+def _trials(number: int) -> str:
+    return f"{number} trial" + ("s" if number != 1 else "")
+
+
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
@@ -82,16 +86,16 @@ def _losses(summary: Summary) -> list[str]:
             often = f"fewer than 1 in {max(1, math.floor(1 / cell.lost_share_high))}"
             if cell.lost_share_high > 0.5:
                 often = f"up to {percent(cell.lost_share_high)}"
-            found = f"lost nothing in {cell.trials} trials, so {often} such trials lose"
+            found = f"lost nothing in {_trials(cell.trials)}, so {often} such trials lose"
         else:
             low, high = percent(cell.lost_share_low), percent(cell.lost_share_high)
             typical = cell.lost_per_incident
             each = f", {words.count(round(typical.median))} records each time" if typical else ""
             found = (
-                f"lost in {cell.losing} of {cell.trials} trials{each}, so {low} to {high} "
+                f"lost in {cell.losing} of {_trials(cell.trials)}{each}, so {low} to {high} "
                 "such trials lose"
             )
-        sentences.append(f"{cell.configuration} {found}.")
+        sentences.append(f"{_quoted(cell.configuration)} {found}.")
     if sentences:
         sentences[0] = f"With {sure} confidence in each interval: {sentences[0]}"
     return sentences
@@ -131,21 +135,47 @@ def cost(measure: str, shift: float, against: Cell) -> str:
 
 
 def _settled(summary: Summary) -> list[str]:
-    sentences = [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled != ""]
+    """Say which pairs differ, which are alike, and what the others need; grouped, to be short."""
+    worse: dict[str, list[str]] = {}
+    for pair in summary.pairs:
+        if pair.settled == "different":
+            more, less = by_loss(pair, summary)
+            worse.setdefault(more, []).append(less)
+    sentences = [
+        f"{more} loses more often than {words.listing(map(_quoted, less))}."
+        for more, less in worse.items()
+    ]
+    sentences += [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled == "alike"]
     undecided = [pair for pair in summary.pairs if not pair.settled]
-    sentences += [pair_sentence(pair, summary) for pair in undecided]
-    return sentences
+    if len(undecided) <= _SHOWN_PAIRS:
+        return sentences + [pair_sentence(pair, summary) for pair in undecided]
+    needed = [pair.more_trials for pair in undecided if pair.more_trials is not None]
+    most = f"about {words.count(max(needed))} more trials of each" if needed else "no number"
+    return [
+        *sentences,
+        f"{len(undecided)} of {len(summary.pairs)} pairs are not settled: {most} would settle all.",
+    ]
+
+
+#: More unsettled pairs than these are summed up; the table has all.
+_SHOWN_PAIRS = 3
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if "," in name else name
+
+
+def by_loss(pair: Pair, summary: Summary) -> tuple[str, str]:
+    """Return the names of a pair, the one that loses more often first."""
+    a, b = summary.cell(pair.a), summary.cell(pair.b)
+    return (pair.a, pair.b) if a.losing * b.trials > b.losing * a.trials else (pair.b, pair.a)
 
 
 def pair_sentence(pair: Pair, summary: Summary) -> str:
     """Say what is known of a pair's losses, or how many more trials would tell."""
     if pair.settled == "different":
-        a, b = summary.cell(pair.a), summary.cell(pair.b)
-        more, less = (a, b) if a.losing * b.trials > b.losing * a.trials else (b, a)
-        return (
-            f"{more.configuration} loses more often than {less.configuration} "
-            f"(p = {pair.p_value:.2g}, corrected)."
-        )
+        more, less = by_loss(pair, summary)
+        return f"{more} loses more often than {less} (p = {pair.p_value:.2g}, corrected)."
     if pair.settled == "alike":
         return (
             f"{pair.a} and {pair.b} lose alike: their chances differ by less than "
