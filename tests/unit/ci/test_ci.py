@@ -118,6 +118,12 @@ def test_a_sure_but_small_change_is_within_the_tolerance() -> None:
     assert judged(before, now) == "no worse"
 
 
+def test_a_large_change_within_wide_noise_is_no_regression() -> None:
+    wide = [5.0, 20.0, 7.0, 18.0, 9.0, 16.0, 11.0, 14.0, 6.0, 19.0]
+    before = {"acks": {"unavailability_s": wide}}
+    assert judged(before, {"acks": {"unavailability_s": [v + 2.5 for v in wide]}}) == "no worse"
+
+
 def test_too_few_runs_say_nothing() -> None:
     assert judged(sampled(10, 10), sampled(99, 1)) == "too few runs"
 

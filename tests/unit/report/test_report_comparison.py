@@ -81,9 +81,19 @@ def test_what_is_not_settled_is_said_with_the_trials_it_takes() -> None:
 def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
     advice = {cell.configuration: text for cell, text in comparison.recommendations(summary())}
     assert next(iter(advice)) == SAFE
-    assert "must survive" in advice[SAFE]
+    assert advice[SAFE].startswith("perhaps, where acked records must survive")
     assert "acceptable" in advice[RISKY]
-    assert advice[WORSE].startswith("no reason: ")
+    assert advice[WORSE].startswith("no reason seen: ")
+
+
+def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
+    found = summary()
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
+    plan = found.plan.model_copy(update={"faults": faults})
+    cells = {cell.configuration: cell for cell in found.cells}
+    assert [one.configuration for one in comparison.better(cells[WORSE], found)] == [RISKY, SAFE]
+    apart = found.model_copy(update={"plan": plan})
+    assert [one.configuration for one in comparison.better(cells[WORSE], apart)] == [SAFE]
 
 
 def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:

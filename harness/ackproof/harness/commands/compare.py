@@ -125,7 +125,7 @@ def _planned(
     out: Path,
 ) -> Store:
     from ackproof.faults.triggers import parse_duration
-    from ackproof.harness.comparison.plan import Plan, label, require_wanted
+    from ackproof.harness.comparison.plan import Plan, faults_of, label, require_wanted
     from ackproof.harness.comparison.trials import create, name
     from ackproof.harness.scenario_file import load_all
     from ackproof.harness.shards import Shard, share
@@ -140,6 +140,7 @@ def _planned(
     plan = Plan(
         comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
         configurations=[label(one, configurations) for one in configurations],
+        faults={label(one, configurations): faults_of(one) for one in configurations},
         seed=seed,
         trials=trials,
         confidence=confidence,

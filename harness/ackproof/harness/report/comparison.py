@@ -14,6 +14,8 @@ from ackproof.harness.verdict import Verdict
 
 #: The page shows so many runs in full; all others stay in their directories.
 SHOWN_RUNS = 8
+#: Up to so many configurations are all named in the plot.
+_NAMED = 4
 _ROW = 46
 _MARGIN = {"l": 60, "r": 20, "t": 12, "b": 44}
 
@@ -201,23 +203,39 @@ def _ended(summary: Summary) -> str:
 
 
 def recommendations(summary: Summary) -> list[tuple[Cell, str]]:
-    """Return each configuration with what it is good for, the best first.
+    """Return each configuration with what it is good for, the safest first.
 
-    A configuration is dominated if another is no worse in loss, unavailability and ack latency
-    p99, and better in one of them; the page's plot shows the others.
+    A configuration is dominated if another, under the same faults, is no worse in loss,
+    unavailability and ack latency p99, and better in one of them.
     """
     scored = [cell for cell in summary.cells if cell.trials and cell.unavailability_s]
-    ordered = sorted(scored, key=lambda cell: (cell.lost_share_high, _down(cell), _p99(cell)))
-    told = []
-    for cell in ordered:
-        better = [other for other in scored if dominates(other, cell)]
-        if better:
-            told.append((cell, f"no reason: {better[0].configuration} is better or as good"))
-        elif not cell.losing:
-            told.append((cell, "where acked records must survive these faults"))
-        else:
-            told.append((cell, "where these losses are acceptable for what it saves"))
-    return told
+    ordered = sorted(scored, key=lambda cell: (_share(cell), cell.lost_share_high, _down(cell)))
+    return [(cell, _advice(cell, better(cell, summary), summary)) for cell in ordered]
+
+
+def _advice(cell: Cell, rivals: Sequence[Cell], summary: Summary) -> str:
+    if rivals:
+        return f"no reason seen: {rivals[0].configuration} was better, or as good, in everything"
+    if cell.losing:
+        return "where these losses are acceptable for what it saves"
+    if cell.lost_share_high > summary.plan.margin:
+        return (
+            "perhaps, where acked records must survive these faults: it lost none, but "
+            f"{_trials(cell.trials)} cannot rule out that {percent(cell.lost_share_high)} lose"
+        )
+    return "where acked records must survive these faults"
+
+
+def better(cell: Cell, summary: Summary) -> list[Cell]:
+    """Return the configurations that dominate one, under the same faults."""
+    faults = summary.plan.faults
+    return [
+        other
+        for other in summary.cells
+        if other.trials
+        and faults.get(other.configuration) == faults.get(cell.configuration)
+        and dominates(other, cell)
+    ]
 
 
 def dominates(one: Cell, other: Cell) -> bool:
@@ -242,7 +260,7 @@ def _p99(cell: Cell) -> float:
 def figures(summary: Summary) -> list[Figure]:
     """Return the comparison's plots: chances to lose, and durability against its price."""
     cells = [cell for cell in summary.cells if cell.trials]
-    return [_chances(cells, summary.plan.confidence), _pareto(cells)] if cells else []
+    return [_chances(cells, summary.plan.confidence), _pareto(cells, summary)] if cells else []
 
 
 def _chances(cells: Sequence[Cell], confidence: float) -> Figure:
@@ -297,8 +315,8 @@ def _chances(cells: Sequence[Cell], confidence: float) -> Figure:
     )
 
 
-def _pareto(cells: Sequence[Cell]) -> Figure:
-    front = {cell.configuration for cell in cells if not any(dominates(c, cell) for c in cells)}
+def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
+    front = {cell.configuration for cell in cells if not better(cell, summary)}
     placed = [cell for cell in cells if cell.unavailability_s]
     slowest = max((_p99(cell) for cell in placed if _p99(cell) < math.inf), default=1.0)
     texts = [
@@ -313,7 +331,11 @@ def _pareto(cells: Sequence[Cell]) -> Figure:
         "mode": "markers+text",
         "x": [round(_down(cell), 3) for cell in placed],
         "y": [round(100 * _share(cell), 3) for cell in placed],
-        "text": [cell.configuration for cell in placed],
+        # Names of many would lie over each other: the front's matter, the others' are hovered.
+        "text": [
+            cell.configuration if len(placed) <= _NAMED or cell.configuration in front else ""
+            for cell in placed
+        ],
         "textposition": "top center",
         "cliponaxis": False,
         "hovertext": texts,
@@ -332,7 +354,7 @@ def _pareto(cells: Sequence[Cell]) -> Figure:
         name="pareto",
         title="Durability, availability and latency",
         caption="Down and left is better; a larger mark is a higher ack latency p99. Green: no "
-        "other configuration is as good in all three. Medians over trials.",
+        "other configuration under the same faults is as good in all three. Medians over trials.",
         spoken="; ".join(texts) + ".",
         height=360,
         timed=False,
