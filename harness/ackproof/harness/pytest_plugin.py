@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,11 +75,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a marked test whose scenario does not hold, with the evidence."""
     mark = item.get_closest_marker("chaos")
     if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
-        finished = item.funcargs["chaos_run"]
+        finished: Any = item.funcargs["chaos_run"]
         problem = _evidence(finished.verdict, finished.run_dir)
         if problem:
             pytest.fail(problem, pytrace=False)
@@ -171,7 +171,10 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
                 pytrace=False,
             )
         cluster = request.getfixturevalue("kafka_cluster")
-        remember = lambda evidence: losses.__setitem__(name, evidence)  # noqa: E731
+
+        def remember(evidence: str) -> None:
+            losses[name] = evidence
+
         return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember))
     configured = _marked_scenario(request.node.path.parent, mark)
     run_dir, verdict = _run_once(config, configured, trial=0)
@@ -249,7 +252,7 @@ class ChaosItem(pytest.Item):
         """Return the evidence, or an error's one message; a traceback of ackproof helps nobody."""
         from ackproof.harness.errors import AckproofError
 
-        if isinstance(excinfo.value, AckproofError | pytest.fail.Exception):
+        if isinstance(excinfo.value, (AckproofError, pytest.fail.Exception)):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo, style))
 
