@@ -17,12 +17,14 @@ from typing import Annotated, Any
 import typer
 
 from ackproof.harness.commands import (
+    baseline,
     bench_check,
     bench_link,
     bench_model,
     compare,
     dashboard,
     histories,
+    runs,
     warehouse,
 )
 from ackproof.harness.commands.shared import (
@@ -39,7 +41,7 @@ from ackproof.harness.commands.shared import (
     stderr,
     stdout,
 )
-from ackproof.harness.errors import AckproofError, ExitCode
+from ackproof.harness.errors import AckproofError, ExitCode, ScenarioError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,6 +60,10 @@ bench_app.command("link")(bench_link.link)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
 app.command()(compare.compare)
+app.add_typer(baseline.app, name="baseline")
+app.command("runs")(runs.runs)
+app.command("show")(runs.show)
+app.command("open")(runs.open_report)
 
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -78,6 +84,9 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Follow each run with Spark while it goes on.")
     ] = False,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Only every Nth run of a suite, from the Ith.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Run a scenario on a real cluster, or every scenario of a folder, and judge it.
@@ -86,7 +95,9 @@ def run(
     """
     from ackproof.harness.report import print_run
 
-    results, failure = _run_all(scenario, out, title=scenario.stem, reuse=not fresh, live=live)
+    results, failure = _run_all(
+        scenario, out, title=scenario.stem, reuse=not fresh, live=live, shard=shard
+    )
     verdicts = [verdict for _, verdict in results]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
@@ -98,7 +109,13 @@ def run(
 
 
 def _run_all(
-    scenario: Path, out: Path, *, title: str, reuse: bool = False, live: bool = False
+    scenario: Path,
+    out: Path,
+    *,
+    title: str,
+    reuse: bool = False,
+    live: bool = False,
+    shard: str = "",
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
     """Run every configuration; write one report and one junit.xml for all into the last run.
 
@@ -106,11 +123,15 @@ def _run_all(
     """
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import write_html, write_junit
+    from ackproof.harness.report.ci import announce
     from ackproof.harness.run_dir import disk_errors
     from ackproof.harness.scenario_file import load_all
+    from ackproof.harness.shards import Shard, share
     from ackproof.harness.suite import run_suite
 
-    configurations = load_all(scenario)
+    configurations = share(load_all(scenario), Shard.parse(shard))
+    if not configurations:
+        raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
     results: list[tuple[Path, Any]] = []
     failure = None
     runs = run_suite(
@@ -131,6 +152,7 @@ def _run_all(
     with disk_errors(last):
         write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
         write_junit(last / "junit.xml", [verdict for _, verdict in results])
+    announce(configurations, [verdict for _, verdict in results])
     return results, failure
 
 

@@ -19,7 +19,7 @@ from ackproof.harness.comparison.summary import Summary, counts, summarise
 from ackproof.harness.comparison.trials import Store, Trial, measures
 from ackproof.harness.errors import AckproofError, DiskError
 from ackproof.harness.progress import Reporter
-from ackproof.harness.run_dir import write_model
+from ackproof.harness.run_dir import read_verdict, write_model
 from ackproof.harness.runner import run
 from ackproof.harness.scenario_file import Configured
 from ackproof.harness.statistics import Sequential, design
@@ -144,10 +144,11 @@ def on_clusters(*, out: Path, client: DockerClient | None, reporter: Reporter) -
 
 
 def stored_results(store: Store) -> Iterator[tuple[Path, Verdict]]:
-    """Yield the runs of all trials, also of those that an earlier process has made."""
+    """Yield the runs of all trials, also of those that an earlier process has made.
+
+    Raises RunDirectoryError if one is no longer there.
+    """
     for trial in store.trials:
         if trial.run_id is not None:
             path = store.directory.parent / trial.run_id
-            file = path / "verdict.json"
-            if file.exists():
-                yield path, Verdict.model_validate_json(file.read_text(encoding="utf-8"))
+            yield path, read_verdict(path)

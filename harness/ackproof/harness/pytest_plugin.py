@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,11 +75,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a marked test whose scenario does not hold, with the evidence."""
     mark = item.get_closest_marker("chaos")
     if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
-        finished = item.funcargs["chaos_run"]
+        finished: Any = item.funcargs["chaos_run"]
         problem = _evidence(finished.verdict, finished.run_dir)
         if problem:
             pytest.fail(problem, pytrace=False)
@@ -171,7 +171,10 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
                 pytrace=False,
             )
         cluster = request.getfixturevalue("kafka_cluster")
-        remember = lambda evidence: losses.__setitem__(name, evidence)  # noqa: E731
+
+        def remember(evidence: str) -> None:
+            losses[name] = evidence
+
         return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember))
     configured = _marked_scenario(request.node.path.parent, mark)
     run_dir, verdict = _run_once(config, configured, trial=0)
@@ -249,7 +252,7 @@ class ChaosItem(pytest.Item):
         """Return the evidence, or an error's one message; a traceback of ackproof helps nobody."""
         from ackproof.harness.errors import AckproofError
 
-        if isinstance(excinfo.value, AckproofError | pytest.fail.Exception):
+        if isinstance(excinfo.value, (AckproofError, pytest.fail.Exception)):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo, style))
 
@@ -267,7 +270,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
     """Return the run of a configuration and trial in this session; run it if nobody has yet."""
     from dataclasses import replace
 
-    from ackproof.harness.verdict import Verdict
+    from ackproof.harness.run_dir import read_verdict
 
     seed = int(_option(config, "seed") or configured.scenario.seed) + trial
     scenario = configured.scenario.model_copy(update={"seed": seed})
@@ -282,8 +285,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
             run_dir = _run(replace(configured, scenario=scenario), out)
             result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
     run_dir = Path(json.loads(result.read_text(encoding="utf-8"))["run_dir"])
-    verdict = (run_dir / "verdict.json").read_text(encoding="utf-8")
-    return run_dir, Verdict.model_validate_json(verdict)
+    return run_dir, read_verdict(run_dir)
 
 
 def _run(configured: Configured, out: Path) -> Path:

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ackproof.harness.clocks import Clock
 from ackproof.harness.errors import DiskError, RunDirectoryError
 from ackproof.harness.scenario_types import Setting
-from ackproof.harness.verdict import Outlook, PredictionReport
+from ackproof.harness.verdict import Outlook, PredictionReport, Verdict
 from ackproof.spark_analysis.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -156,6 +156,11 @@ def read_record(run_dir: Path) -> RunRecord:
 def read_prediction(run_dir: Path) -> PredictionRecord:
     """Return `prediction.json`."""
     return _read(run_dir, "prediction.json", PredictionRecord)
+
+
+def read_verdict(run_dir: Path) -> Verdict:
+    """Return `verdict.json`."""
+    return _read(run_dir, "verdict.json", Verdict)
 
 
 def _read(run_dir: Path, name: str, model: type[_M]) -> _M:

@@ -75,6 +75,14 @@ def load_all(path: Path) -> list[Configured]:
     return [item for file in files for item in load(file)]
 
 
+def line_of(path: Path, place: Place) -> int:
+    """Return the line of the deepest part of `place` that the file has; 1 if it cannot be read."""
+    try:
+        return _locate(_parse(path), place)[0]
+    except ScenarioError:
+        return 1
+
+
 def dump(scenario: Scenario, path: Path) -> None:
     """Write the resolved scenario, so that `load` of it gives the same one again."""
     yaml = YAML()

@@ -95,9 +95,7 @@ def clopper_pearson(losing: int, trials: int, alpha: float) -> Interval:
 @cache
 def interval_levels(plan: Design) -> tuple[float, ...]:
     """Return the error of the Clopper-Pearson interval at each look; see the module."""
-    shares = [n / plan.looks[-1] for n in plan.looks]
-    spent = [share**_SPENDING for share in shares]
-    weights = [now - before for now, before in zip(spent, [0.0, *spent], strict=False)]
+    weights = _weights(plan)
 
     def levels(factor: float) -> tuple[float, ...]:
         return tuple(min(factor * plan.alpha * weight, 0.9) for weight in weights)
@@ -114,6 +112,12 @@ def interval_levels(plan: Design) -> tuple[float, ...]:
         else:
             high = middle
     return levels(low)
+
+
+def _weights(plan: Design) -> list[float]:
+    """Return which part of the intervals' error each look spends; together 1."""
+    spent = [(trials / plan.looks[-1]) ** _SPENDING for trials in plan.looks]
+    return [now - before for now, before in zip(spent, [0.0, *spent], strict=False)]
 
 
 def _worst_coverage(looks: Sequence[int], levels: Sequence[float]) -> float:
@@ -156,7 +160,12 @@ def interval(count: Count, plan: Design, look: int) -> Interval:
     """Return the interval of a configuration's probability to lose, at look `look` (from 0)."""
     if count.trials == 0:
         return Interval(low=0.0, high=1.0)
-    return clopper_pearson(count.losing, count.trials, interval_levels(plan)[look])
+    level = interval_levels(plan)[look]
+    if count.trials != plan.looks[look]:
+        # Not what was computed with: time ran out, or some trials do not count. The union bound
+        # needs no number of trials.
+        level = min(level, plan.alpha * _weights(plan)[look])
+    return clopper_pearson(count.losing, count.trials, level)
 
 
 @cache
@@ -173,6 +182,15 @@ def rank_test(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float
 
     Exact without ties; with ties by permutation, of all arrangements if they are few enough.
     """
+    return _mann_whitney(a, b, "two-sided", seed)
+
+
+def larger_test(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float:
+    """Return the Mann-Whitney p-value (one-sided) that `a` does not tend to be larger than `b`."""
+    return _mann_whitney(a, b, "greater", seed)
+
+
+def _mann_whitney(a: Sequence[float], b: Sequence[float], alternative: str, seed: int) -> float:
     from scipy.stats import PermutationMethod, mannwhitneyu
 
     if not a or not b or len({*a, *b}) == 1:
@@ -183,7 +201,12 @@ def rank_test(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float
         if ties
         else "exact"
     )
-    return float(mannwhitneyu(a, b, method=method).pvalue)
+    return float(mannwhitneyu(a, b, alternative=alternative, method=method).pvalue)
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median."""
+    return float(np.median(values))
 
 
 def shift(a: Sequence[float], b: Sequence[float]) -> float:

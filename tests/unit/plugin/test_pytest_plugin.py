@@ -53,7 +53,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def tested(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def pytested(
+    project: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run pytest in the project with the plugin; loaded as its entry point would."""
     loaded = ("-p", "ackproof.harness.pytest_plugin")
     return subprocess.run(
@@ -71,7 +73,7 @@ def ran(project: Path) -> list[str]:
 
 
 def test_every_expectation_is_an_item_and_its_scenario_is_run_once(project: Path) -> None:
-    done = tested(project, VERDICT="holds")
+    done = pytested(project, VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "orders.chaos.yaml::loss: none" in done.stdout
     assert "orders.chaos.yaml::duplicates: none" in done.stdout
@@ -79,7 +81,7 @@ def test_every_expectation_is_an_item_and_its_scenario_is_run_once(project: Path
 
 
 def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> None:
-    done = tested(project, VERDICT="violated")
+    done = pytested(project, VERDICT="violated")
     assert done.returncode == 1
     assert "VIOLATED orders, seed 1: because" in done.stdout
     assert "loss: wanted none, observed 3" in done.stdout
@@ -90,27 +92,27 @@ def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> 
 
 
 def test_what_is_inconclusive_never_passes(project: Path) -> None:
-    done = tested(project, VERDICT="inconclusive")
+    done = pytested(project, VERDICT="inconclusive")
     assert done.returncode == 1
-    assert "2 failed" in done.stdout
+    assert "4 failed" in done.stdout
 
 
 def test_trials_and_seed(project: Path) -> None:
-    done = tested(project, "--chaos-trials=3", "--chaos-seed=7", VERDICT="holds")
+    done = pytested(project, "--chaos-trials=3", "--chaos-seed=7", VERDICT="holds")
     assert done.returncode == 0, done.stdout
     assert ran(project) == [" 7", " 8", " 9"]
     assert "loss: none[trial 3]" in done.stdout
 
 
 def test_workers_share_what_was_run(project: Path) -> None:
-    done = tested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
+    done = pytested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(ran(project)) == [" 1", " 2"]
 
 
 def test_a_wrong_scenario_is_one_message_with_its_line(project: Path) -> None:
     (project / "orders.chaos.yaml").write_text(SCENARIO.replace("rate:", "raet:"))
-    done = tested(project, VERDICT="holds")
+    done = pytested(project, VERDICT="holds")
     assert done.returncode == 2
     assert "orders.chaos.yaml:7: workload.raet: 'raet' is not a key here" in done.stdout
     assert "Traceback" not in done.stdout
@@ -136,13 +138,13 @@ def test_nowhere():
 def test_a_marked_test_fails_with_its_scenario(project: Path) -> None:
     (project / "orders.chaos.yaml").rename(project / "scenario.yaml")
     (project / "test_it.py").write_text(MARKED)
-    done = tested(project, VERDICT="violated")
+    done = pytested(project, VERDICT="violated")
     assert "FAILED test_it.py::test_marked" in done.stdout
     assert "the body ran" not in done.stdout
     assert "PASSED test_it.py::test_looks_itself" in done.stdout
     assert "nowhere.yaml: no such scenario file" in done.stdout
     assert len(ran(project)) == 1
-    assert "PASSED test_it.py::test_marked" in tested(project, VERDICT="holds").stdout
+    assert "PASSED test_it.py::test_marked" in pytested(project, VERDICT="holds").stdout
 
 
 RERUN = """
@@ -188,7 +190,7 @@ def test_a_rerun_does_not_hide_a_loss(project: Path) -> None:
     (project / "orders.chaos.yaml").unlink()
     (project / "conftest.py").write_text(AGAIN)
     (project / "test_it.py").write_text(RERUN)
-    done = tested(project)
+    done = pytested(project)
     assert done.returncode == 1, done.stdout
     assert "a rerun does not take that back" in done.stdout
     assert "1 of 9 acked records are lost" in done.stdout
@@ -203,5 +205,5 @@ def test_unused_it_imports_nothing_of_ackproof_or_its_libraries(tmp_path: Path) 
         "    ours = {name for name in sys.modules if name.startswith('ackproof.')}\n"
         "    assert ours == {'ackproof.harness', 'ackproof.harness.pytest_plugin'}\n"
     )
-    done = tested(tmp_path)
+    done = pytested(tmp_path)
     assert done.returncode == 0, done.stdout

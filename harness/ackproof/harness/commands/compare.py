@@ -71,6 +71,7 @@ def compare(
     from ackproof.harness.comparison.trials import resume as resume_stored
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.report import print_comparison, print_trials
+    from ackproof.harness.report.ci import announce
 
     if (scenario is None) == (resume is None):
         raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
@@ -101,6 +102,7 @@ def compare(
     results = list(stored_results(store))
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
+    announce(store.configurations, verdicts)
     if as_json:
         print_json([verdict.model_dump(mode="json") for verdict in verdicts])
     elif store.plan.trials > 1:
@@ -123,7 +125,7 @@ def _planned(
     out: Path,
 ) -> Store:
     from ackproof.faults.triggers import parse_duration
-    from ackproof.harness.comparison.plan import Plan, label, require_wanted
+    from ackproof.harness.comparison.plan import Plan, faults_of, label, require_wanted
     from ackproof.harness.comparison.trials import create, name
     from ackproof.harness.scenario_file import load_all
     from ackproof.harness.shards import Shard, share
@@ -138,6 +140,7 @@ def _planned(
     plan = Plan(
         comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
         configurations=[label(one, configurations) for one in configurations],
+        faults={label(one, configurations): faults_of(one) for one in configurations},
         seed=seed,
         trials=trials,
         confidence=confidence,

@@ -28,6 +28,8 @@ class Plan(BaseModel):
     schema_version: int = 1
     comparison_id: str
     configurations: list[str]
+    #: The faults of each configuration. Nobody chooses those: advice compares like with like.
+    faults: dict[str, str] = {}
     seed: int
     #: Trials of each configuration, at most.
     trials: int
@@ -47,6 +49,11 @@ def label(configured: Configured, configurations: Sequence[Configured]) -> str:
         return scenario
     several = len({one.scenario.name for one in configurations}) > 1
     return f"{scenario}: {configured.name}" if several else configured.name
+
+
+def faults_of(configured: Configured) -> str:
+    """Return a configuration's faults as text, equal where they are."""
+    return "; ".join(fault.model_dump_json() for fault in configured.scenario.faults)
 
 
 def order(plan: Plan, names: Sequence[str], number: int) -> list[str]:

@@ -14,6 +14,8 @@ from ackproof.harness.verdict import Verdict
 
 #: The page shows so many runs in full; all others stay in their directories.
 SHOWN_RUNS = 8
+#: Up to so many configurations are all named in the plot.
+_NAMED = 4
 _ROW = 46
 _MARGIN = {"l": 60, "r": 20, "t": 12, "b": 44}
 
@@ -68,6 +70,10 @@ def answer(summary: Summary) -> list[str]:
     return sentences
 
 
+def _trials(number: int) -> str:
+    return f"{number} trial" + ("s" if number != 1 else "")
+
+
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
@@ -82,16 +88,16 @@ def _losses(summary: Summary) -> list[str]:
             often = f"fewer than 1 in {max(1, math.floor(1 / cell.lost_share_high))}"
             if cell.lost_share_high > 0.5:
                 often = f"up to {percent(cell.lost_share_high)}"
-            found = f"lost nothing in {cell.trials} trials, so {often} such trials lose"
+            found = f"lost nothing in {_trials(cell.trials)}, so {often} such trials lose"
         else:
             low, high = percent(cell.lost_share_low), percent(cell.lost_share_high)
             typical = cell.lost_per_incident
             each = f", {words.count(round(typical.median))} records each time" if typical else ""
             found = (
-                f"lost in {cell.losing} of {cell.trials} trials{each}, so {low} to {high} "
+                f"lost in {cell.losing} of {_trials(cell.trials)}{each}, so {low} to {high} "
                 "such trials lose"
             )
-        sentences.append(f"{cell.configuration} {found}.")
+        sentences.append(f"{_quoted(cell.configuration)} {found}.")
     if sentences:
         sentences[0] = f"With {sure} confidence in each interval: {sentences[0]}"
     return sentences
@@ -131,21 +137,47 @@ def cost(measure: str, shift: float, against: Cell) -> str:
 
 
 def _settled(summary: Summary) -> list[str]:
-    sentences = [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled != ""]
+    """Say which pairs differ, which are alike, and what the others need; grouped, to be short."""
+    worse: dict[str, list[str]] = {}
+    for pair in summary.pairs:
+        if pair.settled == "different":
+            more, less = by_loss(pair, summary)
+            worse.setdefault(more, []).append(less)
+    sentences = [
+        f"{more} loses more often than {words.listing(map(_quoted, less))}."
+        for more, less in worse.items()
+    ]
+    sentences += [pair_sentence(pair, summary) for pair in summary.pairs if pair.settled == "alike"]
     undecided = [pair for pair in summary.pairs if not pair.settled]
-    sentences += [pair_sentence(pair, summary) for pair in undecided]
-    return sentences
+    if len(undecided) <= _SHOWN_PAIRS:
+        return sentences + [pair_sentence(pair, summary) for pair in undecided]
+    needed = [pair.more_trials for pair in undecided if pair.more_trials is not None]
+    most = f"about {words.count(max(needed))} more trials of each" if needed else "no number"
+    return [
+        *sentences,
+        f"{len(undecided)} of {len(summary.pairs)} pairs are not settled: {most} would settle all.",
+    ]
+
+
+#: More unsettled pairs than these are summed up; the table has all.
+_SHOWN_PAIRS = 3
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if "," in name else name
+
+
+def by_loss(pair: Pair, summary: Summary) -> tuple[str, str]:
+    """Return the names of a pair, the one that loses more often first."""
+    a, b = summary.cell(pair.a), summary.cell(pair.b)
+    return (pair.a, pair.b) if a.losing * b.trials > b.losing * a.trials else (pair.b, pair.a)
 
 
 def pair_sentence(pair: Pair, summary: Summary) -> str:
     """Say what is known of a pair's losses, or how many more trials would tell."""
     if pair.settled == "different":
-        a, b = summary.cell(pair.a), summary.cell(pair.b)
-        more, less = (a, b) if a.losing * b.trials > b.losing * a.trials else (b, a)
-        return (
-            f"{more.configuration} loses more often than {less.configuration} "
-            f"(p = {pair.p_value:.2g}, corrected)."
-        )
+        more, less = by_loss(pair, summary)
+        return f"{more} loses more often than {less} (p = {pair.p_value:.2g}, corrected)."
     if pair.settled == "alike":
         return (
             f"{pair.a} and {pair.b} lose alike: their chances differ by less than "
@@ -171,23 +203,39 @@ def _ended(summary: Summary) -> str:
 
 
 def recommendations(summary: Summary) -> list[tuple[Cell, str]]:
-    """Return each configuration with what it is good for, the best first.
+    """Return each configuration with what it is good for, the safest first.
 
-    A configuration is dominated if another is no worse in loss, unavailability and ack latency
-    p99, and better in one of them; the page's plot shows the others.
+    A configuration is dominated if another, under the same faults, is no worse in loss,
+    unavailability and ack latency p99, and better in one of them.
     """
     scored = [cell for cell in summary.cells if cell.trials and cell.unavailability_s]
-    ordered = sorted(scored, key=lambda cell: (cell.lost_share_high, _down(cell), _p99(cell)))
-    told = []
-    for cell in ordered:
-        better = [other for other in scored if dominates(other, cell)]
-        if better:
-            told.append((cell, f"no reason: {better[0].configuration} is better or as good"))
-        elif not cell.losing:
-            told.append((cell, "where acked records must survive these faults"))
-        else:
-            told.append((cell, "where these losses are acceptable for what it saves"))
-    return told
+    ordered = sorted(scored, key=lambda cell: (_share(cell), cell.lost_share_high, _down(cell)))
+    return [(cell, _advice(cell, better(cell, summary), summary)) for cell in ordered]
+
+
+def _advice(cell: Cell, rivals: Sequence[Cell], summary: Summary) -> str:
+    if rivals:
+        return f"no reason seen: {rivals[0].configuration} was better, or as good, in everything"
+    if cell.losing:
+        return "where these losses are acceptable for what it saves"
+    if cell.lost_share_high > summary.plan.margin:
+        return (
+            "perhaps, where acked records must survive these faults: it lost none, but "
+            f"{_trials(cell.trials)} cannot rule out that {percent(cell.lost_share_high)} lose"
+        )
+    return "where acked records must survive these faults"
+
+
+def better(cell: Cell, summary: Summary) -> list[Cell]:
+    """Return the configurations that dominate one, under the same faults."""
+    faults = summary.plan.faults
+    return [
+        other
+        for other in summary.cells
+        if other.trials
+        and faults.get(other.configuration) == faults.get(cell.configuration)
+        and dominates(other, cell)
+    ]
 
 
 def dominates(one: Cell, other: Cell) -> bool:
@@ -212,7 +260,7 @@ def _p99(cell: Cell) -> float:
 def figures(summary: Summary) -> list[Figure]:
     """Return the comparison's plots: chances to lose, and durability against its price."""
     cells = [cell for cell in summary.cells if cell.trials]
-    return [_chances(cells, summary.plan.confidence), _pareto(cells)] if cells else []
+    return [_chances(cells, summary.plan.confidence), _pareto(cells, summary)] if cells else []
 
 
 def _chances(cells: Sequence[Cell], confidence: float) -> Figure:
@@ -267,8 +315,8 @@ def _chances(cells: Sequence[Cell], confidence: float) -> Figure:
     )
 
 
-def _pareto(cells: Sequence[Cell]) -> Figure:
-    front = {cell.configuration for cell in cells if not any(dominates(c, cell) for c in cells)}
+def _pareto(cells: Sequence[Cell], summary: Summary) -> Figure:
+    front = {cell.configuration for cell in cells if not better(cell, summary)}
     placed = [cell for cell in cells if cell.unavailability_s]
     slowest = max((_p99(cell) for cell in placed if _p99(cell) < math.inf), default=1.0)
     texts = [
@@ -283,7 +331,11 @@ def _pareto(cells: Sequence[Cell]) -> Figure:
         "mode": "markers+text",
         "x": [round(_down(cell), 3) for cell in placed],
         "y": [round(100 * _share(cell), 3) for cell in placed],
-        "text": [cell.configuration for cell in placed],
+        # Names of many would lie over each other: the front's matter, the others' are hovered.
+        "text": [
+            cell.configuration if len(placed) <= _NAMED or cell.configuration in front else ""
+            for cell in placed
+        ],
         "textposition": "top center",
         "cliponaxis": False,
         "hovertext": texts,
@@ -302,7 +354,7 @@ def _pareto(cells: Sequence[Cell]) -> Figure:
         name="pareto",
         title="Durability, availability and latency",
         caption="Down and left is better; a larger mark is a higher ack latency p99. Green: no "
-        "other configuration is as good in all three. Medians over trials.",
+        "other configuration under the same faults is as good in all three. Medians over trials.",
         spoken="; ".join(texts) + ".",
         height=360,
         timed=False,

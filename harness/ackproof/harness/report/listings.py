@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -10,9 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackproof.faults import Fault
     from ackproof.harness.doctor import Check
     from ackproof.harness.run_dir import PredictionRecord
+    from ackproof.harness.verdict import Verdict
 
 _COLOUR = {
     "impossible": "green",
@@ -45,6 +49,22 @@ def print_prediction(console: Console, name: str, record: PredictionRecord) -> N
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     console.print(f"  [dim]within: {escape(record.prediction.bounds)}[/]", highlight=False)
     console.print()
+
+
+def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
+    """Print one line a run: when it began, its verdict, what it lost, its directory's name."""
+    if not runs:
+        console.print("no runs here")
+        return
+    for run_dir, verdict in runs:
+        if verdict is None:
+            line = f"{'no verdict':<30}{'':>26}  {run_dir.name}"
+        else:
+            lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
+            began = f"{verdict.started_at.astimezone(UTC):%Y-%m-%d %H:%M}"
+            said = f"{lost:,} lost of {acked:,}"
+            line = f"{began}  {verdict.verdict.value:<12}{said:>26}  {run_dir.name}"
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:

@@ -1,0 +1,100 @@
+"""`ackproof runs`, `show` and `open`: find a stored run, print it, open its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.harness.commands.shared import RUNS, Json, Out, print_json, stdout
+from ackproof.harness.errors import RunDirectoryError
+
+if TYPE_CHECKING:
+    from ackproof.harness.verdict import Verdict
+
+RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name under runs/.")]
+_LATEST = RUNS / "latest"
+
+
+def runs(out: Out = RUNS, as_json: Json = False) -> None:
+    """List the stored runs, the newest last.
+
+    Example: [bold]ackproof runs[/]
+    """
+    from ackproof.harness.report.listings import print_runs
+
+    found = list(_stored(out))
+    if as_json:
+        print_json(
+            [
+                {
+                    "run_id": run_dir.name,
+                    "path": str(run_dir),
+                    "verdict": verdict.verdict if verdict else None,
+                    "lost": verdict.observed.get("lost") if verdict else None,
+                    "acked": verdict.observed.get("acked") if verdict else None,
+                }
+                for run_dir, verdict in found
+            ]
+        )
+    else:
+        print_runs(stdout(), found)
+
+
+def show(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> None:
+    """Print what came of a stored run, as it was judged.
+
+    Example: [bold]ackproof show runs/latest[/]
+    """
+    from ackproof.harness.report import print_run
+    from ackproof.harness.run_dir import read_verdict
+
+    place = _located(run_dir, out)
+    verdict = read_verdict(place)
+    if as_json:
+        print_json(verdict.model_dump(mode="json"))
+    else:
+        print_run(stdout(), verdict, place)
+
+
+def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> None:
+    """Open the page of a run or a comparison in the browser; write it first if there is none.
+
+    Example: [bold]ackproof open runs/latest[/]
+    """
+    from ackproof.harness.report import write_html
+    from ackproof.harness.run_dir import disk_errors
+
+    place = _located(run_dir, out)
+    page = place / "report.html"
+    if not page.exists():
+        with disk_errors(page):
+            write_html(page, [place], title=place.name)
+    if as_json:
+        print_json({"report": str(page)})
+        return
+    typer.echo(page)
+    typer.launch(page.as_uri())
+
+
+def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
+    """Return the run directories under `out` with their verdicts; None for one without."""
+    from ackproof.harness.run_dir import read_verdict
+
+    found: list[tuple[Path, Verdict | None]] = []
+    for record in sorted(out.glob("*/run.json")):
+        if record.parent.is_symlink():
+            continue
+        try:
+            found.append((record.parent, read_verdict(record.parent)))
+        except RunDirectoryError:
+            found.append((record.parent, None))
+    return found
+
+
+def _located(run_dir: Path, out: Path) -> Path:
+    for candidate in (run_dir, out / run_dir):
+        if candidate.is_dir():
+            return candidate.resolve()
+    raise RunDirectoryError(f"{run_dir}: no such run", hint="`ackproof runs` lists them.")

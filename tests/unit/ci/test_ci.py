@@ -1,0 +1,195 @@
+"""What CI systems are told, and the baseline that they hold runs against."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.harness import baseline
+from ackproof.harness.baseline import Baseline, changes
+from ackproof.harness.errors import RunDirectoryError, ScenarioError
+from ackproof.harness.report.ci import annotations, announce, step_summary
+from ackproof.harness.scenario_file import load
+from ackproof.harness.shards import Shard, share
+from ackproof.harness.verdict import Expectation, Verdict, Word
+from unit.comparison.test_comparison import ACKS, verdict
+
+TEMPLATES = Path(__file__).parents[3] / "ci" / "templates"
+
+
+def violated(index: int, *, what: str = "loss") -> Verdict:
+    made = verdict(ACKS[index], 1, "run-1", lost=5)
+    wish = Expectation(what=what, wanted="none", observed="5", met=False)
+    return made.model_copy(
+        update={"verdict": Word.VIOLATED, "expectations": [wish], "reason": "5 lost, none expected"}
+    )
+
+
+def line(command: str) -> str:
+    """Return the text of the line that an annotation points at."""
+    number = int(command.split("line=")[1].split(",", maxsplit=1)[0])
+    return ACKS[0].path.read_text().splitlines()[number - 1]
+
+
+def test_an_annotation_stands_at_the_wish_that_was_not_met() -> None:
+    [command] = annotations(ACKS, [violated(2)])
+    assert command.startswith("::error file=")
+    assert line(command).strip() == "expect: {loss: none, duplicates: none, reordered: none}"
+    assert command.endswith("::loss: wanted none, observed 5")
+    assert "title=acks=all%2C min.insync.replicas=2%3A violated" in command
+
+
+def test_what_is_inconclusive_is_a_warning_and_what_holds_is_nothing() -> None:
+    unclear = verdict(ACKS[0], 1, "run-1", lost=-1)
+    [command] = annotations(ACKS, [unclear, verdict(ACKS[1], 1, "run-2", lost=0)])
+    assert command.startswith("::warning file=")
+    assert line(command).strip() == "acks=0:"
+
+
+def test_the_summary_has_a_row_for_each_and_the_reason_of_what_does_not_hold() -> None:
+    said = step_summary([verdict(ACKS[0], 1, "run-1", lost=3), violated(2)])
+    assert "| ✅ | acks=0 | possible | 3 / 1,000 |" in said
+    assert "**acks=all, min.insync.replicas=2**: 5 lost, none expected" in said
+
+
+def test_nobody_is_told_without_being_asked(tmp_path: Path) -> None:
+    summary, stream = tmp_path / "summary.md", io.StringIO()
+    announce(ACKS, [violated(2)], environment={}, to=stream)
+    assert stream.getvalue() == ""
+    asked = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true"}
+    announce(ACKS, [violated(2)], environment=asked, to=stream)
+    announce(ACKS, [violated(2)], environment=asked, to=stream)
+    assert stream.getvalue().count("::error") == 2
+    assert summary.read_text().count("| ❌ |") == 2
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7])
+def test_every_item_is_in_exactly_one_shard(of: int) -> None:
+    parts = [share(range(10), Shard(number=number, of=of)) for number in range(1, of + 1)]
+    assert sorted(item for part in parts for item in part) == list(range(10))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0"])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="is not a shard"):
+        Shard.parse(text)
+
+
+def test_no_shard_is_all() -> None:
+    assert share(load(ACKS[0].path), Shard.parse("")) == load(ACKS[0].path)
+
+
+def sampled(mean: float, runs: int, *, measure: str = "unavailability_s") -> Any:
+    random.seed(int(mean * 10) + runs)
+    return {"acks": {measure: [random.gauss(mean, 0.1 * mean) for _ in range(runs)]}}
+
+
+def judged(before: Any, now: Any) -> str:
+    [change] = changes(Baseline(configurations=before), now, tolerance=0.1)
+    return change.judged
+
+
+def test_noise_is_no_regression_and_a_regression_is_no_noise() -> None:
+    assert judged(sampled(10, 10), sampled(10, 9)) == "no worse"
+    assert judged(sampled(10, 10), sampled(20, 9)) == "worse"
+    assert judged(sampled(10, 10), sampled(5, 9)) == "no worse"
+
+
+def test_less_throughput_is_worse() -> None:
+    assert judged(
+        sampled(1000, 10, measure="acked_per_s"), sampled(500, 9, measure="acked_per_s")
+    ) == ("worse")
+    assert judged(
+        sampled(1000, 10, measure="acked_per_s"), sampled(2000, 9, measure="acked_per_s")
+    ) == ("no worse")
+
+
+def test_a_sure_but_small_change_is_within_the_tolerance() -> None:
+    before = {"acks": {"unavailability_s": [10 + n / 1000 for n in range(10)]}}
+    now = {"acks": {"unavailability_s": [10.5 + n / 1000 for n in range(10)]}}
+    assert judged(before, now) == "no worse"
+
+
+def test_a_large_change_within_wide_noise_is_no_regression() -> None:
+    wide = [5.0, 20.0, 7.0, 18.0, 9.0, 16.0, 11.0, 14.0, 6.0, 19.0]
+    before = {"acks": {"unavailability_s": wide}}
+    assert judged(before, {"acks": {"unavailability_s": [v + 2.5 for v in wide]}}) == "no worse"
+
+
+def test_too_few_runs_say_nothing() -> None:
+    assert judged(sampled(10, 10), sampled(99, 1)) == "too few runs"
+
+
+def test_inconclusive_runs_are_no_measure() -> None:
+    made = [verdict(ACKS[0], 1, "run-1", lost=0), verdict(ACKS[0], 2, "run-2", lost=-1)]
+    assert len(baseline.samples(made)["acks/acks=0"]["unavailability_s"]) == 1
+
+
+def test_what_is_no_baseline_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="no such baseline"):
+        baseline.read_baseline(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(RunDirectoryError, match="is no baseline"):
+        baseline.read_baseline(tmp_path / "bad.json")
+
+
+def commands(node: Any) -> list[str]:
+    """Return every string in a template that runs ackproof."""
+    if isinstance(node, dict):
+        return [found for value in node.values() for found in commands(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in commands(value)]
+    return [node] if isinstance(node, str) and "ackproof " in node else []
+
+
+@pytest.mark.parametrize("path", sorted(TEMPLATES.rglob("*.yml")), ids=lambda path: path.name)
+def test_templates_are_yaml_and_call_commands_that_there_are(path: Path) -> None:
+    from typer.main import get_command
+
+    from ackproof.harness.cli import app
+
+    known = get_command(app).commands  # type: ignore[attr-defined]
+    found = commands(YAML(typ="safe").load(path.read_text()))
+    called = [text.split("ackproof ", 1)[1].split() for text in found if "install" not in text]
+    assert {words[0] for words in called} == {"doctor", "run", "clean"}
+    for name, *rest in called:
+        options = {option for one in known[name].params for option in one.opts}
+        assert {word for word in rest if word.startswith("--")} <= options
+
+
+def cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    from ackproof.harness import cli
+
+    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
+    return cli._run_command()
+
+
+def test_runs_are_listed_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        run_dir = tmp_path / f"run-{number}"
+        run_dir.mkdir()
+        (run_dir / "run.json").write_text("{}")
+    made = verdict(ACKS[0], 1, "run-1", lost=3)
+    (tmp_path / "run-1" / "verdict.json").write_text(made.model_dump_json())
+    assert cli(monkeypatch, "runs", "--out", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert "3 lost of 1,000  run-1" in said
+    assert "no verdict" in said
+    assert cli(monkeypatch, "runs", "--out", str(tmp_path), "--json") == 0
+    assert [one["lost"] for one in json.loads(capsys.readouterr().out)] == [3, None]
+    assert cli(monkeypatch, "show", "run-1", "--out", str(tmp_path), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] == "run-1"
+    assert cli(monkeypatch, "show", "run-9", "--out", str(tmp_path)) == 2
+    assert "run-9: no such run" in capsys.readouterr().err
+    assert cli(monkeypatch, "open", "run-1", "--out", str(tmp_path), "--json") == 0
+    assert (tmp_path / "run-1" / "report.html").exists()
