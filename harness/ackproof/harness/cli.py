@@ -19,7 +19,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.harness.commands import bench_check, bench_link, dashboard, histories, warehouse
+from ackproof.harness.commands import (
+    bench_check,
+    bench_link,
+    dashboard,
+    histories,
+    schedule,
+    warehouse,
+)
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -37,6 +44,7 @@ bench_app.command("check")(bench_check.check)
 bench_app.command("link")(bench_link.link)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
+app.command("schedule")(schedule.schedule)
 
 ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
 Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
