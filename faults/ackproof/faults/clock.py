@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 from ackproof.faults.base import Cluster, Fault, FaultError
 from ackproof.faults.triggers import parse_duration
 
-#: What a clock may be off and still count as right, and the share of a jump it may be off.
+#: What a clock may be off and still count as right.
 _RIGHT_S = 1.0
 
 
@@ -56,7 +56,7 @@ class Clock(Fault):
         """Require that each JVM logs with the time it was given, against the engine's clock."""
         proofs = []
         for node in nodes:
-            found = cluster.clock_ahead(node)
+            found = cluster.clock_ahead(node, awaited_s=self.ahead, off_s=_RIGHT_S)
             if found is None or abs(found - self.ahead) > _RIGHT_S:
                 said = "logs nothing" if found is None else f"is {found:+.1f} s ahead"
                 raise FaultError(f"broker {node} {said}, not {self.ahead:+g} s")
@@ -71,7 +71,5 @@ class Clock(Fault):
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
         """Whether each JVM that runs logs with the right time."""
         running = [node for node in nodes if cluster.exit_status(node) is None]
-        return all(
-            found is not None and abs(found) <= _RIGHT_S
-            for found in map(cluster.clock_ahead, running)
-        )
+        found = [cluster.clock_ahead(node, awaited_s=0.0, off_s=_RIGHT_S) for node in running]
+        return all(ahead is not None and abs(ahead) <= _RIGHT_S for ahead in found)

@@ -51,7 +51,7 @@ class FakeCluster:
     def set_clock(self, broker: int, ahead_s: float) -> None:
         self.clocks[broker] = ahead_s
 
-    def clock_ahead(self, broker: int) -> float | None:
+    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
         return self.clocks.get(broker, 0.0)
 
     def link(self) -> Link:

@@ -142,7 +142,7 @@ class AttachedCluster:
         """Refuse: an attached cluster's clocks are not ours."""
         self._refuse()
 
-    def clock_ahead(self, broker: int) -> float | None:
+    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
         """Refuse: an attached cluster's logs are not ours to read."""
         self._refuse()
 

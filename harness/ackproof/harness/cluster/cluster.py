@@ -25,7 +25,7 @@ from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
-from ackproof.harness.cluster.operations import ClusterOperations
+from ackproof.harness.cluster.operations import ClusterOperations, seen_within
 from ackproof.harness.cluster.ports import reserved
 from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
@@ -53,6 +53,7 @@ R = TypeVar("R")
 
 _BOOT_S = 90.0
 _REJOIN_S = 90.0
+_CLOCK_S = 5.0
 
 
 def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., R]:
@@ -290,12 +291,17 @@ class KafkaCluster:
         self.nodes[broker].set_clock(ahead_s)
 
     @_faults
-    def clock_ahead(self, broker: int) -> float | None:
-        """Return by how many seconds the broker's JVM is ahead, by what it logs now.
+    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
+        """Return by how many seconds the broker's JVM is ahead, by what it logs.
 
-        None if it logs nothing.
+        As soon as that is the awaited time, at most `off_s` off; else what it is after some
+        seconds. None if it logs nothing.
         """
-        return clock_ahead(self.nodes[broker])
+        return seen_within(
+            lambda: clock_ahead(self.nodes[broker]),
+            lambda found: found is not None and abs(found - awaited_s) <= off_s,
+            within_s=_CLOCK_S,
+        )
 
     def link(self) -> LinkProxy:
         """Return the proxy between clients and brokers; raise FaultError if there is none."""
