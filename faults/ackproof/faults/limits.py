@@ -44,12 +44,13 @@ class BlastRadius(BaseModel):
     def exceeded(self, hit: Iterable[int], cluster: Cluster) -> str:
         """Say which limit these nodes exceed; '' if none."""
         nodes = set(hit)
-        for name, limit, members in (
-            ("brokers", self.brokers, cluster.broker_ids()),
-            ("controllers", self.controllers, cluster.controller_ids() if self.controllers else ()),
+        for name, limit, ids in (
+            ("brokers", self.brokers, cluster.broker_ids),
+            ("controllers", self.controllers, cluster.controller_ids),
         ):
             if limit is None:
                 continue
+            members = ids()
             most = (len(members) - 1) // 2 if limit == "minority" else limit
             if len(nodes & set(members)) > most:
                 return f"blast_radius.{name}: {limit} ({most} of {len(members)})"

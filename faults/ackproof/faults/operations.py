@@ -1,12 +1,12 @@
 """What an operator does to a running cluster, as faults ask for it.
 
-Every step returns as soon as Kafka has taken the request; whether it was done is asked for with
-`partition`, `setting` and `topics`, which say what the cluster has committed.
+Most steps return as soon as Kafka has taken the request; whether it was done is asked for with
+`topic` and `setting`, which say what the cluster has committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,8 +29,14 @@ class Operations(Protocol):
     def topic(self, name: str) -> Mapping[int, Placement]:
         """Return the topic's partitions; empty if it is not there, or nobody can say now."""
 
-    def topic_id(self, name: str) -> str | None:
-        """Return the topic's id (KIP-516), None if it is not there or nobody can say now."""
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        """Return what `look` says as soon as it is good, or what it said last."""
 
     def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
         """Elect the preferred leader, or (`unclean`) whoever is there if there is none."""
@@ -44,28 +50,35 @@ class Operations(Protocol):
     def setting(self, topic: str, key: str) -> str | None:
         """Return a topic's setting in force, None if nobody can say now."""
 
-    def set_setting(self, topic: str, key: str, value: str | None) -> None:
-        """Change a topic's setting; None: have the default again."""
+    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        """Return a topic's setting as soon as it has this value, or what it was last."""
 
-    def delete_topic(self, name: str) -> None:
-        """Delete the topic."""
+    def override(self, topic: str, key: str, value: str) -> None:
+        """Change a topic's setting, and remember what it was."""
 
-    def create_topic(
-        self, name: str, assignment: Sequence[Sequence[int]], settings: Mapping[str, str]
-    ) -> None:
-        """Create a topic with these replicas and settings."""
+    def restore(self, topic: str, key: str) -> None:
+        """Change a topic's setting back; a no-op if it was not overridden."""
 
-    def settings(self, topic: str) -> Mapping[str, str]:
-        """Return the settings that the topic has for itself."""
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it with the same replicas and settings."""
 
-    def add_broker(self) -> int:
-        """Boot another broker; return its id when every other lists it."""
+    def recreated(self, topic: str) -> tuple[str | None, str | None]:
+        """Return the id that a topic had before it was recreated, and its id now (KIP-516)."""
+
+    def add_broker(self) -> None:
+        """Boot another broker, until every other lists it."""
+
+    def added(self) -> Sequence[int]:
+        """Return the brokers that were added, in order."""
 
     def remove_broker(self, broker: int) -> None:
         """Move a broker's replicas to the others, shut it down, make the cluster forget it."""
 
-    def version(self, broker: int) -> str:
-        """Return the Kafka version that the broker runs."""
+    def listed(self, broker: int) -> bool:
+        """Whether a broker lists this one, or a partition has a replica on it."""
+
+    def version(self, broker: int) -> str | None:
+        """Return the Kafka version that the broker said it started last."""
 
     def upgrade(self, broker: int, version: str) -> None:
-        """Restart a broker with another Kafka version on its disk."""
+        """Restart a broker with another Kafka version on its disk, until it is in every ISR."""

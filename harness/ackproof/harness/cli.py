@@ -25,6 +25,7 @@ from ackproof.harness.commands import (
     dashboard,
     histories,
     runs,
+    schedule,
     warehouse,
 )
 from ackproof.harness.commands.shared import (
@@ -64,6 +65,7 @@ app.add_typer(baseline.app, name="baseline")
 app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("open")(runs.open_report)
+app.command("schedule")(schedule.schedule)
 
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130

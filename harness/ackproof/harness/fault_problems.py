@@ -9,6 +9,7 @@ from ackproof.faults import Fault
 from ackproof.faults.limits import Limit, clashes
 from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays, OfPartition
 from ackproof.faults.steps import placed_faults
+from ackproof.faults.topic_operation import TopicOperation
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.cluster import attach_spec
 from ackproof.harness.cluster.versions import uses_zookeeper
@@ -28,6 +29,11 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         for key in ("when", "heal_when"):
             for index, condition in enumerate(getattr(fault, key)):
                 yield from _condition_problems(scenario, condition, (*place, key, index), names)
+    if scenario.cluster.attach is not None and scenario.blast_radius.controllers is not None:
+        yield (
+            ("blast_radius", "controllers"),
+            "the controllers of an attached cluster are not known: leave it out",
+        )
     for where, problem in clashes(scenario.faults):
         yield ("faults", *where), problem
 
@@ -35,6 +41,10 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
 def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
     target, last = fault.target, scenario.cluster.brokers
     place = (*where, "target")
+    if isinstance(fault, TopicOperation):
+        yield from _partition_problems(
+            scenario, (*where, "topic"), fault.topic, fault.partition or 0
+        )
     if target.topic:
         yield from _partition_problems(scenario, place, target.topic, target.partition)
     if scenario.cluster.attach is not None:
@@ -54,6 +64,11 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
             (*where, "fault"),
             "'link' needs a listener that leads through the link proxy: name one in "
             "cluster.listeners, cluster.proxied and workload.listener",
+        )
+    if fault.name == "clock" and not scenario.cluster.fake_clock:
+        yield (
+            (*where, "fault"),
+            "'clock' needs nodes whose clock can move: cluster.fake_clock: true",
         )
     if target.count > last:
         yield place, f"'{target}' is more than there are: cluster.brokers is {last}"

@@ -131,11 +131,16 @@ def test_an_endless_loop_whose_fault_never_fires_is_named() -> None:
 
 def test_in_a_loop_conditions_on_faults_count_in_their_own_turn() -> None:
     world = World()
-    turn = [cut(1, id="c"), kill(2, when="c began", heal_when="20 acked")]
-    one = schedule(world, {"sequence": turn, "repeat": 2})
+    both = [kill(2, when="c began"), cut(1, id="c", or_after="5s")]
+    one = schedule(world, {"sequence": [{"parallel": both}], "repeat": 2})
+    ticks(one)
+    world.seconds = 5
     ticks(one)
     assert names(one) == ["isolate_replication", "kill"]
-    world.acked = 20
+    world.seconds = 9
+    ticks(one)
+    assert names(one) == ["isolate_replication", "kill"]  # this turn's has not begun
+    world.seconds = 10
     ticks(one)
     assert names(one) == ["isolate_replication", "kill"] * 2
 
@@ -286,6 +291,7 @@ def test_two_faults_on_the_same_node_are_one_node() -> None:
     [
         ([kill([1, 2])], {"brokers": "minority"}, "blast_radius.brokers"),
         ([kill("majority of controllers")], {"controllers": "minority"}, "blast_radius.contr"),
+        ([kill("active controller")], {"controllers": 0}, "blast_radius.contr"),
         ([cut(1), cut(2, when="5 acked")], {"brokers": 1}, "will not end before it"),
     ],
 )

@@ -7,17 +7,21 @@ tool is left for what librdkafka has no request for (reassignment).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.faults import FaultError
 from ackproof.faults.operations import Place, Placement
-from ackproof.harness.errors import AckproofError
+from ackproof.harness.errors import AckproofError, ClusterError
+from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from ackproof.harness.cluster.cluster import KafkaCluster
+
+T = TypeVar("T")
 
 _ANSWER_S = 30.0
 
@@ -27,6 +31,9 @@ class ClusterOperations:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
+        self._overridden: dict[tuple[str, str], str | None] = {}
+        self._ids: dict[str, str | None] = {}
+        self._added: list[int] = []
 
     def topic(self, name: str) -> Mapping[int, Placement]:
         """Return the topic's partitions; empty if it is not there, or nobody can say now."""
@@ -36,27 +43,28 @@ class ClusterOperations:
             if topic == name
         }
 
-    def topic_id(self, name: str) -> str | None:
-        """Return the topic's id (KIP-516), None if it is not there or nobody can say now."""
-        from confluent_kafka import KafkaException, TopicCollection
-
-        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=2)
-        try:
-            return str(asked[name].result(3).topic_id)
-        except (KafkaException, TimeoutError):
-            return None
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        """Return what `look` says as soon as it is good, or what it said last."""
+        return seen_within(look, good, within_s=within_s)
 
     def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
         """Elect the preferred leader, or (`unclean`) whoever is there if there is none."""
-        from confluent_kafka import ElectionType, KafkaError, TopicPartition
+        from confluent_kafka import ElectionType, TopicPartition
 
         kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         wanted = [TopicPartition(topic, partition) for topic, partition in places]
         with _refusals("the election"):
-            answers = self._admin.elect_leaders(kind, wanted, request_timeout=_ANSWER_S)
-            for place, error in answers.result(_ANSWER_S).items():
-                if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED:
-                    raise FaultError(f"no election for {place.topic}-{place.partition}: {error}")
+            # A timeout as an argument fails in the bindings of confluent-kafka 2.16.
+            answers = self._admin.elect_leaders(kind, wanted).result(_ANSWER_S)
+        for place, error in answers.items():
+            if error is not None:
+                raise FaultError(f"no election for {place.topic}-{place.partition}: {error}")
 
     def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
         """Ask for other replicas; do not wait until they have copied everything."""
@@ -78,7 +86,22 @@ class ClusterOperations:
         found = self._described(topic).get(key)
         return None if found is None else str(found.value)
 
-    def settings(self, topic: str) -> Mapping[str, str]:
+    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        """Return a topic's setting as soon as it has this value, or what it was last."""
+        return seen_within(lambda: self.setting(topic, key), value.__eq__, within_s=within_s)
+
+    def override(self, topic: str, key: str, value: str) -> None:
+        """Change a topic's setting, and remember what it was."""
+        self._overridden.setdefault((topic, key), self._own_settings(topic).get(key))
+        self._set(topic, key, value)
+
+    def restore(self, topic: str, key: str) -> None:
+        """Change a topic's setting back; a no-op if it was not overridden."""
+        if (topic, key) in self._overridden:
+            self._set(topic, key, self._overridden[topic, key])
+            del self._overridden[topic, key]
+
+    def _own_settings(self, topic: str) -> Mapping[str, str]:
         """Return the settings that the topic has for itself."""
         from confluent_kafka.admin import ConfigSource
 
@@ -89,7 +112,7 @@ class ClusterOperations:
             if getattr(entry.source, "value", entry.source) == own
         }
 
-    def set_setting(self, topic: str, key: str, value: str | None) -> None:
+    def _set(self, topic: str, key: str, value: str | None) -> None:
         """Change a topic's setting; None: have the default again."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
@@ -104,30 +127,48 @@ class ClusterOperations:
         with _refusals(f"{key} of {topic}"):
             self._admin.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
 
-    def delete_topic(self, name: str) -> None:
-        """Delete the topic."""
-        with _refusals(f"the deletion of {name}"):
-            self._cluster.admin.delete_topics([name])
-
-    def create_topic(
-        self, name: str, assignment: Sequence[Sequence[int]], settings: Mapping[str, str]
-    ) -> None:
-        """Create a topic with these replicas and settings."""
-        with _refusals(f"the creation of {name}"):
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it with the same replicas and settings."""
+        placed = [list(one.replicas) for _, one in sorted(self.topic(topic).items())]
+        settings = self._own_settings(topic)
+        self._ids[topic] = self._topic_id(topic)
+        with _refusals(f"the deletion of {topic}"):
+            self._cluster.admin.delete_topics([topic])
+        # Until every controller and broker has forgotten it, its name is taken.
+        seen_within(lambda: self.topic(topic), lambda found: not found, within_s=_ANSWER_S)
+        with _refusals(f"the creation of {topic}"):
             self._cluster.admin.create_topic(
-                name,
-                partitions=len(assignment),
-                replication_factor=len(assignment[0]),
+                topic,
+                partitions=len(placed),
+                replication_factor=len(placed[0]),
                 settings=settings,
-                assignment=assignment,
+                assignment=placed,
             )
 
-    def add_broker(self) -> int:
-        """Boot another broker; return its id when every other lists it."""
+    def recreated(self, topic: str) -> tuple[str | None, str | None]:
+        """Return the id that a topic had before it was recreated, and its id now (KIP-516)."""
+        return self._ids.get(topic), self._topic_id(topic)
+
+    def _topic_id(self, name: str) -> str | None:
+        """Return the topic's id, None if it is not there or nobody can say now."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=2)
+        try:
+            return str(asked[name].result(3).topic_id)
+        except (KafkaException, TimeoutError):
+            return None
+
+    def add_broker(self) -> None:
+        """Boot another broker, until every other lists it."""
         from ackproof.harness.cluster import lifecycle
 
         with _refusals("another broker"):
-            return lifecycle.add_broker(self._cluster)
+            self._added.append(lifecycle.add_broker(self._cluster))
+
+    def added(self) -> Sequence[int]:
+        """Return the brokers that were added, in order."""
+        return list(self._added)
 
     def remove_broker(self, broker: int) -> None:
         """Move a broker's replicas to the others, shut it down, make the cluster forget it."""
@@ -136,15 +177,19 @@ class ClusterOperations:
         with _refusals(f"the removal of broker {broker}"):
             lifecycle.remove_broker(self._cluster, broker)
 
-    def version(self, broker: int) -> str:
-        """Return the Kafka version that the broker says it runs, from its log."""
-        from ackproof.harness.cluster import tools
+    def listed(self, broker: int) -> bool:
+        """Whether a broker lists this one, or a partition has a replica on it."""
+        brokers = self._cluster.broker_ids()
+        return any(broker in self._cluster.listed_by(one) for one in brokers) or any(
+            broker in view.replicas for view in self._cluster.partitions().values()
+        )
 
-        with _refusals(f"the version of broker {broker}"):
-            said = tools.run_script(
-                self._cluster.nodes[broker], _VERSION, f"asking broker {broker} for its version"
-            )
-        return said.strip()
+    def version(self, broker: int) -> str | None:
+        """Return the Kafka version that the broker said it started last."""
+        with _refusals(f"the log of broker {broker}"):
+            said = self._cluster.nodes[broker].container.logs().decode(errors="replace")
+        found = _VERSION.findall(said)
+        return found[-1] if found else None
 
     def upgrade(self, broker: int, version: str) -> None:
         """Restart a broker with another Kafka version on its disk."""
@@ -170,11 +215,21 @@ class ClusterOperations:
         return self._cluster.admin.client()
 
 
-#: The version stands in the name of the jar that the running JVM has open.
-_VERSION = (
-    "ls -l /proc/1/fd 2>/dev/null | sed -n 's|.*/kafka-clients-\\([0-9.rc-]*\\)\\.jar.*|\\1|p' "
-    "| head -1"
-)
+#: `org.apache.kafka.common.utils.AppInfoParser`
+_VERSION = re.compile(r"Kafka version: ([0-9][0-9A-Za-z.-]*)")
+
+
+def seen_within(look: Callable[[], T], good: Callable[[T], bool], *, within_s: float) -> T:
+    """Return what `look` says as soon as it is good, or what it said last."""
+    last: list[T] = []
+
+    def looked() -> T:
+        last[:] = [look()]
+        return last[0]
+
+    with contextlib.suppress(ClusterError):
+        wait_for(looked, good, within_s=within_s, failure=lambda _: ClusterError("not seen"))
+    return last[0]
 
 
 @contextlib.contextmanager

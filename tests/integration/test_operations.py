@@ -1,0 +1,267 @@
+"""Cluster operations as faults on real brokers, each seen through something else than its proof."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from docker import DockerClient
+
+from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults.kill import Kill
+from ackproof.harness import observer
+from ackproof.harness.cluster import images, lifecycle
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import TopicSpec
+from ackproof.harness.waits import wait_for
+from integration.command import clock
+from unit.faults.test_steps import STEPS
+
+pytestmark = pytest.mark.cluster
+
+SHORT = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+
+
+def boot(engine: DockerClient, image: str, spec: ClusterSpec, kafka: str) -> Iterator[KafkaCluster]:
+    with booted(
+        spec,
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+        kafka=kafka,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def operated(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    spec = ClusterSpec(brokers=3, controllers=3, heap="128m", settings=SHORT)
+    yield from boot(engine, image, spec, "4.3.1")
+
+
+@pytest.fixture
+def topic(operated: KafkaCluster) -> str:
+    name = f"t-{uuid4().hex[:8]}"
+    settings = {"min.insync.replicas": 1}
+    operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
+    return name
+
+
+def fault(name: str, **fields: object) -> Fault:
+    (found,) = STEPS.validate_python([{"fault": name, **fields}])
+    assert isinstance(found, Fault)
+    return found
+
+
+def recover(guard: Guard) -> None:
+    guard.heal()
+    wait_for(
+        guard.recovered,
+        bool,
+        within_s=90,
+        failure=lambda _: ClusterError(f"{guard.window.fault} did not recover"),
+    )
+
+
+def done(cluster: KafkaCluster, one: Fault) -> Guard:
+    """Show that it is not verified before it is injected, then that it is, and that it is over."""
+    with pytest.raises(FaultError):
+        one.model_copy(update={"within": 0.1}).verify(cluster, one.target.resolve(cluster))
+    guard = inject(one, cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    recover(guard)
+    return guard
+
+
+def send(cluster: KafkaCluster, topic: str) -> tuple[int, int] | str:
+    """Send a record with acks=all; return where it is, or why it is not."""
+    found: list[tuple[int, int] | str] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "delivery.timeout.ms": 8000,
+            "log_level": 0,
+        }
+    )
+    producer.produce(
+        topic,
+        b"x",
+        on_delivery=lambda error, message: found.append(
+            (message.partition(), message.offset()) if error is None else error.name()
+        ),
+    )
+    producer.flush(15)
+    return found[0]
+
+
+def test_leadership_goes_back_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
+    lifecycle.stop(operated, 1)
+    lifecycle.start(operated, 1)
+    assert operated.leader(topic, 0) == 2
+    done(operated, fault("preferred_election", topic=topic))
+    assert operated.listed_by(3)
+    assert operated._admin_of(3).partitions()[topic, 0].leader == 1
+
+
+def test_an_unclean_election_loses_what_only_the_leader_had(
+    operated: KafkaCluster, topic: str
+) -> None:
+    lifecycle.kill(operated, 2)
+    assert send(operated, topic) == (0, 0)
+    lifecycle.kill(operated, 1)
+    operated.start(2)
+    wait_for(
+        lambda: operated.answers(2),
+        bool,
+        within_s=60,
+        failure=lambda _: ClusterError("broker 2 did not come back"),
+    )
+    done(operated, fault("unclean_election", topic=topic, within="30s"))
+    lifecycle.start(operated, 1)
+    assert send(operated, topic) == (0, 0)  # again: the first one is gone
+
+
+def test_a_partition_moves(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
+    assert send(operated, topic) == (0, 0)
+    done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))
+    log = observer.take_metadata_log(operated, tmp_path)
+    last = [state for state in log.partitions if state.topic == topic][-1]
+    assert sorted(last.replicas) == [2, 3]
+    assert send(operated, topic) == (0, 1)
+
+
+def test_replicas_are_added_and_dropped(operated: KafkaCluster, topic: str) -> None:
+    for count in (3, 1):
+        done(operated, fault("change_replication_factor", topic=topic, replication_factor=count))
+        assert len(operated.replicas(topic, 0)) == count
+    assert operated.replicas(topic, 0) == (operated.leader(topic, 0),)
+
+
+def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
+    done(operated, fault("add_partitions", topic=topic, partitions=4))
+    consumer = Consumer({"bootstrap.servers": operated.bootstrap_servers, "group.id": "x"})
+    assert sorted(consumer.list_topics(topic).topics[topic].partitions) == [0, 1, 2, 3]
+    consumer.close()
+
+
+def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) -> None:
+    one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)
+    lifecycle.kill(operated, 2)
+    assert send(operated, topic) == (0, 0)
+    with inject(one, operated, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        assert send(operated, topic) in ("NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT")
+    assert send(operated, topic) == (0, 1)
+    lifecycle.start(operated, 2)
+    recover(guard)
+    assert operated.operations().setting(topic, "min.insync.replicas") == "1"
+
+
+def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic: str) -> None:
+    assert send(operated, topic) == (0, 0)
+    assert send(operated, topic) == (0, 1)
+    done(operated, fault("recreate_topic", topic=topic))
+    assert send(operated, topic) == (0, 0)
+    assert operated.replicas(topic, 0) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "why"),
+    [
+        ("preferred_election", {}, "lead already"),
+        ("unclean_election", {}, "every partition has a leader"),
+        ("reassign", {"to": [1, 2]}, "nothing to move"),
+        ("reassign", {"to": [1, 9]}, "reassign|9"),
+        ("change_replication_factor", {"replication_factor": 2}, "nothing to change"),
+        ("change_replication_factor", {"replication_factor": 4}, "as many brokers"),
+        ("alter_config", {"key": "min.insync.replicas", "value": 1}, "is 1 already"),
+        ("alter_config", {"key": "no.such.key", "value": 1}, "Kafka refuses no.such.key"),
+    ],
+)
+def test_what_would_change_nothing_or_is_refused_is_no_fault(
+    name: str, fields: dict[str, object], why: str, operated: KafkaCluster, topic: str
+) -> None:
+    with inject(fault(name, topic=topic, **fields), operated, clock=clock) as guard:
+        assert not guard.window.verified
+        assert re.search(why, guard.window.evidence)
+
+
+def test_the_quorum_outlives_its_leader_and_not_its_majority(
+    operated: KafkaCluster, topic: str
+) -> None:
+    before = operated.active_controller()
+    with inject(Kill(target="active controller"), operated, clock=clock) as guard:
+        assert guard.window.nodes == (before,)
+        assert guard.window.verified, guard.window.evidence
+        operated.create_topics({f"{topic}-a": TopicSpec(replication_factor=3)})  # others decide
+        assert operated.active_controller() not in (None, before)
+    recover(guard)
+    with inject(Kill(target="majority of controllers"), operated, clock=clock) as guard:
+        assert len(guard.window.nodes) == 2
+        assert send(operated, topic) == (0, 0)  # what leads goes on
+        with pytest.raises((ClusterError, KafkaException)):
+            operated.admin.client().delete_topics([f"{topic}-a"], request_timeout=3)[
+                f"{topic}-a"
+            ].result(5)
+    recover(guard)
+
+
+def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, topic: str) -> None:
+    started = datetime.now(UTC)
+    assert operated.log_end(topic, 0) == (0, 0)
+    assert send(operated, topic) == (0, 0)
+    assert operated.committed("readers", topic, 0) is None
+    consumer = Consumer(
+        {
+            "bootstrap.servers": operated.bootstrap_servers,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    (message,) = consumer.consume(1, timeout=30)
+    consumer.commit(message=message, asynchronous=False)
+    consumer.close()
+    assert operated.committed("readers", topic, 0) == 1
+    end = operated.log_end(topic, 0)
+    assert end is not None
+    lifecycle.stop(operated, 1)
+    lifecycle.start(operated, 1)
+    later = operated.log_end(topic, 0)
+    assert later is not None
+    assert later[0] == 1
+    assert later[1] > end[1]
+    assert operated.log_has(1, "shut down completed", started)
+    assert not operated.log_has(1, "shut down completed", datetime.now(UTC))
+
+
+@pytest.mark.slow
+def test_brokers_come_and_go(operated: KafkaCluster, topic: str) -> None:
+    one = fault("add_broker")
+    done(operated, one)
+    assert operated.listed_by(1) == {1, 2, 3, 4}
+    done(operated, fault("remove_broker", target=2))
+    assert operated.listed_by(1) == {1, 3, 4}
+    assert 2 not in operated.replicas(topic, 0)
+
+
+@pytest.mark.slow
+def test_a_rolling_upgrade(engine: DockerClient) -> None:
+    old = images.ensure("4.1.2", client=engine).reference
+    spec = ClusterSpec(brokers=2, heap="128m", settings=SHORT)
+    for cluster in boot(engine, old, spec, "4.1.2"):
+        cluster.create_topics({"orders": TopicSpec(replication_factor=2)})
+        assert send(cluster, "orders") == (0, 0)
+        done(cluster, fault("upgrade", target="all", to="4.3.1"))
+        assert send(cluster, "orders") == (0, 1)
+        with pytest.raises(FaultError, match="no downgrade"):
+            fault("upgrade", target=1, to="4.1.1").inject(cluster, [1])
