@@ -7,8 +7,10 @@ from ackproof.faults.base import (
     FaultError,
     FaultWindow,
     Guard,
+    Shape,
     inject,
 )
+from ackproof.faults.needs import Need
 from ackproof.faults.registry import registered
 from ackproof.faults.schedule import Progress, Schedule
 
@@ -19,8 +21,10 @@ __all__ = [
     "FaultError",
     "FaultWindow",
     "Guard",
+    "Need",
     "Progress",
     "Schedule",
+    "Shape",
     "inject",
     "registered",
 ]

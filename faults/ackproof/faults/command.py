@@ -26,6 +26,7 @@ class Command(Fault):
 
     name: ClassVar[str] = "command"
     fault: Literal["command"] = "command"
+    proof: ClassVar[str] = "the user's own command `verify` ends with 0"
     inject_command: str = Field(
         alias="inject", min_length=1, description="puts the fault into force at broker $BROKER"
     )

@@ -21,6 +21,7 @@ class Docker(Fault):
 
     name: ClassVar[str] = "docker"
     fault: Literal["docker"] = "docker"
+    proof: ClassVar[str] = "the container's process ended by the signal that was sent"
     action: Literal["kill", "stop"] = Field(
         default="kill", description="kill: SIGKILL; stop: SIGTERM, a controlled shutdown"
     )

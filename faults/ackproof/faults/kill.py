@@ -21,6 +21,7 @@ class Kill(Fault):
 
     name: ClassVar[str] = "kill"
     fault: Literal["kill"] = "kill"
+    proof: ClassVar[str] = "the process ended by SIGKILL"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Kill each broker."""

@@ -16,6 +16,7 @@ class NoFault(Fault):
 
     name: ClassVar[str] = "none"
     fault: Literal["none"] = "none"
+    proof: ClassVar[str] = "nothing was touched"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: nothing is touched"
     )

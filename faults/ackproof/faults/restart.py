@@ -20,6 +20,7 @@ class Restart(Fault):
 
     name: ClassVar[str] = "restart"
     fault: Literal["restart"] = "restart"
+    proof: ClassVar[str] = "the process ended by itself after SIGTERM"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Stop each broker and wait until its process has ended."""

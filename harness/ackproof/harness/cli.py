@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.harness.commands import bench_check, dashboard, histories, warehouse
+from ackproof.harness.commands import bench_check, bench_faults, dashboard, histories, warehouse
 from ackproof.harness.errors import AckproofError, ExitCode
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a p
 app.add_typer(image_app, name="image")
 app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
+bench_app.command("faults")(bench_faults.faults)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
 
@@ -337,15 +338,30 @@ def doctor(out: Out = _RUNS, as_json: Json = False) -> None:
 
 
 @app.command()
-def faults(as_json: Json = False) -> None:
-    """List every fault with its fields."""
+def faults(
+    *,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page docs/faults.md.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List every fault: its fields, what it needs of the machine, and how it is proved.
+
+    Example: [bold]ackproof faults --markdown > docs/faults.md[/]
+    """
     from ackproof.faults import registered
+    from ackproof.faults.catalogue import entries, markdown
     from ackproof.harness.report.listings import print_faults
 
     if as_json:
-        _print_json({name: kind.model_json_schema() for name, kind in registered().items()})
+        schemas = {name: kind.model_json_schema() for name, kind in registered().items()}
+        for entry in entries(registered()):
+            schemas[entry.name] |= {"needs": entry.needs, "proof": entry.proof}
+        _print_json(schemas)
+    elif as_markdown:
+        typer.echo(markdown(registered()), nl=False)
     else:
-        print_faults(_stdout(), registered())
+        print_faults(_stdout(), entries(registered()))
 
 
 @app.command()

@@ -40,6 +40,9 @@ from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
+#: Faults that are to acked records what another one is, which the model knows.
+_SAME_AS = {"oom_kill": "kill"}
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
@@ -80,13 +83,18 @@ def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
 
 
 def _unknown_rules(scenario: Scenario) -> str:
-    """Say why the model does not know this cluster's rules; '' if it does."""
+    """Say why the model does not know this cluster's rules, or a fault; '' if it does.
+
+    A fault that it does not know may do anything, damage records too.
+    """
     if scenario.cluster.attach is not None:
         return "the settings of an attached cluster are not known yet, so nothing is excluded"
     try:
         Profile.of(scenario.kafka)
     except ValueError as error:
         return f"the model has no profile of this version ({error}), so nothing is excluded"
+    if faults := sorted(_unknown_faults(scenario)):
+        return f"the model has no words for the fault {faults[0]}, so nothing is excluded"
     changed = sorted(scenario.cluster.features)
     if changed:
         return (
@@ -109,8 +117,6 @@ def _everything_possible(reason: str) -> PredictionRecord:
 def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]]) -> Prediction:
     """Return what may happen to one partition, whichever reading of the schedule comes true."""
     configuration = _configuration(scenario, scenario.topic)
-    if unknown := _unknown_faults(scenario):
-        return _undecided(predict(configuration, []), f"the fault {min(unknown)}")
     if not readings:
         return _undecided(predict(configuration, []), "a fault on some of many brokers")
     predictions = [predict(configuration, schedule) for schedule in readings]
@@ -125,7 +131,9 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {fault.name for fault in scenario.faults} - set(get_args(FaultName))
+    return {_SAME_AS.get(fault.name, fault.name) for fault in scenario.faults} - set(
+        get_args(FaultName)
+    )
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -142,12 +150,7 @@ def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
 
 
 def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule, seen from one partition.
-
-    None if a fault in it is unknown to the model.
-    """
-    if _unknown_faults(scenario):
-        return
+    """Yield every reading of the schedule, seen from one partition."""
     roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
     for chosen in itertools.product(*roles):
         yield tuple(
@@ -180,7 +183,8 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # the model knows it: `_unknown_faults`
+        # The model knows it: `_unknown_faults`.
+        fault=_SAME_AS.get(fault.name, fault.name),  # type: ignore[arg-type]
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, ledger, observer
+from ackproof.harness import analysis, broker_log, doctor, ledger, observer
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clients.process import ProducerProcess
@@ -28,6 +28,7 @@ from ackproof.harness.clocks import Clock
 from ackproof.harness.cluster import images
 from ackproof.harness.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.cluster.engine import connect
 from ackproof.harness.cluster.reuse import ClusterPool, Lease
 from ackproof.harness.errors import AckproofError, ClusterError, DiskError, WorkloadError
 from ackproof.harness.live import followed
@@ -129,6 +130,7 @@ def record(
                 runs.write_model(run_dir / "prediction.json", foresee(scenario))
             image = images.ensure(scenario.kafka, client=client, say=reporter.note)
             recording.image = f"{image.reference} ({image.source})"
+            doctor.require_needs(client or connect(), scenario.faults)
             booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
             with reporter.phase(booting):
                 lease = stack.enter_context(

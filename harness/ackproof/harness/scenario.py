@@ -22,10 +22,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from ackproof.faults import Fault, registered
+from ackproof.faults import Fault, Shape, registered
 from ackproof.faults.triggers import Duration, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness import cluster_spec
 from ackproof.harness.cluster import attach_spec, versions
+from ackproof.harness.cluster.topology import CONTROLLER_ID
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario_types import Model, Place, Setting
@@ -387,8 +388,29 @@ def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tup
             yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"
 
 
+def _shape(scenario: Scenario) -> Shape:
+    """Return what faults may know of the cluster before it boots."""
+    cluster = scenario.cluster
+    brokers = tuple(range(1, cluster.brokers + 1))
+    own = [cluster.broker(number) for number in brokers]
+    sizes = [one.disk_bytes for one in own]
+    return Shape(
+        brokers=brokers,
+        controllers=brokers[: cluster.controllers]
+        if cluster.combined
+        else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
+        listeners=(*cluster_spec.OWN_LISTENERS, *cluster.listeners),
+        topics={name: topic.partitions for name, topic in scenario.topics.items()},
+        log_dirs=min(one.log_dirs or 1 for one in own),
+        disk=None if None in sizes else min(size for size in sizes if size is not None),
+    )
+
+
 def _fault_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
     last = scenario.cluster.brokers
+    if scenario.cluster.attach is None:
+        for field, problem in fault.problems(_shape(scenario)):
+            yield (*where, field), problem
     if scenario.cluster.attach is None and fault.name in attach_spec.FOR_ATTACHED:
         yield (
             (*where, "fault"),
