@@ -64,10 +64,6 @@ class Command(Fault):
         if errors:
             raise FaultError("; ".join(errors))
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is listed and in the ISR of every partition of the run's topics."""
-        return all(cluster.in_sync(node) for node in nodes)
-
     def _run(self, step: str, command: str, node: int, nodes: Sequence[int]) -> str:
         """Return what the command printed; raise FaultError if it does not end with 0 in time."""
         try:

@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 
 _WITHIN_S = 60.0
@@ -23,7 +24,7 @@ _SAID = {
 }
 
 
-class CrashLoop(Fault):
+class CrashLoop(Ended):
     """SIGKILL brokers, and each time they have come up again; heal starts them once more."""
 
     name: ClassVar[str] = "crash_loop"
@@ -62,12 +63,3 @@ class CrashLoop(Fault):
                     f"broker {node} has exit status {status} after {lives} lives in between"
                 )
         return "; ".join(f"broker {node} was killed {self.times} times" for node in nodes)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker for good."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

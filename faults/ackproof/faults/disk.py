@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.faults.base import Cluster, Fault, FaultError, Shape
+from ackproof.faults.base import Cluster, FaultError, Shape
 from ackproof.faults.targets import TOPIC_PARTITION
 
 #: Its log is fsynced before anything in it counts (KRaft), so that no fault here touches it.
@@ -179,19 +179,6 @@ def require_down(cluster: Cluster, nodes: Sequence[int]) -> None:
     for node in nodes:
         if cluster.exit_status(node) is None:
             raise FaultError(f"broker {node} runs: its disk was not damaged while it was down")
-
-
-class WhileDown(Fault):
-    """A fault that is done to the disks of killed brokers; heal starts them."""
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker on what its disk now holds."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
 
 
 def empty(cluster: Cluster, broker: int, directory: str) -> None:

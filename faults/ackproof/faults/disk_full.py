@@ -79,10 +79,6 @@ class DiskFull(Fault):
             return False
         return True
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
-
 
 def _path(cluster: Cluster, node: int) -> str:
     return f"{cluster.log_directories(node)[0].rpartition('/')[0]}/{_FILLER}"

@@ -81,9 +81,5 @@ class FailLogDir(Fault):
                     cluster.terminate(node)
                 cluster.start(node)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
-
     def _directory(self, cluster: Cluster, node: int) -> str:
         return cluster.log_directories(node)[self.log_dir - 1]

@@ -95,10 +95,6 @@ class FlipByte(Fault):
                     if content[flip.position] == flip.was ^ _ALL_BITS:
                         _write(cluster, node, flip, flip.was)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
-
     def _choose(self, cluster: Cluster, node: int, replica: Replica) -> _Flip | None:
         segment = self._segment(replica)
         if segment is None:

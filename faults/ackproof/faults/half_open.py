@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof.faults import links
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 from ackproof.faults.needs import Need
 
 _TABLE = "inet ackproof_half_open"
 _SILENT = ["in iif != lo drop", "out oif != lo drop"]
 
 
-class HalfOpen(Fault):
+class HalfOpen(Ended):
     """Cut the targets' network and SIGKILL them; heal starts them again on a new one."""
 
     name: ClassVar[str] = "half_open"
@@ -51,12 +52,3 @@ class HalfOpen(Fault):
             said = ", ".join(f"node {peer} {count}" for peer, count in held.items())
             proofs.append(f"open connections to the dead node {node}: {said}")
         return "; ".join(proofs)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each target again; its network is a new one, without rules."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each target is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

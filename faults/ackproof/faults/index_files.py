@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError, Shape
-from ackproof.faults.disk import WhileDown
+from ackproof.faults.ended import Ended
 from ackproof.faults.partitions import Partitions, unknown
 
 
-class DamagedIndex(WhileDown):
+class DamagedIndex(Ended):
     """SIGKILL brokers and damage the offset index of each of their segments."""
 
     partitions: Partitions

@@ -15,12 +15,12 @@ from pydantic import Field
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError
-from ackproof.faults.disk import WhileDown
+from ackproof.faults.ended import Ended
 
 _FILES = {"recovery_points": disk.RECOVERY_POINTS, "high_watermarks": disk.HIGH_WATERMARKS}
 
 
-class OldCheckpoint(WhileDown):
+class OldCheckpoint(Ended):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
     name: ClassVar[str] = "old_checkpoint"

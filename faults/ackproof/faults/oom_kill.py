@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 
 
-class OomKill(Fault):
+class OomKill(Ended):
     """Have the out-of-memory killer end brokers; heal starts them again."""
 
     name: ClassVar[str] = "oom_kill"
@@ -33,12 +34,3 @@ class OomKill(Fault):
             if status != SIGKILLED or not cluster.out_of_memory(node):
                 raise FaultError(f"broker {node} (exit status {status}) was not killed for memory")
         return "; ".join(f"broker {node} was killed for want of memory" for node in nodes)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker again, with the memory it had."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

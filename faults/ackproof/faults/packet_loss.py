@@ -47,10 +47,6 @@ class PacketLoss(Fault):
         alive = set(links.running(cluster))
         links.remove(cluster, self._table, {node: () for node in nodes if node in alive})
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each target is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
-
     @property
     def _table(self) -> str:
         return f"inet ackproof_{self.name}_{self.percent}"

@@ -39,7 +39,3 @@ class Pause(Fault):
         """Let each go on."""
         for node in nodes:
             cluster.resume(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

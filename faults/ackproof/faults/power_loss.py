@@ -20,7 +20,8 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError, Shape
-from ackproof.faults.disk import Replica, WhileDown
+from ackproof.faults.disk import Replica
+from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 from ackproof.faults.partitions import Partitions, unknown
 
@@ -37,7 +38,7 @@ class _Cut:
     dropped: tuple[str, ...]
 
 
-class PowerLoss(WhileDown):
+class PowerLoss(Ended):
     """SIGKILL brokers and take from their logs what was not fsynced; heal starts them again."""
 
     name: ClassVar[str] = "power_loss"

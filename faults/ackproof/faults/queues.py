@@ -59,10 +59,6 @@ class Queue(Fault):
             if result.exit_status != 0:
                 raise FaultError(f"tc at node {node} kept its queue: {result.output.strip()}")
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each target is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
-
 
 def shown() -> str:
     """Return the command that prints the device's queue with its counters."""

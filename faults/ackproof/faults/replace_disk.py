@@ -12,10 +12,10 @@ from pydantic import Field
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError, Shape
-from ackproof.faults.disk import WhileDown
+from ackproof.faults.ended import Ended
 
 
-class ReplaceDisk(WhileDown):
+class ReplaceDisk(Ended):
     """SIGKILL brokers and empty one of their log directories; heal starts them again."""
 
     name: ClassVar[str] = "replace_disk"

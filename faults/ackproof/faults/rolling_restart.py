@@ -11,13 +11,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 from ackproof.faults.restart import SIGTERMED
 from ackproof.faults.triggers import Duration
 
 
-class RollingRestart(Fault):
+class RollingRestart(Ended):
     """Stop and start the targets, one after the other."""
 
     name: ClassVar[str] = "rolling_restart"
@@ -56,12 +57,3 @@ class RollingRestart(Fault):
         return "; ".join(
             f"broker {node} ended with {self._ended[node]} and runs again" for node in nodes
         )
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker; a no-op if the round was completed."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError, Shape
-from ackproof.faults.disk import WhileDown
+from ackproof.faults.ended import Ended
 from ackproof.faults.partitions import Partitions, unknown
 
 
-class WipePartition(WhileDown):
+class WipePartition(Ended):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
     name: ClassVar[str] = "wipe_partition"

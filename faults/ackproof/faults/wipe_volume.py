@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 
 from ackproof.faults import disk
 from ackproof.faults.base import Cluster, FaultError
-from ackproof.faults.disk import WhileDown
+from ackproof.faults.ended import Ended
 
 
-class WipeVolume(WhileDown):
+class WipeVolume(Ended):
     """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
 
     name: ClassVar[str] = "wipe_volume"
