@@ -136,6 +136,17 @@ def test_a_byte_is_flipped_and_flipped_back(cluster: FakeCluster, segment: str, 
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> None:
+    fault = FlipByte(target=1)
+    fault.inject(cluster, [1])
+    write(cluster.root / "1/data/orders-0", 10, [batch(10, 4), batch(14, 6)])
+    path = cluster.root / "1/data/orders-0" / f"{10:020}.log"
+    anew = path.read_bytes().replace(b"r", b"s")
+    path.write_bytes(anew)
+    fault.heal(cluster, [1])
+    assert path.read_bytes() == anew
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -96,8 +96,8 @@ def test_two_faults_of_a_name_have_tables_of_their_own() -> None:
     assert Partition(target=1).table == Partition(target=1).table
 
 
-def answered(*reached: tuple[int, int]) -> FakeCluster:
-    """Return a cluster in which only these connections (from, to) come about."""
+def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
+    """Return a cluster in which only these connections (from, to) come about, `but` none here."""
     cluster = FakeCluster()
 
     def run_beside(node: int, script: str) -> CommandResult:
@@ -106,7 +106,7 @@ def answered(*reached: tuple[int, int]) -> FakeCluster:
             if "echo " in line:
                 link = line.split("echo ")[1].split()[0]
                 peer = int(link.split(":")[0])
-                lines.append(f"{link} {0 if (node, peer) in reached else 124}")
+                lines.append(f"{link} {0 if (node, peer) in reached and link != but else 124}")
         return CommandResult(exit_status=0, output="\n".join(lines))
 
     cluster.run_beside = run_beside  # type: ignore[method-assign]
@@ -124,6 +124,13 @@ def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
         verify_cut(answered(*works, (1, 2)), CUT)
     with pytest.raises(FaultError, match="more is cut"):
         verify_cut(answered(), CUT)
+
+
+def test_of_a_cut_listener_the_others_are_the_control() -> None:
+    cut = [Cut(source=CLIENTS, sink=2, port=9094)]
+    said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut)
+    assert "1->2:9094" in said
+    assert "2:9092" not in said
 
 
 @pytest.mark.parametrize(
