@@ -13,14 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackproof.faults import Fault, FaultError
-from ackproof.faults.isolate import Isolate
-from ackproof.faults.isolate_replication import IsolateReplication
-from ackproof.faults.kill import Kill
-from ackproof.faults.partition import Partition
-from ackproof.faults.pause import Pause
-from ackproof.faults.power_loss import PowerLoss
-from ackproof.faults.reset_connections import ResetConnections
+from ackproof.faults import Fault, FaultError, registered
 from ackproof.harness.cluster import beside, images
 from ackproof.harness.cluster.cluster import KafkaCluster, booted
 from ackproof.harness.cluster.formatting import new_id
@@ -32,16 +25,17 @@ from ackproof.harness.waits import wait_for
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_FAULTS: tuple[Fault, ...] = (
-    Kill(target=1),
-    Partition(target=1),
-    Partition(target=1, peers="clients"),
-    IsolateReplication(target=1),
-    Isolate(target=1),
-    Pause(target=1),
-    ResetConnections(target=1),
-    PowerLoss(target=1, partitions="orders-0", last=1),
+_FAULTS: tuple[dict[str, object], ...] = (
+    {"fault": "kill"},
+    {"fault": "partition"},
+    {"fault": "partition", "peers": "clients"},
+    {"fault": "isolate_replication"},
+    {"fault": "isolate"},
+    {"fault": "pause"},
+    {"fault": "reset_connections"},
+    {"fault": "power_loss", "partitions": "orders-0", "last": 1},
 )
+_TARGET = 1
 _RECOVER_S = 90.0
 
 
@@ -87,15 +81,19 @@ def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
             )
             for _ in range(repetitions)
         ]
-        times = [_times(cluster, fault, repetitions) for fault in _FAULTS]
+        times = [_times(cluster, _fault(given), repetitions) for given in _FAULTS]
     return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))
 
 
+def _fault(given: dict[str, object]) -> Fault:
+    return registered()[str(given["fault"])].model_validate({"target": _TARGET, **given})
+
+
 def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
-    target = list(fault.target.brokers)
+    target = [_TARGET]
     found: list[tuple[float, float, float, float]] = []
     for _ in range(repetitions):
-        if isinstance(fault, PowerLoss):
+        if fault.name == "power_loss":
             _write(cluster)
         try:
             found.append(
