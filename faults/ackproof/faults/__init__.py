@@ -7,9 +7,11 @@ from ackproof.faults.base import (
     FaultError,
     FaultWindow,
     Guard,
+    Shape,
     inject,
 )
 from ackproof.faults.limits import BlastRadius
+from ackproof.faults.needs import Need
 from ackproof.faults.observations import Progress
 from ackproof.faults.registry import registered
 from ackproof.faults.schedule import Schedule
@@ -23,8 +25,10 @@ __all__ = [
     "FaultError",
     "FaultWindow",
     "Guard",
+    "Need",
     "Progress",
     "Schedule",
+    "Shape",
     "StepList",
     "every_fault",
     "inject",

@@ -12,7 +12,7 @@ neither containers nor Kafka clients.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
@@ -21,6 +21,7 @@ from typing import ClassVar, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from ackproof.faults.kafka_link import Link
+from ackproof.faults.needs import Need
 from ackproof.faults.operations import Operations
 from ackproof.faults.targets import Target
 from ackproof.faults.triggers import Conditions, Duration, Trigger
@@ -99,14 +100,78 @@ class Cluster(Protocol):
     def in_sync(self, broker: int) -> bool:
         """Whether the broker is unfenced and in the ISR of every partition it replicates."""
 
+    def await_in_sync(self, broker: int, *, within_s: float) -> None:
+        """Wait until `in_sync` holds; raise FaultError after `within_s` or if it has ended."""
+
     def address(self, broker: int) -> str:
-        """Return the broker's IP address on the cluster's network."""
+        """Return the node's IP address on the cluster's network."""
 
     def port(self, listener: str) -> int:
-        """Return the port of the listener CONTROLLER, INTERNAL or EXTERNAL inside the network."""
+        """Return the port of a listener (CONTROLLER, INTERNAL, EXTERNAL, …) inside the network."""
+
+    def client_listeners(self) -> Sequence[str]:
+        """Return the brokers' listeners for clients: EXTERNAL, and further ones."""
 
     def run_beside(self, broker: int, script: str) -> CommandResult:
-        """Run a bash script in the broker's network namespace, with NET_ADMIN and nft."""
+        """Run a bash script in the node's network namespace, with NET_ADMIN and nft."""
+
+    def start_beside(self, broker: int, name: str, script: str) -> None:
+        """Do as `run_beside` does, but go on until the script ends, or `end_beside(name)`."""
+
+    def end_beside(self, broker: int, name: str) -> None:
+        """End what `start_beside` started; a no-op if it is gone."""
+
+    def pause(self, broker: int) -> None:
+        """Freeze the node's processes: they neither answer nor close a connection."""
+
+    def resume(self, broker: int) -> None:
+        """Let frozen processes go on where they stood; a no-op if they are not frozen."""
+
+    def paused(self, broker: int) -> bool:
+        """Whether the node's processes are frozen."""
+
+    def answers(self, broker: int) -> bool:
+        """Whether the broker itself answers a client's request."""
+
+    def exhaust_memory(self, broker: int) -> None:
+        """Have the kernel's out-of-memory killer end the node's process, and wait for that."""
+
+    def out_of_memory(self, broker: int) -> bool:
+        """Whether the kernel ended the node's process because its memory was used up."""
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        """Return the broker's log directories; metadata and identity lie in the first."""
+
+    def run_at_disk(self, broker: int, script: str) -> CommandResult:
+        """Run a bash script where the broker's disk is mounted as it is there; it may be down."""
+
+    def read_file(self, broker: int, path: str) -> bytes:
+        """Return a file of the broker's disk; raise FaultError if there is none."""
+
+    def renew_identity(self, broker: int) -> None:
+        """Have each log directory that is empty formatted as a new one when the broker starts."""
+
+    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        """Wait until the broker has logged a line with `text`, and return it.
+
+        Raises FaultError after `within_s`, or when the broker has ended without such a line.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What of a cluster is known before it boots: enough to refuse what cannot be done to it.
+
+    `topics` has the number of each topic's partitions; `log_dirs` the fewest log directories that
+    a broker has; `disk` is the size of each broker's disk in bytes, None for the engine's own.
+    """
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    listeners: tuple[str, ...]
+    topics: Mapping[str, int]
+    log_dirs: int
+    disk: int | None
 
 
 class Fault(BaseModel, ABC):
@@ -125,6 +190,10 @@ class Fault(BaseModel, ABC):
     occupies: ClassVar[str] = ""
     #: Whether its targets do not serve while it holds; a schedule's blast radius counts those.
     disables: ClassVar[bool] = True
+    #: What the machine must be able to do; asked before the cluster boots.
+    needs: ClassVar[tuple[Need, ...]] = ()
+    #: What `verify` looks at, for the table of faults.
+    proof: ClassVar[str] = ""
 
     id: str = Field(
         default="",
@@ -163,6 +232,10 @@ class Fault(BaseModel, ABC):
         """Whether it has a trigger of its own to be healed."""
         return bool(self.heal_when) or self.heal_after is not None
 
+    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
+        """Yield (field, what is wrong with it) for what cannot be done to such a cluster."""
+        yield from ()
+
     @abstractmethod
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Put the fault into force on `nodes`; raise FaultError if that fails."""
@@ -175,9 +248,9 @@ class Fault(BaseModel, ABC):
     def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """End the fault; twice is a no-op."""
 
-    @abstractmethod
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether everything the fault touched works again."""
+        """Whether everything the fault touched works again: each target is in every ISR."""
+        return all(cluster.in_sync(node) for node in nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ class Command(Fault):
 
     name: ClassVar[str] = "command"
     fault: Literal["command"] = "command"
+    proof: ClassVar[str] = "the user's own command `verify` ends with 0"
     inject_command: str = Field(
         alias="inject", min_length=1, description="puts the fault into force at broker $BROKER"
     )
@@ -62,10 +63,6 @@ class Command(Fault):
                 errors.append(str(error))
         if errors:
             raise FaultError("; ".join(errors))
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is listed and in the ISR of every partition of the run's topics."""
-        return all(cluster.in_sync(node) for node in nodes)
 
     def _run(self, step: str, command: str, node: int, nodes: Sequence[int]) -> str:
         """Return what the command printed; raise FaultError if it does not end with 0 in time."""

@@ -12,16 +12,18 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 
 
-class Docker(Fault):
+class Docker(Ended):
     """Kill or stop the targets' containers; heal starts them again."""
 
     name: ClassVar[str] = "docker"
     occupies: ClassVar[str] = "process"
     fault: Literal["docker"] = "docker"
+    proof: ClassVar[str] = "the container's process ended by the signal that was sent"
     action: Literal["kill", "stop"] = Field(
         default="kill", description="kill: SIGKILL; stop: SIGTERM, a controlled shutdown"
     )
@@ -52,12 +54,3 @@ class Docker(Fault):
                     )
                 )
         return "; ".join(f"broker {node}: {self.action}, it ended" for node in nodes)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each container again."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is listed and in the ISR of every partition of the run's topics."""
-        return all(cluster.in_sync(node) for node in nodes)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.needs import Need
 
 _TIMED_OUT = 124  # what timeout(1) exits with when it had to end the command
 
@@ -26,6 +27,10 @@ class IsolateReplication(Fault):
 
     name: ClassVar[str] = "isolate_replication"
     fault: Literal["isolate_replication"] = "isolate_replication"
+    needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
+    proof: ClassVar[str] = (
+        "every other broker's connections to INTERNAL time out, and those to EXTERNAL do not"
+    )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Install the drop rules at every other running broker."""

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 
 #: 128 + SIGKILL, what the container engine reports for a process killed by signal 9.
 SIGKILLED = 137
 
 
-class Kill(Fault):
+class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
     name: ClassVar[str] = "kill"
     occupies: ClassVar[str] = "process"
     fault: Literal["kill"] = "kill"
+    proof: ClassVar[str] = "the process ended by SIGKILL"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Kill each broker."""
@@ -41,12 +43,3 @@ class Kill(Fault):
                     f"broker {node} ended with exit status {status}, not by SIGKILL ({SIGKILLED})"
                 )
         return "; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker again."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

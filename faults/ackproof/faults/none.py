@@ -17,6 +17,7 @@ class NoFault(Fault):
     name: ClassVar[str] = "none"
     disables: ClassVar[bool] = False
     fault: Literal["none"] = "none"
+    proof: ClassVar[str] = "nothing was touched"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: nothing is touched"
     )

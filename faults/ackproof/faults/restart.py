@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
 
 #: 128 + SIGTERM: a JVM that ran its shutdown hooks after SIGTERM exits so.
 SIGTERMED = 143
 
 
-class Restart(Fault):
+class Restart(Ended):
     """Stop brokers with SIGTERM; heal starts them again."""
 
     name: ClassVar[str] = "restart"
     occupies: ClassVar[str] = "process"
     fault: Literal["restart"] = "restart"
+    proof: ClassVar[str] = "the process ended by itself after SIGTERM"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Stop each broker and wait until its process has ended."""
@@ -41,12 +43,3 @@ class Restart(Fault):
                     f"shutdown (0 or {SIGTERMED})"
                 )
         return "; ".join(f"broker {node} shut down under SIGTERM" for node in nodes)
-
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start each broker again."""
-        for node in nodes:
-            cluster.start(node)
-
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each broker is unfenced and back in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)

@@ -19,6 +19,7 @@ import typer
 from ackproof.harness.commands import (
     baseline,
     bench_check,
+    bench_faults,
     bench_link,
     bench_model,
     compare,
@@ -58,6 +59,7 @@ app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
 bench_app.command("model")(bench_model.model)
 bench_app.command("link")(bench_link.link)
+bench_app.command("faults")(bench_faults.faults)
 app.add_typer(warehouse.app, name="warehouse")
 app.command()(dashboard.dashboard)
 app.command()(compare.compare)
@@ -299,15 +301,30 @@ def doctor(out: Out = RUNS, as_json: Json = False) -> None:
 
 
 @app.command()
-def faults(as_json: Json = False) -> None:
-    """List every fault with its fields."""
+def faults(
+    *,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page docs/faults.md.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List every fault: its fields, what it needs of the machine, and how it is proved.
+
+    Example: [bold]ackproof faults --markdown > docs/faults.md[/]
+    """
     from ackproof.faults import registered
+    from ackproof.faults.catalogue import entries, markdown
     from ackproof.harness.report.listings import print_faults
 
     if as_json:
-        print_json({name: kind.model_json_schema() for name, kind in registered().items()})
+        schemas = {name: kind.model_json_schema() for name, kind in registered().items()}
+        for entry in entries(registered()):
+            schemas[entry.name] |= {"needs": entry.needs, "proof": entry.proof}
+        print_json(schemas)
+    elif as_markdown:
+        typer.echo(markdown(registered()), nl=False)
     else:
-        print_faults(stdout(), registered())
+        print_faults(stdout(), entries(registered()))
 
 
 @app.command()

@@ -73,9 +73,17 @@ class BrokerSpec(Model):
     cpus: float | None = Field(default=None, ge=0.01, le=64, description="CPUs it may use")
     rack: str | None = Field(default=None, min_length=1, description="its rack")
     log_dirs: int | None = Field(default=None, ge=1, le=8, description="how many log directories")
+    disk: str | None = Field(default=None, pattern=MEMORY, description="size of its disk")
     settings: dict[str, Setting] = Field(
         default_factory=dict, description="its settings, in Kafka's names"
     )
+
+    @property
+    def disk_bytes(self) -> int | None:
+        """The size of its disk, None for as much as the engine's has."""
+        if self.disk is None:
+            return None
+        return int(self.disk[:-1]) << {"m": 20, "g": 30}[self.disk[-1]]
 
 
 class ClusterSpec(Model):
@@ -113,6 +121,13 @@ class ClusterSpec(Model):
         examples=[["a", "b", "c"]],
     )
     log_dirs: int = Field(default=1, ge=1, le=8, description="log directories of each broker")
+    disk: str | None = Field(
+        default=None,
+        pattern=MEMORY,
+        description="size of each broker's disk, which then lies in memory; the fault disk_full "
+        "needs it",
+        examples=["200m"],
+    )
     listeners: list[str] = Field(
         default_factory=list,
         max_length=8,
@@ -177,6 +192,7 @@ class ClusterSpec(Model):
             cpus=own.cpus or self.cpus,
             rack=own.rack or (self.racks[(number - 1) % len(self.racks)] if self.racks else None),
             log_dirs=own.log_dirs or self.log_dirs,
+            disk=own.disk or self.disk,
             settings={**self.settings, **own.settings},
         )
 

@@ -6,14 +6,16 @@ import importlib.util
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.harness.cluster import engine, images
+from ackproof.faults import Fault, Need, registered
+from ackproof.harness.cluster import beside, engine, images
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
-from ackproof.harness.errors import AckproofError
+from ackproof.harness.errors import AckproofError, EngineError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -120,33 +122,6 @@ def _containers() -> Iterator[Check]:
     yield from _faults(client)
 
 
-#: What each kernel ability is asked with, beside a container of ours, and what needs it.
-_PROBES = (
-    (
-        "Partitions (nftables)",
-        "nft add table inet ackproof_probe && nft delete table inet ackproof_probe",
-        "isolate_replication cannot be injected: the kernel has no nf_tables, or NET_ADMIN is "
-        "refused.",
-    ),
-    (
-        "Random packet loss (nftables numgen)",
-        "nft 'add table inet p; add chain inet p c { type filter hook input priority 0; }; "
-        "add rule inet p c numgen random mod 100 < 10 drop'",
-        "Packet loss cannot be injected.",
-    ),
-    (
-        "Latency and loss by netem",
-        "tc qdisc add dev lo root netem delay 1ms",
-        "The kernel has no sch_netem; faults that need it are refused.",
-    ),
-    (
-        "Bandwidth limits (tbf)",
-        "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 400ms",
-        "The kernel has no sch_tbf; faults that need it are refused.",
-    ),
-)
-
-
 def _faults(client: DockerClient) -> Iterator[Check]:
     yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
     try:
@@ -154,29 +129,52 @@ def _faults(client: DockerClient) -> Iterator[Check]:
     except AckproofError as error:
         yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
         return
-    for what, script, advice in _PROBES:
-        yield _probe(client, sidecar, what, script, advice)
+    for need in Need:
+        lack = _lack(client, sidecar, need)
+        hit = sorted(name for name, kind in registered().items() if need in kind.needs)
+        yield Check(
+            what=need.what,
+            state="limited" if lack else "ok",
+            found=lack or "works in a container's network namespace",
+            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused; these faults cannot "
+            f"be injected: {', '.join(hit)}."
+            if lack
+            else "",
+        )
 
 
-def _probe(client: DockerClient, sidecar: str, what: str, script: str, advice: str) -> Check:
-    from docker.errors import APIError, ContainerError
+def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
+    """Ask the machine for what these faults need; raise EngineError, naming fault and reason."""
+    needed = {need: fault.name for fault in faults for need in fault.needs}
+    if not needed:
+        return
+    sidecar = images.ensure_sidecar(client=client)
+    for need, name in needed.items():
+        if lack := _lack(client, sidecar, need):
+            raise EngineError(
+                f"the fault {name} cannot be injected here: {need.what} needs {need.kernel}, and "
+                f"the kernel says: {lack}",
+                hint="Run it on another machine, or leave the fault out; `ackproof doctor` lists "
+                "what this one can do.",
+            )
 
-    run: Callable[..., bytes] = client.containers.run
+
+@cache
+def _lack(client: DockerClient, sidecar: str, need: Need) -> str:
+    """Return what the kernel says if it cannot do this; '' if it can."""
+    from docker.errors import APIError
+
     try:
-        run(
+        result = beside.run(
+            client,
             sidecar,
-            entrypoint=["/bin/bash", "-c", script],
+            need.script,
+            run_id="doctor",
             cap_add=["NET_ADMIN"],
             network_mode="none",
-            user="root",
-            labels=engine.labels("doctor"),
-            remove=True,
-            stderr=True,
         )
-    except (APIError, ContainerError) as error:
-        text = getattr(error, "stderr", None) or str(error).encode()
-        reason = text.decode(errors="replace").strip().splitlines()
-        return Check(
-            what=what, state="limited", found=reason[0] if reason else "refused", advice=advice
-        )
-    return Check(what=what, state="ok", found="works in a container's network namespace")
+    except APIError as error:
+        return str(error.explanation or error)
+    if result.exit_status == 0:
+        return ""
+    return (result.output.strip().splitlines() or ["refused"])[0]

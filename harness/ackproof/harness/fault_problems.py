@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ackproof.faults import Fault
+from ackproof.faults import Fault, Shape
 from ackproof.faults.limits import Limit, clashes
 from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays, OfPartition
 from ackproof.faults.steps import placed_faults
 from ackproof.faults.topic_operation import TopicOperation
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.cluster import attach_spec
+from ackproof.harness.cluster.topology import CONTROLLER_ID
 from ackproof.harness.cluster.versions import uses_zookeeper
+from ackproof.harness.cluster_spec import OWN_LISTENERS
 from ackproof.harness.scenario_types import Place
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
+        if scenario.cluster.attach is None:
+            for field, problem in fault.problems(_shape(scenario)):
+                yield (*place, field), problem
         yield from _limit_problems(scenario, fault, place)
         for key in ("when", "heal_when"):
             for index, condition in enumerate(getattr(fault, key)):
@@ -36,6 +41,24 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         )
     for where, problem in clashes(scenario.faults):
         yield ("faults", *where), problem
+
+
+def _shape(scenario: Scenario) -> Shape:
+    """Return what faults may know of the cluster before it boots."""
+    cluster = scenario.cluster
+    brokers = tuple(range(1, cluster.brokers + 1))
+    own = [cluster.broker(number) for number in brokers]
+    sizes = [one.disk_bytes for one in own]
+    return Shape(
+        brokers=brokers,
+        controllers=brokers[: cluster.controllers]
+        if cluster.combined
+        else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
+        listeners=(*OWN_LISTENERS, *cluster.listeners),
+        topics={name: topic.partitions for name, topic in scenario.topics.items()},
+        log_dirs=min(one.log_dirs or 1 for one in own),
+        disk=None if None in sizes else min(size for size in sizes if size is not None),
+    )
 
 
 def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:

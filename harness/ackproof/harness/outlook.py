@@ -40,6 +40,9 @@ from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
+#: Faults that are to acked records what another one is, which the model knows.
+_SAME_AS = {"oom_kill": "kill"}
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
@@ -85,13 +88,18 @@ def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
 
 
 def _unknown_rules(scenario: Scenario) -> str:
-    """Say why the model does not know this cluster's rules; '' if it does."""
+    """Say why the model does not know this cluster's rules, or a fault; '' if it does.
+
+    A fault that it does not know may do anything, damage records too.
+    """
     if scenario.cluster.attach is not None:
         return "the settings of an attached cluster are not known yet, so nothing is excluded"
     try:
         Profile.of(scenario.kafka)
     except ValueError as error:
         return f"the model has no profile of this version ({error}), so nothing is excluded"
+    if faults := sorted(_unknown_faults(scenario)):
+        return f"the model has no words for the fault {faults[0]}, so nothing is excluded"
     changed = sorted(scenario.cluster.features)
     if changed:
         return (
@@ -131,12 +139,16 @@ def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]])
 
 def _unknown_words(scenario: Scenario) -> str:
     """Say what in the schedule the model has no words for; '' if it knows everything."""
-    if unknown := {fault.name for fault in scenario.every_fault} - set(get_args(FaultName)):
-        return f"the fault {min(unknown)}"
     if not plain(scenario.faults):
         return "a schedule with blocks of steps or drawn targets"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
     return f"a fault on the {controllers[0]}" if controllers else ""
+
+
+def _unknown_faults(scenario: Scenario) -> set[str]:
+    return {_SAME_AS.get(fault.name, fault.name) for fault in scenario.every_fault} - set(
+        get_args(FaultName)
+    )
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -191,7 +203,8 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=fault.name,  # type: ignore[arg-type]  # the model knows it: `_unknown_words`
+        # The model knows it: `_unknown_faults`.
+        fault=_SAME_AS.get(fault.name, fault.name),  # type: ignore[arg-type]
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,

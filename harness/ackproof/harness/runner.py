@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, observer, recorded
+from ackproof.harness import analysis, broker_log, doctor, observer, recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clocks import Clock
 from ackproof.harness.cluster import images
 from ackproof.harness.cluster.attached import NOT_OBSERVED, AttachedCluster, attached
 from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.cluster.engine import connect
 from ackproof.harness.cluster.reuse import ClusterPool, Lease
 from ackproof.harness.crew import Crew
 from ackproof.harness.errors import AckproofError, ClusterError, DiskError
@@ -125,6 +126,7 @@ def record(
                 runs.write_model(run_dir / "prediction.json", foresee(scenario))
             image = images.ensure(scenario.kafka, client=client, say=reporter.note)
             recording.image = f"{image.reference} ({image.source})"
+            doctor.require_needs(client or connect(), scenario.every_fault)
             booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
             with reporter.phase(booting):
                 lease = stack.enter_context(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
-from ackproof.faults import CommandResult
+from ackproof.faults import CommandResult, FaultError
 from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 
@@ -22,13 +24,18 @@ class FakeCluster:
     exit_of_term: int = 143
     recovered: bool = True
     done: list[str] = field(default_factory=list)
-    answers: list[CommandResult] = field(default_factory=list)
+    says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
     now_controller: int | None = 101
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
     logs: dict[int, str] = field(default_factory=dict)
     clocks: dict[int, float] = field(default_factory=dict)
+    logged: list[str] = field(default_factory=list)
+    frozen: set[int] = field(default_factory=set)
+    starved: set[int] = field(default_factory=set)
+    #: Where brokers' disks lie, if a test gives them some.
+    root: Path = Path("/nonexistent")
 
     def broker_ids(self) -> Sequence[int]:
         return [1, 2, 3]
@@ -60,6 +67,9 @@ class FakeCluster:
     def operations(self) -> Operations:
         raise NotImplementedError
 
+    def client_listeners(self) -> Sequence[str]:
+        return ["EXTERNAL"]
+
     def leader(self, topic: str, partition: int) -> int | None:
         return self.now_leader
 
@@ -82,7 +92,52 @@ class FakeCluster:
         self.exits[broker] = None
 
     def exit_status(self, broker: int) -> int | None:
-        return self.exits[broker]
+        return self.exits.get(broker)
+
+    def pause(self, broker: int) -> None:
+        self.frozen.add(broker)
+
+    def resume(self, broker: int) -> None:
+        self.frozen.discard(broker)
+
+    def paused(self, broker: int) -> bool:
+        return broker in self.frozen
+
+    def answers(self, broker: int) -> bool:
+        return broker not in self.frozen and self.exits[broker] is None
+
+    def exhaust_memory(self, broker: int) -> None:
+        self.exits[broker] = self.exit_of_kill
+        self.starved.add(broker)
+
+    def out_of_memory(self, broker: int) -> bool:
+        return broker in self.starved
+
+    def await_in_sync(self, broker: int, *, within_s: float) -> None:
+        if not self.in_sync(broker):
+            raise FaultError(f"broker {broker} is not back")
+
+    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        for line in self.logged:
+            if text in line:
+                return line
+        raise FaultError(f"broker {broker} has not logged {text!r}")
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        return [f"{self.root}/{broker}/data", f"{self.root}/{broker}/data-2"]
+
+    def run_at_disk(self, broker: int, script: str) -> CommandResult:
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+        return CommandResult(exit_status=done.returncode, output=done.stdout + done.stderr)
+
+    def read_file(self, broker: int, path: str) -> bytes:
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise FaultError(str(error)) from error
+
+    def renew_identity(self, broker: int) -> None:
+        self.done.append(f"renew {broker}")
 
     def in_sync(self, broker: int) -> bool:
         return self.recovered and self.exits[broker] is None
@@ -95,6 +150,12 @@ class FakeCluster:
 
     def run_beside(self, broker: int, script: str) -> CommandResult:
         self.scripts.append((broker, script))
-        if self.answers:
-            return self.answers.pop(0)
+        if self.says:
+            return self.says.pop(0)
         return CommandResult(exit_status=0, output="internal=124\nexternal=0\n")
+
+    def start_beside(self, broker: int, name: str, script: str) -> None:
+        self.scripts.append((broker, script))
+
+    def end_beside(self, broker: int, name: str) -> None:
+        self.done.append(f"end {name} {broker}")

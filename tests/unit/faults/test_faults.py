@@ -116,7 +116,7 @@ def test_replication_is_cut_at_every_other_broker_and_in_both_directions() -> No
 )
 def test_a_cut_that_does_not_bite_or_bites_too_much_is_not_verified(said: str, why: str) -> None:
     fine = CommandResult(exit_status=0, output="")
-    cluster = FakeCluster(answers=[fine, fine, CommandResult(exit_status=0, output=said)])
+    cluster = FakeCluster(says=[fine, fine, CommandResult(exit_status=0, output=said)])
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
     assert not guard.window.verified
     assert why in guard.window.evidence
@@ -124,7 +124,7 @@ def test_a_cut_that_does_not_bite_or_bites_too_much_is_not_verified(said: str, w
 
 def test_rules_that_nft_refuses_are_no_verified_fault() -> None:
     refusal = CommandResult(exit_status=1, output="Operation not permitted")
-    guard = inject(IsolateReplication(target=1), FakeCluster(answers=[refusal]), clock=Clock())
+    guard = inject(IsolateReplication(target=1), FakeCluster(says=[refusal]), clock=Clock())
     assert not guard.window.verified
     assert "Operation not permitted" in guard.window.evidence
 
@@ -141,7 +141,7 @@ def test_a_cut_is_healed_only_where_a_broker_runs() -> None:
 def test_rules_that_stay_are_an_error_not_a_healed_fault() -> None:
     cluster = FakeCluster()
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
-    cluster.answers = [CommandResult(exit_status=1, output="busy")]
+    cluster.says = [CommandResult(exit_status=1, output="busy")]
     with pytest.raises(FaultError, match="busy"):
         guard.heal()
     assert guard.window.healed_at is None

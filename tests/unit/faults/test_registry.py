@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -27,3 +28,13 @@ def test_a_plugin_that_is_no_fault_or_has_another_name_is_refused(
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     with pytest.raises(TypeError, match=name):
         registry.registered.__wrapped__()
+
+
+def test_every_fault_is_written_as_it_is_read() -> None:
+    commands = dict.fromkeys(("inject", "verify", "heal"), "true")
+    for name, kind in registry.registered().items():
+        own = commands if name == "command" else {}
+        given = {"fault": name, "target": "all", "when": "5 acked", "heal_after": "2s", **own}
+        fault = kind.model_validate(given)
+        written = json.loads(fault.model_dump_json(by_alias=True))
+        assert kind.model_validate(written) == fault

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ackproof.faults import registered
 from ackproof.spark_analysis.forensics.cases import (
     RULES,
+    TAKES_BYTES,
     TITLES,
     Case,
     Circumstances,
@@ -16,7 +18,7 @@ from ackproof.spark_analysis.forensics.cases import (
     Settings,
     classify,
 )
-from ackproof.spark_analysis.forensics.sentences import cause, counted, decisive
+from ackproof.spark_analysis.forensics.sentences import STRUCK, cause, counted, decisive
 from ackproof.spark_analysis.forensics.terms import Election, Term
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -186,3 +188,7 @@ def test_an_unexplained_loss_says_what_is_in_the_way():
 @pytest.mark.parametrize("case", FITTING)
 def test_every_case_has_a_sentence(case):
     assert cause(FITTING[case], case, "", None)
+
+
+def test_faults_of_which_stories_tell_are_there() -> None:
+    assert set(registered()) >= TAKES_BYTES | set(STRUCK)

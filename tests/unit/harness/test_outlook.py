@@ -172,3 +172,21 @@ def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(as
     assert "eligible.leader.replicas.version" in record.prediction.bounds
     assert asked == []
     assert "impossible" in outlook.foresee(scenario()).predicted.values()
+
+
+@pytest.mark.parametrize(
+    "fault", [{"fault": "power_loss", "target": 1}, {"fault": "flip_byte", "target": 1}]
+)
+def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
+    fault: dict[str, object], asked: Asked
+) -> None:
+    record = outlook.foresee(scenario(faults=[fault]))
+    assert set(record.predicted) == set(map(str, PREDICTED))
+    assert set(record.predicted.values()) == {"possible"}
+    assert all(str(fault["fault"]) in text for text in record.prediction.reasons.values())
+    assert asked == []
+
+
+def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
+    outlook.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
+    assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)

@@ -199,8 +199,69 @@ class AttachedCluster:
         """Refuse: an attached cluster's listeners are not known."""
         self._refuse()
 
+    def await_in_sync(self, broker: int, *, within_s: float) -> None:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def client_listeners(self) -> Sequence[str]:
+        """Refuse, for the same reason."""
+        self._refuse()
+
     def run_beside(self, broker: int, script: str) -> CommandResult:
         """Refuse: nothing runs beside a broker that ackproof did not start."""
+        self._refuse()
+
+    def start_beside(self, broker: int, name: str, script: str) -> None:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def end_beside(self, broker: int, name: str) -> None:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def pause(self, broker: int) -> None:
+        """Refuse: only the fault docker may touch a container, and it kills or stops."""
+        self._refuse()
+
+    def resume(self, broker: int) -> None:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def paused(self, broker: int) -> bool:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def answers(self, broker: int) -> bool:
+        """Whether the broker itself answers a client's request."""
+        settings = self.client_settings
+        return bool(Admin(self._addresses[broker], settings=settings, timeout_s=1).brokers())
+
+    def exhaust_memory(self, broker: int) -> None:
+        """Refuse: the memory of a container that is not ours is not limited."""
+        self._refuse()
+
+    def out_of_memory(self, broker: int) -> bool:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        """Refuse: disks of an attached cluster are not touched."""
+        self._refuse()
+
+    def run_at_disk(self, broker: int, script: str) -> CommandResult:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def read_file(self, broker: int, path: str) -> bytes:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def renew_identity(self, broker: int) -> None:
+        """Refuse, for the same reason."""
+        self._refuse()
+
+    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        """Refuse: an attached cluster's logs are not read."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

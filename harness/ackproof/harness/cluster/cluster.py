@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
 from ackproof.harness.clocks import clock_ahead
-from ackproof.harness.cluster import fake_clock, quorum
+from ackproof.harness.cluster import beside, fake_clock, memory, quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
-from ackproof.harness.cluster.engine import labels, remove_run
+from ackproof.harness.cluster.engine import remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
@@ -357,17 +357,25 @@ class KafkaCluster:
             raise ClusterError(
                 f"{node.spec.name} runs: its disk can only be emptied while it does not"
             )
-        self.client.containers.run(
-            self._sidecar(),
-            entrypoint=["/bin/bash", "-c", f"rm -rf {VOLUME_DIR}/*"],
-            volumes={node.volume: {"bind": VOLUME_DIR, "mode": "rw"}},
-            user="root",
-            network_mode="none",
-            labels=labels(self._run_id),
-            remove=True,
-        )
-        if not self.topology.zookeeper:
-            node.renew_identity(self.topology.cluster_id)
+        result = self.run_at_disk(broker, f"rm -rf {VOLUME_DIR}/*")
+        if result.exit_status != 0:
+            raise ClusterError(f"the disk of {node.spec.name} stays as it is: {result.output}")
+        self.renew_identity(broker)
+
+    @_faults
+    def paused(self, broker: int) -> bool:
+        """Whether the node's processes are frozen."""
+        return self.nodes[broker].paused()
+
+    @_faults
+    def exhaust_memory(self, broker: int) -> None:
+        """Have the kernel's out-of-memory killer end the node's process, and wait for that."""
+        memory.exhaust(self.nodes[broker].container)
+
+    @_faults
+    def out_of_memory(self, broker: int) -> bool:
+        """Whether the kernel ended the node's process because its memory was used up."""
+        return self.nodes[broker].out_of_memory()
 
     @_faults
     def exit_status(self, broker: int) -> int | None:
@@ -395,6 +403,13 @@ class KafkaCluster:
                 return False
         return all(broker in view.isr for view in partitions.values() if broker in view.replicas)
 
+    @_faults
+    def await_in_sync(self, broker: int, *, within_s: float) -> None:
+        """Wait until `in_sync` holds; raise FaultError after `within_s` or if it has ended."""
+        from ackproof.harness.cluster import lifecycle
+
+        lifecycle.await_in_sync(self, broker, within_s=within_s)
+
     def answers(self, broker: int) -> bool:
         """Whether the broker itself answers requests."""
         return bool(self.listed_by(broker))
@@ -420,29 +435,94 @@ class KafkaCluster:
         """Return the port of a listener inside the network."""
         return self.topology.port(listener)
 
+    def client_listeners(self) -> Sequence[str]:
+        """Return the brokers' listeners for clients: EXTERNAL, and further ones."""
+        return ("EXTERNAL", *self.topology.listeners)
+
     @_faults
     def run_beside(self, broker: int, script: str) -> CommandResult:
-        """Run a bash script in the broker's network namespace, with NET_ADMIN and nft."""
-        from docker.errors import ContainerError
-        from docker.types import LogConfig
+        """Run a bash script in the node's network namespace, with NET_ADMIN and nft."""
+        return beside.run(
+            self.client, self._sidecar(), script, run_id=self._run_id, **self._beside(broker)
+        )
 
-        container = self.nodes[broker].container
-        try:
-            output = self.client.containers.run(
-                self._sidecar(),
-                entrypoint=["/bin/bash", "-c", script],
-                network_mode=f"container:{container.id}",
-                cap_add=["NET_ADMIN"],
-                user="root",
-                labels=labels(self._run_id),
-                log_config=LogConfig(type="json-file"),  # with others docker-py returns no output
-                remove=True,
-                stdout=True,
-                stderr=True,
+    @_faults
+    def start_beside(self, broker: int, name: str, script: str) -> None:
+        """Do as `run_beside` does, but go on until the script ends, or `end_beside(name)`."""
+        beside.start(
+            self.client,
+            self._sidecar(),
+            script,
+            name=self._beside_name(broker, name),
+            run_id=self._run_id,
+            **self._beside(broker),
+        )
+
+    @_faults
+    def end_beside(self, broker: int, name: str) -> None:
+        """End what `start_beside` started; a no-op if it is gone."""
+        beside.end(self.client, self._beside_name(broker, name))
+
+    def _beside(self, node: int) -> Mapping[str, Any]:
+        return {
+            "network_mode": f"container:{self.nodes[node].container.id}",
+            "cap_add": ["NET_ADMIN"],
+        }
+
+    def _beside_name(self, node: int, name: str) -> str:
+        return f"ackproof-{self._run_id}-{self.nodes[node].spec.name}-{name}"
+
+    def log_directories(self, broker: int) -> Sequence[str]:
+        """Return the broker's log directories; metadata and identity lie in the first."""
+        return self.nodes[broker].spec.directories
+
+    @_faults
+    def run_at_disk(self, broker: int, script: str) -> CommandResult:
+        """Run a bash script where the broker's disk is mounted as it is there; it may be down."""
+        volumes = {self.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}}
+        return beside.run(
+            self.client,
+            self._sidecar(),
+            script,
+            run_id=self._run_id,
+            volumes=volumes,
+            network_mode="none",
+        )
+
+    @_faults
+    def read_file(self, broker: int, path: str) -> bytes:
+        """Return a file of the broker's disk; raise FaultError if there is none."""
+        return self.nodes[broker].read_file(path)
+
+    @_faults
+    def renew_identity(self, broker: int) -> None:
+        """Have each log directory that is empty formatted as a new one when the broker starts."""
+        if not self.topology.zookeeper:
+            self.nodes[broker].renew_identity(self.topology.cluster_id)
+
+    @_faults
+    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        """Wait until the broker has logged a line with `text`, and return it."""
+        node = self.nodes[broker]
+
+        def look() -> tuple[str | None, int | None]:
+            ended = node.exit_status()
+            lines = node.log_since(since).splitlines()
+            return next((line for line in lines if text in line), None), ended
+
+        line, ended = wait_for(
+            look,
+            lambda seen: seen != (None, None),
+            within_s=within_s,
+            failure=lambda _: ClusterError(
+                f"{node.spec.name} has not logged {text!r} within {within_s:g} s"
+            ),
+        )
+        if line is None:
+            raise ClusterError(
+                f"{node.spec.name} has ended with exit status {ended} and did not log {text!r}"
             )
-        except ContainerError as error:
-            return CommandResult(exit_status=error.exit_status, output=_decoded(error.stderr))
-        return CommandResult(exit_status=0, output=_decoded(output))
+        return line
 
 
 @contextlib.contextmanager
@@ -539,7 +619,3 @@ def _describe(view: PartitionView | None) -> str:
     if view is None:
         return "unknown to the brokers"
     return f"leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)}"
-
-
-def _decoded(output: str | bytes | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

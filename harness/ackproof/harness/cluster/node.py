@@ -7,6 +7,8 @@ pinned, so that a node that was killed returns with the same id, the same log an
 from __future__ import annotations
 
 import base64
+import io
+import tarfile
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ from ackproof.harness.errors import ClusterError
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
+    from docker.types import DriverConfig
 
     from ackproof.harness.cluster.network import ClusterNetwork
 
@@ -101,6 +104,10 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         self.spec = spec
         self.address = address
         self.volume = f"ackproof-{run_id}-{spec.name}"
+        # The engine makes the volume with the container: one request less.
+        self._mount = Mount(
+            VOLUME_DIR, self.volume, labels=labels(run_id), driver_config=_of_size(spec.disk)
+        )
         assert network.network is not None  # the network is created before its nodes
         # Of testcontainers' networking only the name is used: it cannot ask for a fixed address.
         self.with_kwargs(
@@ -115,8 +122,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
                 )
             },
             stop_signal="SIGTERM",
-            # The engine makes the volume with the container: one request less.
-            mounts=[Mount(VOLUME_DIR, self.volume, labels=labels(run_id))],
+            mounts=[self._mount],
             **_limits(spec),
         )
         self.with_name(f"ackproof-{run_id}-{spec.name}")
@@ -159,6 +165,8 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         from docker.errors import APIError
 
         try:
+            if self.spec.disk is not None:
+                self._hold_disk()
             self.start()
         except APIError as error:
             if "already allocated" in str(error) or "address already in use" in str(error):
@@ -170,6 +178,22 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             raise ClusterError(
                 f"{self.spec.name} cannot be started: {error.explanation}"
             ) from error
+
+    def _hold_disk(self) -> None:
+        """Keep a disk in memory mounted while the node is down: it would be gone with the mount."""
+        name = f"{self.volume}-disk"
+        client = self.get_docker_client().client
+        if not client.containers.list(all=True, filters={"name": f"^{name}$"}):
+            client.containers.run(
+                self.image,
+                entrypoint=["sleep", "infinity"],
+                name=name,
+                mounts=[self._mount],
+                labels=self._mount["VolumeOptions"]["Labels"],
+                network_mode="none",
+                init=True,
+                detach=True,
+            )
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone; a no-op if it already is."""
@@ -249,6 +273,29 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         state = self.container.attrs["State"]
         return None if state["Running"] else int(state["ExitCode"])
 
+    def out_of_memory(self) -> bool:
+        """Whether the kernel's out-of-memory killer ended the process."""
+        self.container.reload()
+        return bool(self.container.attrs["State"]["OOMKilled"])
+
+    def read_file(self, path: str) -> bytes:
+        """Return a file of the container or its disk; raise ClusterError if there is none."""
+        from docker.errors import NotFound
+
+        try:
+            stream, _ = self.container.get_archive(path)
+        except NotFound:
+            raise ClusterError(f"{self.spec.name} has no {path}") from None
+        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
+            file = archive.extractfile(archive.getmembers()[0])
+            if file is None:
+                raise ClusterError(f"{path} of {self.spec.name} is no file")
+            return file.read()
+
+    def log_since(self, since: datetime) -> str:
+        """Return what the node has logged since then."""
+        return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
+
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the node's log, for error messages."""
         return str(self.container.logs(tail=lines).decode(errors="replace"))
@@ -283,6 +330,15 @@ def _limits(spec: NodeSpec) -> dict[str, object]:
     if spec.cpus is not None:
         limits["nano_cpus"] = round(spec.cpus * 1e9)
     return limits
+
+
+def _of_size(size: int | None) -> DriverConfig | None:
+    """Return the engine's words for a disk of so many bytes, which lies in memory."""
+    from docker.types import DriverConfig
+
+    if size is None:
+        return None
+    return DriverConfig("local", {"type": "tmpfs", "device": "tmpfs", "o": f"size={size}"})
 
 
 def _log_options() -> str:

@@ -75,7 +75,8 @@ class NodeSpec:
     `external_port`: its pinned port on 127.0.0.1, a ZooKeeper node's client port; None for a
     controller. `further_ports`: the same for each further listener. `behind_ports`: where those are
     published that clients reach through the link proxy, which has the other port. `memory` and
-    `cpus` limit its container. `settings` are its own, beside those that all brokers share.
+    `cpus` limit its container; `disk` is the size of its disk in bytes, None for the engine's own.
+    `settings` are its own, beside those that all brokers share.
     """
 
     node_id: int
@@ -89,6 +90,7 @@ class NodeSpec:
     cpus: float | None = None
     rack: str | None = None
     log_dirs: int = 1
+    disk: int | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -308,6 +310,7 @@ def broker(
         cpus=own.cpus,
         rack=own.rack,
         log_dirs=own.log_dirs or 1,
+        disk=own.disk_bytes,
         settings=own.settings,
     )
 

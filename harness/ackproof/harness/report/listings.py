@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackproof.faults import Fault
+    from ackproof.faults.catalogue import Entry
     from ackproof.harness.doctor import Check
     from ackproof.harness.run_dir import PredictionRecord
     from ackproof.harness.verdict import Verdict
@@ -76,16 +76,16 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
     console.print(table)
 
 
-def print_faults(console: Console, faults: Mapping[str, type[Fault]]) -> None:
-    """Print every fault with what it does and the fields that it has."""
-    for name, kind in faults.items():
-        summary = (kind.__doc__ or "").strip().partition("\n")[0]
-        console.print(f"[bold]{name}[/]  {escape(summary)}", highlight=False)
+def print_faults(console: Console, entries: Sequence[Entry]) -> None:
+    """Print every fault: what it does, its fields, what it needs, and how it is proved."""
+    for entry in entries:
+        console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
         table = _table()
-        for field, info in kind.model_fields.items():
-            if field != "fault":
-                example = f"[dim]{escape(repr(info.examples[0]))}[/]" if info.examples else ""
-                table.add_row(field, escape(info.description or ""), example)
+        for field, text in entry.fields.items():
+            table.add_row(field, escape(text))
+        table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
+        if entry.needs:
+            table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
         console.print(table)
 
 

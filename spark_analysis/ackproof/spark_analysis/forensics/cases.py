@@ -200,7 +200,7 @@ RULES: tuple[_Rule, ...] = (
 
 #: Faults after which a broker's log may hold less than it did, by name.
 TAKES_BYTES = frozenset(
-    {"power_loss", "truncate_log", "disk_loss", "wipe_volume", "corrupt_segment"}
+    {"power_loss", "wipe_partition", "wipe_volume", "replace_disk", "flip_byte"}
 )
 
 

@@ -1,0 +1,54 @@
+"""What faults need of a machine: each asked with a script beside a container of ours.
+
+`ackproof doctor` asks them all. A run asks those of its faults before it boots anything, and is
+refused with the reason where one is missing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Need(Enum):
+    """One ability of the kernel: in words, and the script that ends with 0 where it is there.
+
+    The script runs in a network namespace of its own, with NET_ADMIN.
+    """
+
+    NFTABLES = (
+        "nf_tables",
+        "Partitions (nftables)",
+        "nft add table inet ackproof_probe && nft delete table inet ackproof_probe",
+    )
+    REJECT = (
+        "nf_tables reject",
+        "Refused and reset connections (nftables reject)",
+        "nft 'add table inet p; add chain inet p c { type filter hook output priority 0; }; "
+        "add rule inet p c meta l4proto tcp reject with tcp reset'",
+    )
+    RANDOM_DROP = (
+        "nf_tables numgen",
+        "Random packet loss (nftables numgen)",
+        "nft 'add table inet p; add chain inet p c { type filter hook input priority 0; }; "
+        "add rule inet p c numgen random mod 100 < 10 drop'",
+    )
+    SOCKET_DESTROY = (
+        "INET_DIAG_DESTROY",
+        "Aborting open connections (ss -K)",
+        """perl -MIO::Socket::INET -e '
+        $server = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die;
+        $client = IO::Socket::INET->new(PeerAddr => "127.0.0.1:" . $server->sockport) or die;
+        $of = "state established dport = :" . $server->sockport;
+        system("ss -K $of >/dev/null 2>&1"); exit(`ss -Htn $of` ne "")'""",
+    )
+    NETEM = ("sch_netem", "Latency (netem)", "tc qdisc add dev lo root netem delay 1ms")
+    TBF = (
+        "sch_tbf",
+        "Bandwidth limits (tbf)",
+        "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 400ms",
+    )
+
+    def __init__(self, kernel: str, what: str, script: str) -> None:
+        self.kernel = kernel
+        self.what = what
+        self.script = script

@@ -1,0 +1,59 @@
+"""One broker after the other is restarted, as for a new configuration: in good order or in haste.
+
+``wait: isr`` goes on when the broker is back in every ISR, as one should; ``wait: none`` as soon as
+it was started again, as one who is in a hurry does. Injecting takes as long as the whole round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field, PrivateAttr
+
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
+from ackproof.faults.kill import SIGKILLED
+from ackproof.faults.restart import SIGTERMED
+from ackproof.faults.triggers import Duration
+
+
+class RollingRestart(Ended):
+    """Stop and start the targets, one after the other."""
+
+    name: ClassVar[str] = "rolling_restart"
+    fault: Literal["rolling_restart"] = "rolling_restart"
+    proof: ClassVar[str] = "the exit status of each process, and that each runs again"
+    stop: Literal["clean", "hard"] = Field(
+        default="clean", description="clean: SIGTERM, a controlled shutdown; hard: SIGKILL"
+    )
+    wait: Literal["isr", "none"] = Field(
+        default="isr", description="before the next: until it is in every ISR again, or not at all"
+    )
+    within: Duration = Field(default=60.0, gt=0, description="how long a broker may take to return")
+
+    _ended: dict[int, int | None] = PrivateAttr(default_factory=dict)
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Restart each in turn; raise FaultError if one does not come back in time."""
+        self._ended.clear()
+        for node in nodes:
+            if cluster.exit_status(node) is not None:
+                raise FaultError(f"broker {node} was already down: there was nothing to restart")
+            (cluster.terminate if self.stop == "clean" else cluster.kill)(node)
+            self._ended[node] = cluster.exit_status(node)
+            cluster.start(node)
+            if self.wait == "isr":
+                cluster.await_in_sync(node, within_s=self.within)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+        """Require that each ended as asked for, and runs."""
+        wanted = (0, SIGTERMED) if self.stop == "clean" else (SIGKILLED,)
+        for node in nodes:
+            if node not in self._ended or self._ended[node] not in wanted:
+                raise FaultError(f"broker {node} ended with exit status {self._ended.get(node)}")
+            if cluster.exit_status(node) is not None:
+                raise FaultError(f"broker {node} does not run again")
+        return "; ".join(
+            f"broker {node} ended with {self._ended[node]} and runs again" for node in nodes
+        )

@@ -1,0 +1,38 @@
+"""The whole disk is gone: the broker comes back with its id on an empty one, in a new identity.
+
+Every log directory has a new id (KIP-858), by which the controller can tell that it was replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from ackproof.faults import disk
+from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.ended import Ended
+
+
+class WipeVolume(Ended):
+    """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
+
+    name: ClassVar[str] = "wipe_volume"
+    fault: Literal["wipe_volume"] = "wipe_volume"
+    proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+        """Kill every broker, then empty its disk."""
+        disk.kill_all(cluster, nodes)
+        for node in nodes:
+            for directory in cluster.log_directories(node):
+                disk.empty(cluster, node, directory)
+            cluster.renew_identity(node)
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+        """Require that no log directory holds anything."""
+        disk.require_down(cluster, nodes)
+        for node in nodes:
+            directories = cluster.log_directories(node)
+            if left := disk.files(cluster, node, directories):
+                raise FaultError(f"the disk of broker {node} still holds {left} files")
+        return "; ".join(f"broker {node}: its disk is empty" for node in nodes)

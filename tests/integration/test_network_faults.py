@@ -1,0 +1,301 @@
+"""Cut, bent and broken links between real nodes, seen by clients and by the controller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from docker import DockerClient
+
+from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults.bandwidth import Bandwidth
+from ackproof.faults.bridge import Bridge
+from ackproof.faults.flapping import Flapping
+from ackproof.faults.half_open import HalfOpen
+from ackproof.faults.isolate import Isolate
+from ackproof.faults.majorities_ring import MajoritiesRing
+from ackproof.faults.packet_loss import PacketLoss
+from ackproof.faults.partition import Partition
+from ackproof.faults.reset_connections import ResetConnections
+from ackproof.faults.split import Split
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.harness.waits import wait_for
+from integration.command import clock
+
+pytestmark = pytest.mark.cluster
+
+PLACES = [("orders", n) for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def four(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """Four brokers that notice soon; orders-0 to 3 are led by brokers 1 to 4, on all of them."""
+    spec = ClusterSpec(
+        brokers=4,
+        settings={"broker.session.timeout.ms": 3000, "replica.lag.time.max.ms": 2000},
+    )
+    with booted(
+        spec,
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+    ) as cluster:
+        ring = [[1, 2, 3, 4], [2, 3, 4, 1], [3, 4, 1, 2], [4, 1, 2, 3]]
+        cluster.create_topics({"orders": TopicSpec(assignment=ring)})
+        yield cluster
+
+
+def acked(cluster: KafkaCluster, partition: int, **settings: object) -> bool:
+    """Whether one record is acked within three seconds."""
+    outcome: list[object] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "delivery.timeout.ms": 3000,
+            "log_level": 0,
+            **settings,
+        }
+    )
+    producer.produce(
+        "orders", b"x", partition=partition, on_delivery=lambda error, _: outcome.append(error)
+    )
+    producer.flush(10)
+    producer.close()
+    return len(outcome) == 1 and outcome[0] is None
+
+
+def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
+    """Write something that a follower can lack, and wait until the committed ISR is this.
+
+    A follower that has all there is stays in sync, however long it has not been heard of.
+    """
+    assert acked(cluster, partition, acks=1)
+    wait_for(
+        lambda: set(cluster.isr("orders", partition) or ()),
+        wanted.__eq__,
+        within_s=30,
+        failure=lambda seen: ClusterError(f"the ISR is {seen}, not {wanted}"),
+    )
+
+
+def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
+    cluster.await_full_isr(PLACES)
+    guard = inject(fault, cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    return guard
+
+
+def recover(cluster: KafkaCluster, guard: Guard) -> None:
+    guard.heal()
+    guard.fault.heal(cluster, guard.window.nodes)  # twice is a no-op
+    wait_for(
+        guard.recovered,
+        bool,
+        within_s=60,
+        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
+    )
+    cluster.await_full_isr(PLACES)
+    assert "ackproof" not in cluster.run_beside(1, "nft list tables; tc qdisc").output
+
+
+def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> None:
+    with in_force(four, Partition(target=1, peers=(2,))) as guard:
+        await_isr(four, 0, {1, 3, 4})
+        await_isr(four, 1, {2, 3, 4})
+        assert set(four.isr("orders", 2) or ()) == {1, 2, 3, 4}
+    recover(four, guard)
+
+
+def test_a_one_way_cut_ends_the_link_too(four: KafkaCluster) -> None:
+    cut = Partition(target=1, peers=(2,), direction="to_peers", how="reject")
+    with in_force(four, cut) as guard:
+        await_isr(four, 0, {1, 3, 4})
+    recover(four, guard)
+
+
+def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: KafkaCluster) -> None:
+    with in_force(four, Partition(target=1, peers="controllers")) as guard:
+        assert acked(four, 0, acks=1)
+        wait_for(
+            lambda: four.leader("orders", 0),
+            lambda leader: leader not in (None, 1),
+            within_s=30,
+            failure=lambda leader: ClusterError(f"still led by {leader}"),
+        )
+    recover(four, guard)
+
+
+def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
+    leader = four.leader("orders", 0)
+    assert leader is not None
+    with in_force(four, Partition(target=leader, peers="clients", listener="EXTERNAL")) as guard:
+        assert not acked(four, 0, acks=1)
+        assert len(four.isr("orders", 0) or ()) == 4
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_an_isolated_broker_is_out_of_everything(four: KafkaCluster) -> None:
+    with in_force(four, Isolate(target=2)) as guard:
+        wait_for(
+            lambda: [set(four.isr(*place) or ()) for place in PLACES],
+            lambda seen: all(isr == {1, 3, 4} for isr in seen),
+            within_s=30,
+            failure=lambda seen: ClusterError(f"the ISRs are {seen}"),
+        )
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_of_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
+    with in_force(four, Split(target=[1, 2], controllers="others")) as guard:
+        wait_for(
+            lambda: [set(four.isr(*place) or ()) for place in PLACES],
+            lambda seen: all(isr == {3, 4} for isr in seen),
+            within_s=30,
+            failure=lambda seen: ClusterError(f"the ISRs are {seen}"),
+        )
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCluster) -> None:
+    with in_force(four, Bridge(target=1)) as guard:  # 2 | 3, 4
+        leader = four.leader("orders", 0)
+        assert leader is not None
+        await_isr(four, 0, {1: {1, 2, 3, 4}, 2: {1, 2}}.get(leader, {1, 3, 4}))
+    recover(four, guard)
+    with in_force(four, MajoritiesRing()) as guard:
+        leader = four.leader("orders", 0)
+        assert leader is not None
+        opposite = (leader + 1) % 4 + 1
+        await_isr(four, 0, {1, 2, 3, 4} - {opposite})
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_a_flapping_link_is_seen_to_come_and_go(four: KafkaCluster) -> None:
+    with in_force(four, Flapping(target=1, peers="clients", up="1s", down="1s")) as guard:
+        seen = {four.answers(1) for _ in range(12)}
+        assert seen == {True, False}
+    recover(four, guard)
+
+
+def retransmitted(cluster: KafkaCluster, node: int) -> int:
+    """Return how many segments the node's kernel has sent again."""
+    lines = cluster.run_beside(node, "grep ^Tcp: /proc/net/snmp").output.splitlines()
+    names, values = (line.split() for line in lines)
+    return int(values[names.index("RetransSegs")])
+
+
+def test_lost_packets_are_sent_again(four: KafkaCluster) -> None:
+    before = retransmitted(four, 1)
+    with in_force(four, PacketLoss(target=1, percent=20)) as guard:
+        wait_for(
+            lambda: retransmitted(four, 1),
+            lambda count: count > before + 3,
+            within_s=30,
+            failure=lambda count: ClusterError(f"{before}, and now {count}"),
+        )
+    recover(four, guard)
+
+
+def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
+    leader = four.leader("orders", 0)
+    assert leader is not None
+    told: list[dict[str, Any]] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": four.bootstrap_servers,
+            "stats_cb": lambda text: told.append(json.loads(text)["brokers"]),
+            "statistics.interval.ms": 100,
+            "log_level": 0,
+        }
+    )
+
+    def disconnects() -> int:
+        producer.poll(0.1)
+        return sum(one["disconnects"] for one in told[-1].values()) if told else 0
+
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(10) == 0
+    before = disconnects()
+    with in_force(four, ResetConnections(target=leader)) as guard:
+        wait_for(
+            disconnects,
+            lambda count: count > before,
+            within_s=10,
+            failure=lambda _: ClusterError("the client has not noticed"),
+        )
+    producer.produce("orders", b"x", partition=0)
+    assert producer.flush(10) == 0
+    producer.close()
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) -> None:
+    guard = in_force(four, HalfOpen(target=4))
+    assert "open connections to the dead node 4" in guard.window.evidence
+    wait_for(
+        lambda: four.listed_by(1),
+        lambda listed: 4 not in listed,
+        within_s=30,
+        failure=lambda listed: ClusterError(f"not fenced: {listed}"),
+    )
+    recover(four, guard)
+
+
+def backlog(cluster: KafkaCluster, node: int) -> int:
+    """Return how many bytes wait in the node's sockets, sent by Kafka and not yet taken."""
+    listed = cluster.run_beside(node, "ss -Htn state established").output.splitlines()
+    return sum(int(line.split()[1]) for line in listed)
+
+
+@pytest.mark.slow
+def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> None:
+    leader = four.leader("orders", 0)
+    assert leader is not None
+    with in_force(four, Bandwidth(target=leader, rate="100kbit")) as guard:
+        producer = Producer({"bootstrap.servers": four.bootstrap_servers, "acks": 1})
+        for _ in range(5):
+            producer.produce("orders", b"x" * 100_000, partition=0)
+        wait_for(
+            lambda: (producer.poll(0), backlog(four, leader))[1],
+            lambda waiting: waiting > 50_000,
+            within_s=20,
+            failure=lambda waiting: ClusterError(f"only {waiting} bytes wait"),
+        )
+    assert producer.flush(20) == 0
+    producer.close()
+    recover(four, guard)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Partition(target=1),
+        Partition(target=1, peers="clients"),
+        Isolate(target=1),
+        Split(target=[1, 2]),
+        Bridge(target=1),
+        MajoritiesRing(),
+        Flapping(target=1),
+        PacketLoss(target=1),
+        ResetConnections(target=1),
+        HalfOpen(target=1),
+        Bandwidth(target=1),
+    ],
+    ids=lambda fault: f"{fault.name}-{getattr(fault, 'peers', '')}",
+)
+def test_a_link_that_was_not_touched_is_not_verified(four: KafkaCluster, fault: Fault) -> None:
+    with pytest.raises(FaultError):
+        fault.verify(four, [1])

@@ -1,0 +1,134 @@
+"""Processes of real brokers frozen, starved, crashed and restarted; seen by the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from docker import DockerClient
+
+from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults.crash_loop import CrashLoop
+from ackproof.faults.kill_cluster import KillCluster
+from ackproof.faults.oom_kill import OomKill
+from ackproof.faults.pause import Pause
+from ackproof.faults.rolling_restart import RollingRestart
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.harness.waits import wait_for
+from integration.command import clock
+
+pytestmark = pytest.mark.cluster
+
+PLACES = [("orders", n) for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def brokers(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """Three brokers whose sessions end after three seconds."""
+    with booted(
+        ClusterSpec(settings={"broker.session.timeout.ms": 3000}),
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+    ) as cluster:
+        cluster.create_topics({"orders": TopicSpec(partitions=3)})
+        yield cluster
+
+
+def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
+    cluster.await_full_isr(PLACES)
+    guard = inject(fault, cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    return guard
+
+
+def recover(cluster: KafkaCluster, guard: Guard) -> None:
+    guard.heal()
+    guard.fault.heal(cluster, guard.window.nodes)  # twice is a no-op
+    wait_for(
+        guard.recovered,
+        bool,
+        within_s=90,
+        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
+    )
+    cluster.await_full_isr(PLACES)
+
+
+def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
+    brokers: KafkaCluster,
+) -> None:
+    with in_force(brokers, Pause(target=2)) as guard:
+        pass
+    wait_for(guard.recovered, bool, within_s=30, failure=lambda _: ClusterError("not resumed"))
+    assert all(2 in (brokers.isr(*place) or ()) for place in PLACES)  # nobody has noticed
+    with in_force(brokers, Pause(target=2)) as guard:
+        wait_for(
+            lambda: brokers.listed_by(1),
+            lambda listed: bool(listed) and 2 not in listed,
+            within_s=30,
+            failure=lambda listed: ClusterError(f"not fenced: {listed}"),
+        )
+    recover(brokers, guard)
+
+
+def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) -> None:
+    guard = in_force(brokers, OomKill(target="leader of orders-0"))
+    (killed,) = guard.window.nodes
+    assert not brokers.answers(killed)
+    recover(brokers, guard)
+
+
+@pytest.mark.slow
+def test_a_crash_loop_has_as_many_lives_in_the_log(brokers: KafkaCluster) -> None:
+    began = datetime.now(UTC)
+    guard = in_force(brokers, CrashLoop(target=3, times=3))
+    assert not brokers.answers(3)
+    recover(brokers, guard)
+    # One life more: heal's.
+    assert brokers.nodes[3].log_since(began).count("Starting log cleanup") >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "wait"), [("clean", "isr"), ("hard", "none")])
+def test_a_rolling_restart_gives_every_broker_a_new_life(
+    brokers: KafkaCluster, stop: str, wait: str
+) -> None:
+    began = datetime.now(UTC)
+    fault = RollingRestart.model_validate(
+        {"fault": "rolling_restart", "target": "all", "stop": stop, "wait": wait}
+    )
+    guard = in_force(brokers, fault)
+    recover(brokers, guard)
+    for number in (1, 2, 3):
+        said = brokers.nodes[number].log_since(began)
+        assert "Starting log cleanup" in said
+        assert ("Terminating process due to signal SIGTERM" in said) == (stop == "clean")
+
+
+@pytest.mark.slow
+def test_a_whole_cluster_dies_and_comes_back(brokers: KafkaCluster) -> None:
+    guard = in_force(brokers, KillCluster())
+    assert not any(brokers.answers(number) for number in (1, 2, 3))
+    recover(brokers, guard)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Pause(target=1),
+        OomKill(target=1),
+        CrashLoop(target=1),
+        RollingRestart(target=1),
+        KillCluster(),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_a_process_that_was_left_alone_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+    with pytest.raises(FaultError):
+        fault.verify(brokers, [1])

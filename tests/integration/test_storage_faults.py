@@ -1,0 +1,265 @@
+"""Damage to disks, seen by a client, in the broker's log or by the controller; and healed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from docker import DockerClient
+
+from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults.delete_index import DeleteIndex
+from ackproof.faults.disk_full import DiskFull
+from ackproof.faults.fail_log_dir import FailLogDir
+from ackproof.faults.flip_byte import FlipByte
+from ackproof.faults.old_checkpoint import OldCheckpoint
+from ackproof.faults.power_loss import PowerLoss
+from ackproof.faults.replace_disk import ReplaceDisk
+from ackproof.faults.truncate_index import TruncateIndex
+from ackproof.faults.wipe_partition import WipePartition
+from ackproof.faults.wipe_volume import WipeVolume
+from ackproof.harness.cluster import images, tools
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.harness.waits import wait_for
+from integration.command import clock
+
+pytestmark = pytest.mark.cluster
+
+ROUNDS = 12
+SIZE = 100_000
+
+
+@pytest.fixture(scope="module")
+def disks(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """Three brokers with two log directories each on a disk of 200 MB, and short sessions."""
+    spec = ClusterSpec(log_dirs=2, disk="200m", settings={"broker.session.timeout.ms": 3000})
+    with booted(
+        spec,
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(disks: KafkaCluster) -> Iterator[str]:
+    """A topic of two partitions, led by broker 1, with `ROUNDS` records each and full segments."""
+    name = f"t-{uuid4().hex[:6]}"
+    spec = TopicSpec(
+        assignment=[[1, 2, 3], [1, 2, 3]],
+        settings={"segment.bytes": 1 << 20, "min.insync.replicas": 1},
+    )
+    disks.create_topics({name: spec})
+    producer = Producer(
+        {"bootstrap.servers": disks.bootstrap_servers, "acks": "all", "linger.ms": 0}
+    )
+    for number in range(ROUNDS):
+        for partition in (0, 1):
+            value = number.to_bytes(4, "big") * (SIZE // 4)
+            producer.produce(name, value, partition=partition)
+        assert producer.flush(20) == 0
+    producer.close()
+    yield name
+    disks.admin.delete_topics([name])
+
+
+def places(topic: str) -> list[tuple[str, int]]:
+    return [(topic, 0), (topic, 1)]
+
+
+def end(cluster: KafkaCluster, topic: str, partition: int) -> int:
+    """Return where the partition ends, as a client is told."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "end"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
+    finally:
+        consumer.close()
+
+
+def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
+    """Return what Kafka's own consumer says, which checks CRCs, after `ROUNDS` records or 5 s."""
+    tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    arguments = (
+        f"--bootstrap-server broker-1:9092 --topic {topic} --partition {partition} "
+        f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 >/dev/null || :"
+    )
+    return tools.run_script(cluster.nodes[2], tools.command((tool,), arguments), "the consumer")
+
+
+def recover(cluster: KafkaCluster, guard: Guard, topic: str) -> None:
+    """Heal it and wait until it says that all is well, and until the controller agrees."""
+    guard.heal()
+    wait_for(
+        guard.recovered,
+        bool,
+        within_s=90,
+        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
+    )
+    cluster.await_full_isr(places(topic))
+
+
+def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
+    guard = inject(fault, cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    assert not guard.recovered()
+    return guard
+
+
+def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, topic: str) -> None:
+    assert end(disks, topic, 0) == ROUNDS
+    fault = PowerLoss(target="all", partitions=f"{topic}-0", last=3)
+    guard = in_force(disks, fault)
+    assert f"broker 2 {topic}-0: ends at {ROUNDS - 3}, not {ROUNDS}" in guard.window.evidence
+    recover(disks, guard, topic)
+    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS - 3, ROUNDS)
+
+
+def test_power_loss_on_one_broker_is_made_good_by_the_others(
+    disks: KafkaCluster, topic: str
+) -> None:
+    guard = in_force(disks, PowerLoss(target=3, partitions=[f"{topic}-0", f"{topic}-1"]))
+    assert "ends at 0" in guard.window.evidence
+    recover(disks, guard, topic)
+    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+
+
+def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, topic: str) -> None:
+    began = datetime.now(UTC)
+    fault = PowerLoss(target=2, partitions=f"{topic}-0", to_offset=ROUNDS - 1, torn=True)
+    guard = in_force(disks, fault)
+    recover(disks, guard, topic)
+    said = disks.await_logged(2, "Corruption found in segment", since=began, within_s=1)
+    assert f"{topic}-0" in said
+    assert end(disks, topic, 0) == ROUNDS
+
+
+def test_a_wiped_partition_is_copied_anew(disks: KafkaCluster, topic: str) -> None:
+    began = datetime.now(UTC)
+    guard = in_force(disks, WipePartition(target=2, partitions=f"{topic}-0"))
+    recover(disks, guard, topic)
+    said = disks.await_logged(2, f"Created log for partition {topic}-0", since=began, within_s=1)
+    assert f"{topic}-0" in said
+    assert end(disks, topic, 0) == ROUNDS
+
+
+@pytest.mark.slow
+def test_a_wiped_volume_comes_back_with_other_directories(disks: KafkaCluster, topic: str) -> None:
+    identity = f"{disks.log_directories(3)[0]}/meta.properties"
+    before = disks.read_file(3, identity)
+    guard = in_force(disks, WipeVolume(target=3))
+    recover(disks, guard, topic)
+    assert disks.read_file(3, identity) != before
+    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+
+
+@pytest.mark.slow
+def test_one_of_two_disks_is_replaced(disks: KafkaCluster, topic: str) -> None:
+    places_of = [f"{one}/meta.properties" for one in disks.log_directories(3)]
+    before = [disks.read_file(3, path) for path in places_of]
+    guard = in_force(disks, ReplaceDisk(target=3, log_dir=2))
+    recover(disks, guard, topic)
+    after = [disks.read_file(3, path) for path in places_of]
+    assert (after[0] == before[0], after[1] == before[1]) == (True, False)
+
+
+@pytest.mark.parametrize("segment", ["active", "closed"])
+def test_a_flipped_byte_is_found_by_a_consumer(
+    disks: KafkaCluster, topic: str, segment: str
+) -> None:
+    fault = FlipByte.model_validate(
+        {"fault": "flip_byte", "target": 1, "partitions": f"{topic}-0", "segment": segment}
+    )
+    with inject(fault, disks, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        assert "Record is corrupt" in consumed(disks, topic, 0)
+    assert guard.recovered()
+    assert f"Processed a total of {ROUNDS} messages" in consumed(disks, topic, 0)
+    with pytest.raises(FaultError, match="no byte"):
+        fault.verify(disks, [1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DeleteIndex, TruncateIndex])
+def test_damaged_indexes_are_built_anew(
+    disks: KafkaCluster, topic: str, kind: type[DeleteIndex | TruncateIndex]
+) -> None:
+    began = datetime.now(UTC)
+    guard = in_force(disks, kind(target=2, partitions=[f"{topic}-0", f"{topic}-1"]))
+    recover(disks, guard, topic)
+    assert disks.await_logged(2, "Recovering unflushed segment", since=began, within_s=1)
+    index = disks.run_at_disk(2, f"ls -s {disks.log_directories(2)[0]}*/{topic}-0/*.index")
+    assert "0000.index" in index.output
+    assert end(disks, topic, 0) == ROUNDS
+
+
+@pytest.mark.slow
+def test_old_checkpoints_cost_time_and_no_record(disks: KafkaCluster, topic: str) -> None:
+    began = datetime.now(UTC)
+    guard = in_force(disks, OldCheckpoint(target="all"))
+    recover(disks, guard, topic)
+    assert disks.await_logged(1, "Recovering unflushed segment 0", since=began, within_s=1)
+    assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
+
+
+def test_a_failed_log_directory_takes_its_replicas_out_of_the_isr(
+    disks: KafkaCluster, topic: str
+) -> None:
+    failed = disks.log_directories(2)[1]
+    listed = disks.run_at_disk(2, f"ls {failed}").output.split()
+    gone = [n for n in (0, 1) if f"{topic}-{n}" in listed]
+    assert len(gone) == 1  # Kafka deals partitions to directories in turn
+    with inject(FailLogDir(target=2), disks, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        wait_for(
+            lambda: [2 in (disks.isr(topic, n) or ()) for n in (0, 1)],
+            lambda seen: seen == [n not in gone for n in (0, 1)],
+            within_s=30,
+            failure=lambda seen: ClusterError(f"in the ISR: {seen}, gone: {gone}"),
+        )
+    recover(disks, guard, topic)
+
+
+@pytest.mark.slow
+def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic: str) -> None:
+    producer = Producer(
+        {"bootstrap.servers": disks.bootstrap_servers, "acks": "all", "log_level": 0}
+    )
+    with inject(DiskFull(target=2), disks, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+        producer.produce(topic, b"x" * SIZE, partition=0)
+        wait_for(
+            lambda: disks.exit_status(2),
+            lambda status: status is not None,
+            within_s=60,
+            failure=lambda _: ClusterError("the broker runs on a full disk"),
+        )
+    recover(disks, guard, topic)
+    assert producer.flush(20) == 0
+    producer.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        PowerLoss(target=1),
+        WipePartition(target=1),
+        WipeVolume(target=1),
+        ReplaceDisk(target=1),
+        FlipByte(target=1),
+        DeleteIndex(target=1),
+        TruncateIndex(target=1),
+        OldCheckpoint(target=1),
+        DiskFull(target=1),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_damage_that_was_not_done_is_not_verified(disks: KafkaCluster, fault: Fault) -> None:
+    with pytest.raises(FaultError):
+        fault.verify(disks, [1])
