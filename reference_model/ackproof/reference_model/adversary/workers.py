@@ -11,7 +11,6 @@ import marshal
 import multiprocessing
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -23,6 +22,9 @@ from ackproof.reference_model.adversary.explorer import Explorer
 
 #: A lost message must not hang a search for ever (seconds).
 _PATIENCE_S = 600
+
+#: Spreads states over processes.
+_PRIME = 1_000_003
 
 
 class Workers(ABC):
@@ -171,9 +173,8 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
     """One process: answer requests until the other end is closed."""
     before = _largest()
     share = Share(question)
-    owner = _owner(share, len(inboxes))
-    start = share.explorer.start
-    share.enter({start} if owner(start) == me else set())
+    shared, start = _shared(share), share.explorer.start
+    share.enter({start} if (start & shared) % _PRIME % len(inboxes) == me else set())
     found: set[int] = set()
     while True:
         try:
@@ -186,7 +187,7 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
                 connection.send(share.explorer.expand(share.levels[-1], found))
             elif kind == "exchange":
                 found -= share.seen
-                connection.send(share.enter(_exchanged(found, owner, me, inboxes)))
+                connection.send(share.enter(_exchanged(found, shared, me, inboxes)))
             elif kind == "memory":
                 connection.send(_largest() - before)
             else:
@@ -207,25 +208,21 @@ def _largest() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def _owner(share: Share, count: int) -> Callable[[int], int]:
+def _shared(share: Share) -> int:
+    """Return the bits of a state by which processes share them out: all but the replicas."""
     packing = share.explorer.packing
-    own = ((1 << packing.writes_at) - 1) >> packing.partition_bits << packing.partition_bits
-    shared = ((1 << packing.bits) - 1) & ~own
-    return lambda state: (hash(state & shared) * 0x9E3779B97F4A7C15 >> 40) % count
+    replicas = (1 << packing.writes_at) - (1 << packing.partition_bits)
+    return ((1 << packing.bits) - 1) & ~replicas
 
 
-def _exchanged(
-    found: set[int], owner: Callable[[int], int], me: int, inboxes: list[Queue[bytes]]
-) -> set[int]:
+def _exchanged(found: set[int], shared: int, me: int, inboxes: list[Queue[bytes]]) -> set[int]:
     """Send what belongs to others, and return what belongs here, from all."""
-    parcels: list[list[int]] = [[] for _ in inboxes]
-    for state in found:
-        parcels[owner(state)].append(state)
-    found.clear()
+    count = len(inboxes)
     for number, inbox in enumerate(inboxes):
         if number != me:
-            inbox.put(marshal.dumps(parcels[number]))
-    mine = set(parcels[me])
-    for _ in range(len(inboxes) - 1):
-        mine.update(marshal.loads(inboxes[me].get(timeout=_PATIENCE_S)))  # noqa: S302 -- ours
-    return mine
+            parcel = [state for state in found if (state & shared) % _PRIME % count == number]
+            inbox.put(marshal.dumps(parcel))
+            found.difference_update(parcel)
+    for _ in range(count - 1):
+        found.update(marshal.loads(inboxes[me].get(timeout=_PATIENCE_S)))  # noqa: S302 -- ours
+    return found
