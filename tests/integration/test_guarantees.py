@@ -26,9 +26,6 @@ CASES = [
     ("zombie", "new transactional.id", "zombie-commit"),
     ("duplicates", "idempotent", None),
     ("duplicates", "not idempotent", "duplicated"),
-    ("order", "idempotent, 5 in flight", None),
-    ("order", "not idempotent, 1 in flight", None),
-    ("order", "not idempotent, 5 in flight", "reordered"),
 ]
 
 #: Those that ci/test runs; ci/slow runs the others.
