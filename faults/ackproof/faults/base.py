@@ -60,16 +60,6 @@ class Cluster(Protocol):
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         """Whether the broker logged a line with `text` since then."""
 
-    def set_clock(self, broker: int, ahead_s: float) -> None:
-        """Have the broker's JVM see a time of day so far ahead of the machine's."""
-
-    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
-        """Return by how many seconds the broker's JVM is ahead, by what it logs.
-
-        As soon as that is the awaited time, at most `off_s` off; else what it is after some
-        seconds. None if it logs nothing.
-        """
-
     def link(self) -> Link:
         """Return the proxy between clients and brokers; raise FaultError if there is none."""
 

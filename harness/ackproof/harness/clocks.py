@@ -10,17 +10,12 @@ engine's time of receiving that line: the line with the least delay gives the be
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
-
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     from ackproof.harness.cluster.node import KafkaNode
 
 _LINES = 200
-_LOGS_S = 5.0
 
 #: The engine's time, in nanoseconds; then what the node printed: log4j's time, in milliseconds.
 _LINE = re.compile(
@@ -71,43 +65,6 @@ def node_clock(node: KafkaNode, engine: Clock) -> Clock | None:
         # Logged times are cut to milliseconds.
         give_or_take_ms=engine.give_or_take_ms + 1,
     )
-
-
-def clock_ahead(node: KafkaNode) -> float | None:
-    """Return by how many seconds a broker's clock is ahead of the engine's now; None if unknown.
-
-    It is made to log: a request of negative length is refused with a warning
-    (`org.apache.kafka.common.network.NetworkReceive`).
-    """
-    before = _last_line(node)
-
-    def look() -> str:
-        with (
-            contextlib.suppress(OSError),
-            socket.create_connection(("127.0.0.1", node.spec.external_port), 1) as connection,
-        ):
-            connection.sendall(b"\xff\xff\xff\xff")
-            connection.settimeout(1)
-            connection.recv(1)
-        return _last_line(node)
-
-    with contextlib.suppress(ClusterError):
-        line = wait_for(
-            look,
-            lambda line: line not in ("", before),
-            within_s=_LOGS_S,
-            every_s=0.1,
-            failure=lambda _: ClusterError("it logs nothing"),
-        )
-        offset = ahead_of_engine([line])
-        return None if offset is None else offset.total_seconds()
-    return None
-
-
-def _last_line(node: KafkaNode) -> str:
-    """Return the last line with a time that the node logged, after the engine's time of it."""
-    said = node.container.logs(tail=_LINES, timestamps=True).decode(errors="replace")
-    return next((line for line in reversed(said.splitlines()) if _LINE.match(line)), "")
 
 
 def ahead_of_engine(lines: Iterable[str]) -> timedelta | None:

@@ -139,10 +139,6 @@ class ClusterSpec(Model):
         description="those of these listeners whose clients are led through the link proxy",
         examples=[["REPORTING"]],
     )
-    fake_clock: bool = Field(
-        default=False,
-        description="start every node with libfaketime, so that the fault clock can move its time",
-    )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
         description="settings of every broker, in Kafka's names",

@@ -88,11 +88,6 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
             "'link' needs a listener that leads through the link proxy: name one in "
             "cluster.listeners, cluster.proxied and workload.listener",
         )
-    if fault.name == "clock" and not scenario.cluster.fake_clock:
-        yield (
-            (*where, "fault"),
-            "'clock' needs nodes whose clock can move: cluster.fake_clock: true",
-        )
     if target.count > last:
         yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:

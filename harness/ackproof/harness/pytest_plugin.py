@@ -69,8 +69,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Have a marked test its `chaos_run`, whether it asks for it or not."""
-    marked = isinstance(item, pytest.Function) and item.get_closest_marker("chaos")
-    if marked and "chaos_run" not in item.fixturenames:
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("chaos") is None:
+        return
+    if "chaos_run" not in item.fixturenames:
         item.fixturenames.append("chaos_run")
 
 

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ackproof.harness import baseline
 from ackproof.harness.baseline import Baseline, changes
 from ackproof.harness.errors import RunDirectoryError, ScenarioError
-from ackproof.harness.report.ci import annotations, announce, step_summary
+from ackproof.harness.report.ci import error_commands, announce, step_summary
 from ackproof.harness.scenario_file import load
 from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Expectation, Verdict, Word
@@ -39,7 +39,7 @@ def line(command: str) -> str:
 
 
 def test_an_annotation_stands_at_the_wish_that_was_not_met() -> None:
-    [command] = annotations(ACKS, [violated(2)])
+    [command] = error_commands(ACKS, [violated(2)])
     assert command.startswith("::error file=")
     assert line(command).strip() == "expect: {loss: none, duplicates: none, reordered: none}"
     assert command.endswith("::loss: wanted none, observed 5")
@@ -48,7 +48,7 @@ def test_an_annotation_stands_at_the_wish_that_was_not_met() -> None:
 
 def test_what_is_inconclusive_is_a_warning_and_what_holds_is_nothing() -> None:
     unclear = verdict(ACKS[0], 1, "run-1", lost=-1)
-    [command] = annotations(ACKS, [unclear, verdict(ACKS[1], 1, "run-2", lost=0)])
+    [command] = error_commands(ACKS, [unclear, verdict(ACKS[1], 1, "run-2", lost=0)])
     assert command.startswith("::warning file=")
     assert line(command).strip() == "acks=0:"
 

@@ -30,7 +30,6 @@ class FakeCluster:
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
     logs: dict[int, str] = field(default_factory=dict)
-    clocks: dict[int, float] = field(default_factory=dict)
     logged: list[str] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
     starved: set[int] = field(default_factory=set)
@@ -54,12 +53,6 @@ class FakeCluster:
 
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         return text in self.logs.get(broker, "")
-
-    def set_clock(self, broker: int, ahead_s: float) -> None:
-        self.clocks[broker] = ahead_s
-
-    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
-        return self.clocks.get(broker, 0.0)
 
     def link(self) -> Link:
         raise NotImplementedError

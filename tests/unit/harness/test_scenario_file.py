@@ -162,8 +162,6 @@ BAD_BLOCKS = [
         2,
         "would undo kill of broker 1",
     ),
-    ("  - {fault: clock, target: 1, ahead: 1h}\n", 1, "'1h' is not a duration"),
-    ("  - {fault: clock, target: 1, ahead: 60m}\n", 1, "whose clock can move: cluster.fake_clock"),
     ("  - {fault: reassign, topic: other, to: [1]}\n", 1, "there is no topic 'other'"),
     ("  - {fault: add_partitions, topic: orders}\n", 1, "partitions: is missing"),
     (

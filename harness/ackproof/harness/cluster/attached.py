@@ -138,14 +138,6 @@ class AttachedCluster:
         """Refuse: an attached cluster's logs are not ours to read."""
         self._refuse()
 
-    def set_clock(self, broker: int, ahead_s: float) -> None:
-        """Refuse: an attached cluster's clocks are not ours."""
-        self._refuse()
-
-    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
-        """Refuse: an attached cluster's logs are not ours to read."""
-        self._refuse()
-
     def link(self) -> Link:
         """Refuse: clients of an attached cluster are not led through a proxy."""
         self._refuse()

@@ -11,21 +11,20 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
-from ackproof.harness.clocks import clock_ahead
-from ackproof.harness.cluster import beside, fake_clock, memory, quorum
+from ackproof.harness.cluster import beside, memory, quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
-from ackproof.harness.cluster.operations import ClusterOperations, seen_within
+from ackproof.harness.cluster.operations import ClusterOperations
 from ackproof.harness.cluster.ports import reserved
 from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
@@ -53,7 +52,6 @@ R = TypeVar("R")
 
 _BOOT_S = 90.0
 _REJOIN_S = 90.0
-_CLOCK_S = 5.0
 
 
 def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., R]:
@@ -280,28 +278,6 @@ class KafkaCluster:
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
         """Whether the broker logged a line with `text` since then."""
         return self.nodes[broker].log_has(text, since)
-
-    @_faults
-    def set_clock(self, broker: int, ahead_s: float) -> None:
-        """Have the broker's JVM see a time of day so far ahead of the machine's."""
-        if self.topology.faketime is None:
-            if not ahead_s:
-                return  # it is right
-            raise ClusterError("no clock can be moved: set cluster.fake_clock")
-        self.nodes[broker].set_clock(ahead_s)
-
-    @_faults
-    def clock_ahead(self, broker: int, *, awaited_s: float, off_s: float) -> float | None:
-        """Return by how many seconds the broker's JVM is ahead, by what it logs.
-
-        As soon as that is the awaited time, at most `off_s` off; else what it is after some
-        seconds. None if it logs nothing.
-        """
-        return seen_within(
-            lambda: clock_ahead(self.nodes[broker]),
-            lambda found: found is not None and abs(found - awaited_s) <= off_s,
-            within_s=_CLOCK_S,
-        )
 
     def link(self) -> LinkProxy:
         """Return the proxy between clients and brokers; raise FaultError if there is none."""
@@ -552,8 +528,6 @@ def booted(
         cleanup.callback(remove_run, client, run_id)
         security = secured(spec.security)
         topology = arrange(spec, kafka, cluster_id=new_id(), ports=ports, security=security)
-        if spec.fake_clock:
-            topology = replace(topology, faketime=fake_clock.library(client, image, run_id=run_id))
         network = ClusterNetwork(run_id)
         network.create()
         checkpoint = b""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from testcontainers.core.container import DockerContainer
 
-from ackproof.harness.cluster import fake_clock, tools, zookeeper
+from ackproof.harness.cluster import zookeeper
 from ackproof.harness.cluster.engine import archive, labels
 from ackproof.harness.cluster.formatting import meta_properties
 from ackproof.harness.cluster.image_build import template
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _FORMAT_DIR = f"{CONFIG_DIR}/format"
 
 CONFIG = f"{CONFIG_DIR}/server.properties"
-_EXEC = f"exec $WITH_CLOCK java $KAFKA_OPTS -cp '{CLASSPATH}'"
+_EXEC = f"exec java $KAFKA_OPTS -cp '{CLASSPATH}'"
 
 # Configuration comes in the environment: copying files into four containers before they start takes
 # the engine longer than a broker takes to load its classes. Where there are secrets in it, they are
@@ -135,9 +135,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             **{name: template(f"kafka/{name}").encode() for name in _LOGGING},
             **({} if topology.zookeeper else _format(spec, topology.cluster_id, checkpoint)),
         }
-        if topology.faketime is not None:
-            files |= fake_clock.files(topology.faketime)
-            self.with_env("WITH_CLOCK", fake_clock.preloaded(CONFIG_DIR))
         if topology.security is None:
             self.with_env("CONFIGURATION", base64.b64encode(archive(files)).decode())
         else:
@@ -249,11 +246,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         after = since.timestamp()
         lines = self.container.logs(stream=True, follow=False, since=after)
         return any(wanted in line for line in lines)
-
-    def set_clock(self, ahead_s: float) -> None:
-        """Have the JVM see a time of day so far ahead of the machine's, from now on."""
-        script = f"printf %s '{fake_clock.offset(ahead_s)}' > {CONFIG_DIR}/clock"
-        tools.run_script(self, script, "moving the clock")
 
     def renew_identity(self, cluster_id: str) -> None:
         """Have each of the node's directories formatted as a new one, when it is empty.

@@ -111,7 +111,7 @@ class Topology:
     `controllers` decide over metadata: controllers of their own, brokers that are controllers too,
     or ZooKeeper nodes. `dynamic_quorum`: who votes stands in the metadata log, not in each node's
     configuration (KIP-853). `listeners` names the further listeners for clients, `proxied` those of
-    them that lead through the link proxy. `faketime` is the library that moves nodes' clocks.
+    them that lead through the link proxy.
     """
 
     cluster_id: str
@@ -121,7 +121,6 @@ class Topology:
     dynamic_quorum: bool = False
     listeners: tuple[str, ...] = ()
     proxied: tuple[str, ...] = ()
-    faketime: bytes | None = None
     security: Security | None = None
     settings: Mapping[str, object]
 

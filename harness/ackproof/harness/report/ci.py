@@ -34,7 +34,7 @@ def announce(
         with disk_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(step_summary(verdicts))
     if environment.get("GITHUB_ACTIONS") == "true":
-        for line in annotations(configurations, verdicts):
+        for line in error_commands(configurations, verdicts):
             print(line, file=to or sys.stderr)
 
 
@@ -66,7 +66,7 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def annotations(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> list[str]:
+def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> list[str]:
     """Return GitHub's commands: an error at the line of each expectation that was not met."""
     paths = {(one.scenario.name, one.name): one.path for one in configurations}
     found = []
