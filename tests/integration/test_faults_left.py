@@ -29,6 +29,7 @@ faults:
 """
 
 
+@pytest.mark.slow
 def test_clean_takes_all_that_faults_left_behind_a_sigkill(
     engine: DockerClient, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> No
     recover(four, guard)
 
 
+@pytest.mark.slow
 def test_a_one_way_cut_ends_the_link_too(four: KafkaCluster) -> None:
     cut = Partition(target=1, peers=(2,), direction="to_peers", how="reject")
     with in_force(four, cut) as guard:
@@ -121,6 +122,7 @@ def test_a_one_way_cut_ends_the_link_too(four: KafkaCluster) -> None:
     recover(four, guard)
 
 
+@pytest.mark.slow
 def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: KafkaCluster) -> None:
     with in_force(four, Partition(target=1, peers="controllers")) as guard:
         assert acked(four, 0, acks=1)

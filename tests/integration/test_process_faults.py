@@ -77,6 +77,7 @@ def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
     recover(brokers, guard)
 
 
+@pytest.mark.slow
 def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) -> None:
     guard = in_force(brokers, OomKill(target="leader of orders-0"))
     (killed,) = guard.window.nodes

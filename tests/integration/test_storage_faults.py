@@ -121,6 +121,7 @@ def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, top
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS - 3, ROUNDS)
 
 
+@pytest.mark.slow
 def test_power_loss_on_one_broker_is_made_good_by_the_others(
     disks: KafkaCluster, topic: str
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, t
     assert end(disks, topic, 0) == ROUNDS
 
 
+@pytest.mark.slow
 def test_a_wiped_partition_is_copied_anew(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, WipePartition(target=2, partitions=f"{topic}-0"))
@@ -169,6 +171,7 @@ def test_one_of_two_disks_is_replaced(disks: KafkaCluster, topic: str) -> None:
     assert (after[0] == before[0], after[1] == before[1]) == (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment", ["active", "closed"])
 def test_a_flipped_byte_is_found_by_a_consumer(
     disks: KafkaCluster, topic: str, segment: str
@@ -208,6 +211,7 @@ def test_old_checkpoints_cost_time_and_no_record(disks: KafkaCluster, topic: str
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
 
+@pytest.mark.slow
 def test_a_failed_log_directory_takes_its_replicas_out_of_the_isr(
     disks: KafkaCluster, topic: str
 ) -> None:
