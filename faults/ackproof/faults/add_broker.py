@@ -18,6 +18,7 @@ class AddBroker(Fault):
     """Boot another broker; it stays."""
 
     name: ClassVar[str] = "add_broker"
+    proof: ClassVar[str] = "the new broker is unfenced, by what the cluster itself says"
     disables: ClassVar[bool] = False
     fault: Literal["add_broker"] = "add_broker"
     target: Target = Field(

@@ -15,6 +15,7 @@ class AddPartitions(TopicOperation):
     """Have the topic have more partitions; Kafka cannot take them back."""
 
     name: ClassVar[str] = "add_partitions"
+    proof: ClassVar[str] = "the metadata list as many partitions, each with a leader"
     fault: Literal["add_partitions"] = "add_partitions"
     partition: None = Field(default=None, description="not used: it is the topic that grows")
     partitions: int = Field(ge=2, description="how many from now on")

@@ -19,6 +19,7 @@ class AlterConfig(TopicOperation):
     """Set a topic's setting; heal sets it back."""
 
     name: ClassVar[str] = "alter_config"
+    proof: ClassVar[str] = "a broker describes the topic with the new value"
     fault: Literal["alter_config"] = "alter_config"
     partition: None = Field(default=None, description="not used: settings are a topic's")
     key: str = Field(min_length=1, description="the setting, by Kafka's name")

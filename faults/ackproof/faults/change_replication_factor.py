@@ -20,6 +20,7 @@ class ChangeReplicationFactor(TopicOperation):
     """Have partitions have so many replicas."""
 
     name: ClassVar[str] = "change_replication_factor"
+    proof: ClassVar[str] = "the metadata list as many replicas"
     fault: Literal["change_replication_factor"] = "change_replication_factor"
     replication_factor: int = Field(ge=1, description="how many replicas from now on")
 

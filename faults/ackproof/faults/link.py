@@ -24,6 +24,7 @@ class LinkFault(Fault):
     """Hold, delay, drop, duplicate or cut one kind of request or response of the targets."""
 
     name: ClassVar[str] = "link"
+    proof: ClassVar[str] = "the proxy counts messages of that kind that met it"
     disables: ClassVar[bool] = False
     fault: Literal["link"] = "link"
     api: Api = Field(description="the kind of message, by Kafka's name")

@@ -17,6 +17,7 @@ class PreferredElection(TopicOperation):
     """Elect the preferred leader of the partitions that another broker leads."""
 
     name: ClassVar[str] = "preferred_election"
+    proof: ClassVar[str] = "in the metadata the first replica leads each partition"
     fault: Literal["preferred_election"] = "preferred_election"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

@@ -19,6 +19,7 @@ class Reassign(TopicOperation):
     """Give partitions these replicas."""
 
     name: ClassVar[str] = "reassign"
+    proof: ClassVar[str] = "the metadata list the new replicas"
     fault: Literal["reassign"] = "reassign"
     to: list[int] = Field(
         min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]

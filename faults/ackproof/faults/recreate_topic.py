@@ -19,6 +19,7 @@ class RecreateTopic(TopicOperation):
     """Delete the topic and create it with the same replicas and settings."""
 
     name: ClassVar[str] = "recreate_topic"
+    proof: ClassVar[str] = "the topic's id is another one"
     fault: Literal["recreate_topic"] = "recreate_topic"
     partition: None = Field(default=None, description="not used: a topic is deleted as a whole")
 

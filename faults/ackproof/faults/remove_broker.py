@@ -12,6 +12,7 @@ class RemoveBroker(Fault):
     """Move everything off the targets, shut them down, and make the cluster forget them."""
 
     name: ClassVar[str] = "remove_broker"
+    proof: ClassVar[str] = "no broker lists the target any more"
     occupies: ClassVar[str] = "process"
     fault: Literal["remove_broker"] = "remove_broker"
 

@@ -17,6 +17,7 @@ class UncleanElection(TopicOperation):
     """Elect whoever is there for the partitions that have no leader."""
 
     name: ClassVar[str] = "unclean_election"
+    proof: ClassVar[str] = "in the metadata every partition has a leader"
     fault: Literal["unclean_election"] = "unclean_election"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ class Upgrade(Fault):
     """Restart the targets with another Kafka version, one after another."""
 
     name: ClassVar[str] = "upgrade"
+    proof: ClassVar[str] = "the version that the broker says it runs"
     occupies: ClassVar[str] = "process"
     fault: Literal["upgrade"] = "upgrade"
     to: str = Field(

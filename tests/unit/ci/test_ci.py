@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ackproof.harness import baseline
 from ackproof.harness.baseline import Baseline, changes
 from ackproof.harness.errors import RunDirectoryError, ScenarioError
-from ackproof.harness.report.ci import error_commands, announce, step_summary
+from ackproof.harness.report.ci import announce, error_commands, step_summary
 from ackproof.harness.scenario_file import load
 from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Expectation, Verdict, Word
