@@ -40,6 +40,9 @@ from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
+#: librdkafka's, milliseconds.
+_REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
+
 #: Faults that are to acked records what another one is, which the model knows.
 _SAME_AS = {"oom_kill": "kill"}
 
@@ -61,6 +64,7 @@ def foresee(scenario: Scenario) -> PredictionRecord:
         if readings not in distinct:  # most partitions differ from each other in nothing
             distinct[readings] = _of_partition(scenario, readings)
     joined = _compacted(scenario.topic, join(list(distinct.values())))
+    joined = _sent_again(scenario, joined)
     return PredictionRecord(
         predicted={name: outlook.value for name, outlook in joined.outlook.items()},
         prediction=PredictionReport(
@@ -80,6 +84,37 @@ def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
         return prediction
     changed = [str(anomaly) for anomaly in OF_REPLICAS]
     reason = "the topic is compacted, by each broker for itself"
+    return replace(
+        prediction,
+        outlook={**prediction.outlook, **dict.fromkeys(changed, Outlook.POSSIBLE)},
+        reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
+    )
+
+
+def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
+    """Return what is left of a prediction where a request may time out and be sent again.
+
+    The model resends what a connection's end left unanswered, and has no request timeout. A leader
+    that waits for followers (acks=all) does so for up to `replica.lag.time.max.ms`.
+    """
+    settings, cluster = scenario.workload.settings, scenario.cluster
+    name, default = _REQUEST_TIMEOUT
+    timeout = int(settings.as_client_settings().get(name, default))
+    stalls = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
+    struck = any(fault.name != "none" for fault in scenario.every_fault)
+    if (
+        settings.idempotence
+        or settings.acks == "0"
+        or not settings.retries
+        or not ((stalls and struck) or timeout < default)
+    ):
+        return prediction
+    changed = [
+        anomaly
+        for anomaly in ("duplicated", "reordered")
+        if prediction.outlook[anomaly] is Outlook.IMPOSSIBLE
+    ]
+    reason = f"a request that takes longer than {name}={timeout} is sent again"
     return replace(
         prediction,
         outlook={**prediction.outlook, **dict.fromkeys(changed, Outlook.POSSIBLE)},

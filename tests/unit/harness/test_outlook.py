@@ -190,3 +190,30 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
     outlook.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "faults", "duplicated"),
+    [
+        ({"acks": "all", "request.timeout.ms": 1000}, "isolate_replication", "possible"),
+        ({"acks": "all"}, "isolate_replication", "possible"),
+        ({"acks": "all"}, "none", "impossible"),
+        ({"acks": "1"}, "isolate_replication", "impossible"),
+        ({"acks": "1", "request.timeout.ms": 1000}, "none", "possible"),
+        ({"acks": "all", "request.timeout.ms": 1000, "retries": 0}, "none", "impossible"),
+        ({"acks": "0", "request.timeout.ms": 1000}, "none", "impossible"),
+    ],
+)
+def test_a_request_that_may_time_out_may_be_written_twice(
+    settings: dict[str, Any], faults: str, duplicated: str
+) -> None:
+    base = scenario(faults=[{"fault": faults, "target": "leader of orders-0"}])
+    workload = base.model_dump(by_alias=True)["workload"]
+    for idempotence in (False, True):
+        if idempotence and (settings["acks"] != "all" or "retries" in settings):
+            continue
+        workload["settings"] = {**settings, "enable.idempotence": idempotence}
+        record = outlook.foresee(
+            Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
+        )
+        assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
