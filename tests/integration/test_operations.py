@@ -201,7 +201,9 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
     with inject(Kill(target="active controller"), operated, clock=clock) as guard:
         assert guard.window.nodes == (before,)
         assert guard.window.verified, guard.window.evidence
-        operated.create_topics({f"{topic}-a": TopicSpec(replication_factor=3)})  # others decide
+        operated.admin.create_topic(  # others decide
+            f"{topic}-a", partitions=1, replication_factor=3, settings={}
+        )
         assert operated.active_controller() not in (None, before)
     recover(guard)
     with inject(Kill(target="majority of controllers"), operated, clock=clock) as guard:
