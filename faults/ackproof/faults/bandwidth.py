@@ -16,6 +16,7 @@ class Bandwidth(Queue):
     """Limit the bandwidth of all that the targets send."""
 
     name: ClassVar[str] = "bandwidth"
+    disables: ClassVar[bool] = False
     fault: Literal["bandwidth"] = "bandwidth"
     needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
     proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"

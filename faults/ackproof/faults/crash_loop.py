@@ -28,6 +28,7 @@ class CrashLoop(Ended):
     """SIGKILL brokers, and each time they have come up again; heal starts them once more."""
 
     name: ClassVar[str] = "crash_loop"
+    occupies: ClassVar[str] = "process"
     fault: Literal["crash_loop"] = "crash_loop"
     proof: ClassVar[str] = (
         "the broker is down by SIGKILL, and was seen alive in its log before each further kill"

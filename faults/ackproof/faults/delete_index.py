@@ -11,6 +11,7 @@ class DeleteIndex(DamagedIndex):
     """SIGKILL brokers and delete the offset index of each segment; heal starts them again."""
 
     name: ClassVar[str] = "delete_index"
+    occupies: ClassVar[str] = "process"
     fault: Literal["delete_index"] = "delete_index"
     proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
 

@@ -37,6 +37,7 @@ class FlipByte(Fault):
     """Flip one byte in the middle of a batch of each partition; heal flips it back."""
 
     name: ClassVar[str] = "flip_byte"
+    occupies: ClassVar[str] = "process"
     fault: Literal["flip_byte"] = "flip_byte"
     proof: ClassVar[str] = "the file has another byte there than before, and the batch another CRC"
     partitions: Partitions

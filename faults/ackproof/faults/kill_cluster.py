@@ -18,6 +18,7 @@ class KillCluster(Fault):
     """SIGKILL every node, controllers first; heal starts them all again."""
 
     name: ClassVar[str] = "kill_cluster"
+    occupies: ClassVar[str] = "process"
     fault: Literal["kill_cluster"] = "kill_cluster"
     proof: ClassVar[str] = "the process of every node ended by SIGKILL"
     target: Target = Field(

@@ -17,6 +17,7 @@ class Latency(Queue):
     """Delay all that the targets send."""
 
     name: ClassVar[str] = "latency"
+    disables: ClassVar[bool] = False
     fault: Literal["latency"] = "latency"
     needs: ClassVar[tuple[Need, ...]] = (Need.NETEM,)
     proof: ClassVar[str] = "a connection from the target takes at least the delay to be refused"

@@ -24,6 +24,7 @@ class OldCheckpoint(Ended):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
     name: ClassVar[str] = "old_checkpoint"
+    occupies: ClassVar[str] = "process"
     fault: Literal["old_checkpoint"] = "old_checkpoint"
     proof: ClassVar[str] = (
         "the broker is down, and its checkpoint files name no offset above the one asked for"

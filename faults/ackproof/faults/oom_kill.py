@@ -17,6 +17,7 @@ class OomKill(Ended):
     """Have the out-of-memory killer end brokers; heal starts them again."""
 
     name: ClassVar[str] = "oom_kill"
+    occupies: ClassVar[str] = "process"
     fault: Literal["oom_kill"] = "oom_kill"
     proof: ClassVar[str] = "the engine reports that the process was killed for want of memory"
 

@@ -17,6 +17,7 @@ class PacketLoss(Fault):
     """Drop a share of all packets that the targets send and receive, at random."""
 
     name: ClassVar[str] = "packet_loss"
+    disables: ClassVar[bool] = False
     fault: Literal["packet_loss"] = "packet_loss"
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.RANDOM_DROP)
     proof: ClassVar[str] = "the kernel's counters: some of the target's packets were dropped"

@@ -16,6 +16,7 @@ class Pause(Fault):
     """Freeze brokers; heal lets them go on where they stood."""
 
     name: ClassVar[str] = "pause"
+    occupies: ClassVar[str] = "process"
     fault: Literal["pause"] = "pause"
     proof: ClassVar[str] = "the engine calls the broker frozen, and it does not answer a client"
 

@@ -42,6 +42,7 @@ class PowerLoss(Ended):
     """SIGKILL brokers and take from their logs what was not fsynced; heal starts them again."""
 
     name: ClassVar[str] = "power_loss"
+    occupies: ClassVar[str] = "process"
     fault: Literal["power_loss"] = "power_loss"
     proof: ClassVar[str] = (
         "the process ended by SIGKILL, and the logs on its disk end where they were cut, "

@@ -19,6 +19,7 @@ class ReplaceDisk(Ended):
     """SIGKILL brokers and empty one of their log directories; heal starts them again."""
 
     name: ClassVar[str] = "replace_disk"
+    occupies: ClassVar[str] = "process"
     fault: Literal["replace_disk"] = "replace_disk"
     proof: ClassVar[str] = (
         "the broker is down, its log directory holds no file, and its others hold theirs"

@@ -22,6 +22,7 @@ class ResetConnections(Fault):
     """Reset all of the targets' TCP connections once; there is nothing to heal."""
 
     name: ClassVar[str] = "reset_connections"
+    disables: ClassVar[bool] = False
     fault: Literal["reset_connections"] = "reset_connections"
     needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
     proof: ClassVar[str] = "none of the connections that the target had is open any more"

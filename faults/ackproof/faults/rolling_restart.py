@@ -22,6 +22,7 @@ class RollingRestart(Ended):
     """Stop and start the targets, one after the other."""
 
     name: ClassVar[str] = "rolling_restart"
+    occupies: ClassVar[str] = "process"
     fault: Literal["rolling_restart"] = "rolling_restart"
     proof: ClassVar[str] = "the exit status of each process, and that each runs again"
     stop: Literal["clean", "hard"] = Field(

@@ -15,6 +15,7 @@ class TruncateIndex(DamagedIndex):
     """SIGKILL brokers and cut each segment's offset index inside an entry; heal starts them."""
 
     name: ClassVar[str] = "truncate_index"
+    occupies: ClassVar[str] = "process"
     fault: Literal["truncate_index"] = "truncate_index"
     proof: ClassVar[str] = "the broker is down, and every offset index ends inside an entry"
 

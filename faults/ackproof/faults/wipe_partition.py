@@ -20,6 +20,7 @@ class WipePartition(Ended):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
     name: ClassVar[str] = "wipe_partition"
+    occupies: ClassVar[str] = "process"
     fault: Literal["wipe_partition"] = "wipe_partition"
     proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"
     partitions: Partitions

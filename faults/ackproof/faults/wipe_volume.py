@@ -17,6 +17,7 @@ class WipeVolume(Ended):
     """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
 
     name: ClassVar[str] = "wipe_volume"
+    occupies: ClassVar[str] = "process"
     fault: Literal["wipe_volume"] = "wipe_volume"
     proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
 

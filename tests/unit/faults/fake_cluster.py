@@ -26,6 +26,7 @@ class FakeCluster:
     done: list[str] = field(default_factory=list)
     says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
+    controllers: Sequence[int] = (100, 101, 102)
     now_controller: int | None = 101
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
@@ -40,7 +41,7 @@ class FakeCluster:
         return [1, 2, 3]
 
     def controller_ids(self) -> Sequence[int]:
-        return [100, 101, 102]
+        return self.controllers
 
     def active_controller(self) -> int | None:
         return self.now_controller

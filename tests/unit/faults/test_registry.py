@@ -30,10 +30,24 @@ def test_a_plugin_that_is_no_fault_or_has_another_name_is_refused(
         registry.registered.__wrapped__()
 
 
+#: What a fault must be given beside its target.
+GIVEN: dict[str, dict[str, object]] = {
+    "add_partitions": {"topic": "orders", "partitions": 4},
+    "alter_config": {"topic": "orders", "key": "retention.ms", "value": 1000},
+    "change_replication_factor": {"topic": "orders", "replication_factor": 2},
+    "command": dict.fromkeys(("inject", "verify", "heal"), "true"),
+    "link": {"api": "Produce", "direction": "response", "action": "drop"},
+    "preferred_election": {"topic": "orders"},
+    "reassign": {"topic": "orders", "to": [1, 2]},
+    "recreate_topic": {"topic": "orders"},
+    "unclean_election": {"topic": "orders"},
+    "upgrade": {"to": "4.3.1"},
+}
+
+
 def test_every_fault_is_written_as_it_is_read() -> None:
-    commands = dict.fromkeys(("inject", "verify", "heal"), "true")
     for name, kind in registry.registered().items():
-        own = commands if name == "command" else {}
+        own = GIVEN.get(name, {})
         given = {"fault": name, "target": "all", "when": "5 acked", "heal_after": "2s", **own}
         fault = kind.model_validate(given)
         written = json.loads(fault.model_dump_json(by_alias=True))
