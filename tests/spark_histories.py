@@ -31,6 +31,9 @@ import pyarrow.parquet as pq
 from ackproof.spark_analysis import record, tables
 from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
 
+#: What may become of a send without transactions.
+OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
+
 RUN_ID = "run-of-tests"
 SIZE = 40
 _START = datetime(2026, 1, 1, tzinfo=UTC)

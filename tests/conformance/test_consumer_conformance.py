@@ -39,7 +39,7 @@ ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
-#: The mock neither fences nor writes markers.
+#: The mock neither fences nor writes markers, and forgets a group's members when it is slow.
 only_real = pytest.mark.parametrize(
     "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
 )
@@ -195,6 +195,7 @@ def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
     assert max(processed.values()) == 2
 
 
+@only_real
 @pytest.mark.parametrize(
     ("commit", "settings"),
     [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 200})],

@@ -20,7 +20,17 @@ from ackproof.spark_analysis.tables import Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from golden.test_oracle import _random_histories
-from spark_histories import End, History, Record, Send, anomalies_of, parse, show, write_run
+from spark_histories import (
+    OUTCOMES,
+    End,
+    History,
+    Record,
+    Send,
+    anomalies_of,
+    parse,
+    show,
+    write_run,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +85,7 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
             log[partition].append(None)  # a marker: no record
         offset = len(log[partition])
         log[partition].append((producer, sequence))
-        outcome = draw.choices([*Outcome], [0.95, 0.02, 0.03])[0]
+        outcome = draw.choices(OUTCOMES, [0.95, 0.02, 0.03])[0]
         placed = outcome is Outcome.ACKED and draw.random() > 0.02
         sends[producer, sequence] = Send(
             producer=producer,

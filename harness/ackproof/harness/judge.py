@@ -153,6 +153,19 @@ def _unclaimed(bottlenecks: Sequence[str]) -> list[str]:
     return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
 
 
+def wished(scenario: Scenario) -> dict[str, str]:
+    """Return what a scenario's author wants, by the key of `expect`; no wish that cannot fail."""
+    missing = _not_looked_for(scenario)
+    wishes = {
+        what: getattr(scenario.expect, what)
+        for what, anomaly in _WISHES.items()
+        if anomaly not in missing
+    }
+    return {what: wanted for what, wanted in wishes.items() if wanted != "any"} | (
+        {"availability": scenario.expect.availability} if scenario.expect.availability else {}
+    )
+
+
 def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list[Expectation]:
     """Return every wish of the scenario's author with what was observed."""
     lines = []

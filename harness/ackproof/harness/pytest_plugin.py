@@ -205,6 +205,7 @@ class ChaosFile(pytest.File):
         """Yield an item for each configuration, trial and expectation."""
         trials = int(_option(self.config, "trials"))
         from ackproof.harness.errors import ScenarioError
+        from ackproof.harness.judge import wished
         from ackproof.harness.scenario_file import load
 
         try:
@@ -212,13 +213,10 @@ class ChaosFile(pytest.File):
         except ScenarioError as error:
             raise self.CollectError(str(error)) from None
         for configured in configurations:
-            expect = configured.scenario.expect.model_dump()
-            wishes = {
-                what: wanted for what, wanted in expect.items() if wanted not in (None, "any")
-            }
+            wishes = wished(configured.scenario) or {"verdict": "holds"}
             for trial in range(trials):
                 label = [part for part in (configured.name, _trial(trial, trials)) if part]
-                for what, wanted in (wishes or {"verdict": "holds"}).items():
+                for what, wanted in wishes.items():
                     name = f"{what}: {wanted}" + (f"[{', '.join(label)}]" if label else "")
                     item = ChaosItem.from_parent(
                         self, name=name, configured=configured, trial=trial, what=what

@@ -132,9 +132,11 @@ class Bin:
     sent_acked: int = 0
     sent_failed: int = 0
     sent_unknown: int = 0
+    sent_aborted: int = 0
     acked: int = 0
     failed: int = 0
     unknown: int = 0
+    aborted: int = 0
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
     latency_max_ms: float | None = None

@@ -85,30 +85,3 @@ def test_a_refusal_after_a_resend_is_no_longer_certain(cluster):
     assert classify(error, sole_attempt=took < SOLE_S) is Outcome.UNKNOWN
     error, took = report(cluster, KafkaError.MSG_SIZE_TOO_LARGE)
     assert classify(error, sole_attempt=took < SOLE_S) is Outcome.FAILED
-
-
-def test_a_refused_batch_is_overtaken_by_one_in_flight_behind_it(cluster):
-    offsets: dict[int, int] = {}
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "max.in.flight": 5,
-            "batch.num.messages": 1,
-            "linger.ms": 50,
-            "log_level": 0,
-        }
-    )
-    producer.list_topics("orders", timeout=10)
-    cluster.answer_produce(KafkaError.NOT_ENOUGH_REPLICAS)
-    for number in range(4):
-        producer.produce(
-            "orders",
-            b"value",
-            partition=0,
-            on_delivery=lambda _, message, number=number: offsets.update(
-                {number: message.offset()}
-            ),
-        )
-    assert producer.flush(20) == 0
-    producer.close()
-    assert offsets[0] > offsets[1]

@@ -28,7 +28,7 @@ def turns(monkeypatch):
             ).close()
         return next(rates[name])
 
-    monkeypatch.setattr(bench, "_ours", ours)
+    monkeypatch.setattr(bench, "send_all", ours)
     monkeypatch.setattr(bench, "_Topic", lambda *_: contextlib.nullcontext())
     return order
 

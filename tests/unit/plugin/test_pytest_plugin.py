@@ -56,10 +56,9 @@ def project(tmp_path: Path) -> Path:
 def pytested(
     project: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run pytest in the project with the plugin; loaded as its entry point would."""
-    loaded = ("-p", "ackproof.harness.pytest_plugin")
+    """Run pytest in the project; the plugin's entry point loads it."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *loaded, "--strict-markers", "-q", "-rA", *arguments],
+        [sys.executable, "-m", "pytest", "--strict-markers", "-q", "-rA", *arguments],
         cwd=project,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},
         capture_output=True,

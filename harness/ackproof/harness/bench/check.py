@@ -159,8 +159,7 @@ def _measure(
                 peers.append(_peer(run_dir))
                 say(f"DuckDB: anti-join {peers[-1]['anti_join']:.1f} s")
     found = _found(run_dir)
-    sends = {Outcome.ACKED: result.acked, Outcome.FAILED: result.failed}
-    sends[Outcome.UNKNOWN] = result.unknown
+    sends = {outcome: getattr(result, outcome) for outcome in Outcome}
     return CheckBench(
         records=result.sent,
         cores=os.cpu_count() or 1,
