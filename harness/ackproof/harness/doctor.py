@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import tempfile
@@ -164,17 +165,21 @@ def _lack(client: DockerClient, sidecar: str, need: Need) -> str:
     """Return what the kernel says if it cannot do this; '' if it can."""
     from docker.errors import APIError
 
+    run_id = f"doctor-{os.getpid()}"
     try:
         result = beside.run(
             client,
             sidecar,
             need.script,
-            run_id="doctor",
+            run_id=run_id,
             cap_add=["NET_ADMIN"],
             network_mode="none",
         )
     except APIError as error:
         return str(error.explanation or error)
+    except KeyboardInterrupt:
+        engine.remove_run(client, run_id)
+        raise
     if result.exit_status == 0:
         return ""
     return (result.output.strip().splitlines() or ["refused"])[0]
