@@ -35,6 +35,10 @@ _REASSIGN = (
 )
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
 _DYNAMIC_QUORUM = (4, 1)
+"""From here on the quorum of a cluster that was formatted with fixed voters can be changed."""
+
+_VOTERS_UNKNOWN = "not all of the voters support it"
+"""A leader's answer until each voter has told it what it supports (UpdateRaftVoter, KIP-853)."""
 
 _REASSIGN_BY_BROKERS = (2, 6)
 """From here on brokers, not ZooKeeper, are told of a reassignment (KIP-455)."""
@@ -363,10 +367,31 @@ def _make_dynamic(cluster: KafkaCluster) -> None:
         )
     if cluster.topology.dynamic_quorum:
         return
-    tools.run(
-        cluster.nodes[_any_running(cluster)],
-        ("org.apache.kafka.tools.FeatureCommand",),
-        *("--bootstrap-server", _inside(cluster), "upgrade", "--feature", "kraft.version=1"),
+
+    def refused() -> ClusterError | None:
+        try:
+            tools.run(
+                cluster.nodes[_any_running(cluster)],
+                ("org.apache.kafka.tools.FeatureCommand",),
+                *(
+                    "--bootstrap-server",
+                    _inside(cluster),
+                    "upgrade",
+                    "--feature",
+                    "kraft.version=1",
+                ),
+            )
+        except ClusterError as error:
+            if _VOTERS_UNKNOWN not in str(error):
+                raise
+            return error
+        return None
+
+    wait_for(
+        refused,
+        lambda error: error is None,
+        within_s=_NOTICED_S,
+        failure=lambda error: error or ClusterError("the quorum was not asked"),
     )
     cluster.topology = replace(cluster.topology, dynamic_quorum=True)
 
