@@ -368,31 +368,22 @@ def _make_dynamic(cluster: KafkaCluster) -> None:
     if cluster.topology.dynamic_quorum:
         return
 
-    def refused() -> ClusterError | None:
+    ask = ("--bootstrap-server", _inside(cluster), "upgrade", "--feature", "kraft.version=1")
+
+    def refusal() -> str:
         try:
             tools.run(
                 cluster.nodes[_any_running(cluster)],
                 ("org.apache.kafka.tools.FeatureCommand",),
-                *(
-                    "--bootstrap-server",
-                    _inside(cluster),
-                    "upgrade",
-                    "--feature",
-                    "kraft.version=1",
-                ),
+                *ask,
             )
         except ClusterError as error:
-            if _VOTERS_UNKNOWN not in str(error):
+            if _VOTERS_UNKNOWN not in error.message:
                 raise
-            return error
-        return None
+            return error.message
+        return ""
 
-    wait_for(
-        refused,
-        lambda error: error is None,
-        within_s=_NOTICED_S,
-        failure=lambda error: error or ClusterError("the quorum was not asked"),
-    )
+    wait_for(refusal, lambda said: not said, within_s=_NOTICED_S, failure=ClusterError)
     cluster.topology = replace(cluster.topology, dynamic_quorum=True)
 
 
