@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_no_secret_is_left_anywhere(
         assert not witness.saw(secret)
     # The controls: what is there is found, by the same means.
     assert witness.saw("ackproof.harness.clients.producer")
-    assert witness.saw(f"{run_dir.name}-broker-1")
+    assert witness.saw(f"{run_dir.name}-{os.getpid()}-broker-1")
     assert holders(tmp_path, "scram-sha-512")
     (run_dir / "clients" / "leak.json").write_text(json.dumps({"key": security.password}))
     assert holders(tmp_path, security.password)

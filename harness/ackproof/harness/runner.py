@@ -133,7 +133,8 @@ def record(
                     pool.lease(
                         scenario,
                         image=image.reference,
-                        run_id=recording.run_id,
+                        # A run in another folder may have the same name, and begin this second.
+                        run_id=f"{recording.run_id}-{os.getpid()}",
                         logs=run_dir / "logs",
                     )
                 )
