@@ -26,6 +26,9 @@ CASES = [
     ("zombie", "new transactional.id", "zombie-commit"),
     ("duplicates", "idempotent", None),
     ("duplicates", "not idempotent", "duplicated"),
+    ("order", "one in flight", None),
+    ("order", "five in flight, idempotent", None),
+    ("order", "five in flight", "reordered"),
 ]
 
 #: Those that ci/test runs; ci/slow runs the others.

@@ -14,19 +14,17 @@ import json
 import os
 import signal
 import sys
-import time
-import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
+from ackproof.harness.clients import program
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
-from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.progress import ProgressPage, State, now_us
 from ackproof.harness.effects import Effect, EffectStore
-from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
+from ackproof.harness.errors import WorkloadError
 from ackproof.harness.streams import TableStream
 from ackproof.spark_analysis.record import decode, run_token
 from ackproof.spark_analysis.tables import CONSUMER_EVENTS, READS
@@ -42,10 +40,6 @@ INTERVALS = 3
 
 #: librdkafka's default, milliseconds.
 AUTO_COMMIT_INTERVAL_MS = 5000
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
 
 
 class Recorder:
@@ -65,7 +59,7 @@ class Recorder:
 
     def polled(self, messages: Sequence[Message]) -> list[Effect]:
         """Record what one poll returned, and return it as it is to be processed."""
-        at, topic = _now_us(), self._spec.topic
+        at, topic = now_us(), self._spec.topic
         names = [self._name(message.value()) for message in messages]
         places = [(message.partition(), message.offset()) for message in messages]
         self._reads.write(
@@ -94,7 +88,7 @@ class Recorder:
         count = len(rows)
         self._events.write(
             {
-                "at": [_now_us()] * count,
+                "at": [now_us()] * count,
                 "poll": [self.polls] * count,
                 "event": [event] * count,
                 "topic": [self._spec.topic if places else None] * count,
@@ -156,7 +150,7 @@ class Consuming:
 
         Raises `WorkloadError` if the client ended itself (librdkafka's fatal errors).
         """
-        self._page.started_at = _now_us()
+        self._page.started_at = now_us()
         self._page.state = State.CONSUMING
         self._recorder.event("started")
         self._join()
@@ -231,7 +225,7 @@ class Consuming:
         self._processed += len(effects)
         if spec.commit is Commit.AFTER:
             self._commit()
-        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
 
     def _commit(self) -> None:
         offsets = [
@@ -257,7 +251,7 @@ class Consuming:
         self._processed += len(effects) // 2
         if self._spec.commit is Commit.AUTO:
             self._outlast_a_commit()
-        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 
@@ -326,27 +320,10 @@ class Consuming:
         self._recorder.event(event, taken)
 
 
-def main(arguments: list[str]) -> int:
-    """Run the consumer that the specification file `arguments[0]` describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
-    spec = ConsumerSpec.from_json(Path(arguments[0]).read_text())
-    page = ProgressPage(spec.progress)
-    try:
-        consuming = Consuming(
-            spec, page, Recorder(spec), secrets=json.loads(sys.stdin.read() or "{}")
-        )
-        signal.signal(signal.SIGTERM, lambda *_: consuming.terminate())
-        consuming.run()
-    except AckproofError as error:
-        page.fail(str(error))
-        return error.exit_code
-    except Exception as error:  # the page is how the harness hears of it
-        traceback.print_exc()
-        page.fail(f"{type(error).__name__}: {error}")
-        return ExitCode.ENVIRONMENT
-    page.state = State.DONE
-    return 0
+def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Consuming:
+    """Return the consumer of a specification."""
+    return Consuming(spec, page, Recorder(spec), secrets=secrets)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(program.run(ConsumerSpec, begin))

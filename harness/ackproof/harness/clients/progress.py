@@ -19,6 +19,7 @@ outcomes, never behind them.
 from __future__ import annotations
 
 import mmap
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,6 +29,11 @@ _SIZE = 4096
 _STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
 _RESUME, _BUSY, _ERROR = range(8, 11)
 _TEXT = 8 * (_ERROR + 1)
+
+
+def now_us() -> int:
+    """Return the time as clients record it: microseconds UTC."""
+    return time.time_ns() // 1000
 
 
 class State(IntEnum):

@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.harness import streams
 from ackproof.harness.clients.outcome import earliest_resend_s, error_name
-from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.progress import ProgressPage, State, now_us
 from ackproof.harness.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.transactions import TransactionLog, TransactionOutcome
@@ -97,7 +97,7 @@ class Transactions:
             producer=spec.number,
             predecessor=self._spec.predecessor,
             transactional_id=self._spec.transactional_id,
-            initialized_at=time.time_ns() // 1000,
+            initialized_at=now_us(),
         )
 
     def room(self, following: int) -> int:
@@ -135,7 +135,7 @@ class Transactions:
             outcome,
             first=first,
             end=following,
-            at=time.time_ns() // 1000,
+            at=now_us(),
             error=error_name(error.code()) if error is not None else None,
         )
         self._number += 1
