@@ -283,6 +283,8 @@ class Crew:
             poll=group.poll,
             crash_after=group.crash_after if member == 0 else None,
             ends=self._ends,
+            into={topic: self._scenario.topics[topic].partitions for topic in group.into},
+            transactional_id=_transactional_id(self._run_dir.name, f"{name}-{member}"),
             **self._files(len(self.consumers)),
         )
         self._start(ConsumerProcess(spec, secrets=self._secrets))
@@ -298,5 +300,5 @@ class Crew:
         }
 
 
-def _transactional_id(run_id: str, number: int) -> str:
-    return f"{run_id}-{number}"
+def _transactional_id(run_id: str, client: int | str) -> str:
+    return f"{run_id}-{client}"

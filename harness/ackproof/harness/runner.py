@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, doctor, observer, recorded
+from ackproof.harness import analysis, broker_log, doctor, forwarded, observer, recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clocks import Clock
@@ -352,6 +352,7 @@ def _settle(
     if crew.consumers:
         with reporter.phase("consuming what is left"):
             recording.troubles += crew.finish_consumers(ends)
+            _take_forwarded(scenario, cluster, recording)
     with reporter.phase("reading the final log with Spark"):
         recording.readers = analysis.take_final_log(
             recording.run_dir,
@@ -369,6 +370,20 @@ def _settle(
                 )
                 for topic, partition in places
             ],
+        )
+
+
+def _take_forwarded(scenario: Scenario, cluster: AnyCluster, recording: _Recording) -> None:
+    """Take what consumers sent on into other topics: that is what they did."""
+    topics = [topic for into in scenario.forwarded.values() for topic in into]
+    places = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
+    if places:
+        forwarded.take(
+            recording.run_dir,
+            of=scenario.workload.topic,
+            groups=scenario.forwarded,
+            ends=cluster.admin.end_offsets(places),
+            settings={"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_settings},
         )
 
 

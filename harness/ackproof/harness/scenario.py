@@ -33,6 +33,7 @@ from ackproof.harness.workload_spec import (
     ConsumerGroup,
     GroupName,
     Transactions,
+    consumer_problems,
     transaction_problems,
 )
 from ackproof.spark_analysis.record import HEADER_SIZE
@@ -319,6 +320,12 @@ class Scenario(Model):
         return self.topics[self.workload.topic]
 
     @property
+    def forwarded(self) -> dict[str, list[str]]:
+        """The topics that groups of consumers send on into, by group."""
+        groups = self.workload.consumers.items()
+        return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
     def every_fault(self) -> list[Fault]:
         """Every fault in it, as written, those inside blocks too."""
         return list(every_fault(self.faults))
@@ -327,7 +334,7 @@ class Scenario(Model):
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
     attach = scenario.cluster.attach
-    yield from _client_problems(scenario.workload)
+    yield from _client_problems(scenario)
     if attach is None:
         yield from cluster_spec.problems(scenario.cluster, scenario.kafka)
     else:
@@ -371,9 +378,12 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     yield from fault_problems.problems(scenario)
 
 
-def _client_problems(workload: Workload) -> Iterator[tuple[Place, str]]:
+def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
+    for where, problem in consumer_problems(workload.consumers, workload.topic, scenario.topics):
+        yield ("workload", "consumers", *where), problem
 
 
 #: What topic settings must look like, and that in words.

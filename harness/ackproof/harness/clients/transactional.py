@@ -156,7 +156,7 @@ class Transactions:
 
     def _commit(self) -> tuple[TransactionOutcome, KafkaError | None]:
         asked_at = time.monotonic()
-        error = _until_answered(self._producer.commit_transaction)
+        error = until_answered(self._producer.commit_transaction)
         took = time.monotonic() - asked_at
         if error is None:
             return TransactionOutcome.COMMITTED, None
@@ -167,10 +167,10 @@ class Transactions:
         return TransactionOutcome.UNKNOWN, error
 
     def _abort(self) -> bool:
-        return _until_answered(self._producer.abort_transaction) is None
+        return until_answered(self._producer.abort_transaction) is None
 
 
-def _until_answered(ask: Callable[[float], None]) -> KafkaError | None:
+def until_answered(ask: Callable[[float], None]) -> KafkaError | None:
     """Ask the coordinator, again while librdkafka calls the error retriable; None if it did it."""
     deadline = time.monotonic() + END_S
     while True:
