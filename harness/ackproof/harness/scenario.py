@@ -361,11 +361,8 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
             f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
             "cluster.listeners names further ones)",
         )
-    if scenario.topics.get(scenario.workload.topic, _ANY_TOPIC).compacted:
-        yield (
-            ("topics", scenario.workload.topic, "settings", "cleanup.policy"),
-            "compaction removes records that were acked, so the workload's topic cannot have it",
-        )
+    for key, problem in _removal_problems(scenario):
+        yield ("topics", scenario.workload.topic, "settings", key), problem
     if scenario.workload.topic not in scenario.topics:
         legal = ", ".join(sorted(scenario.topics))
         yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
@@ -385,6 +382,9 @@ def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     for where, problem in consumer_problems(workload.consumers, workload.topic, scenario.topics):
         yield ("workload", "consumers", *where), problem
 
+
+#: From so much on, milliseconds and bytes, retention is no matter of a run.
+_KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
 #: What topic settings must look like, and that in words.
 _TOPIC_SETTINGS = {
@@ -409,6 +409,24 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
         value = topic.settings.get(key)
         if value is not None and not re.fullmatch(pattern, str(value).lower()):
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
+
+
+def _removal_problems(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield which settings of the workload's topic remove records that were acked, and how."""
+    topic, loss = scenario.topics.get(scenario.workload.topic, _ANY_TOPIC), scenario.expect.loss
+    if topic.compacted:
+        yield (
+            "cleanup.policy",
+            "compaction removes records that were acked, so the workload's topic cannot have it",
+        )
+    for key, least in _KEEPS.items():
+        value = str(topic.settings.get(key, -1))
+        if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
+            yield (
+                key,
+                f"retention ({key}={value}) may remove records that were acked, and expect.loss "
+                f"is {loss}: leave it out, or say expect: {{loss: any}}",
+            )
 
 
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:

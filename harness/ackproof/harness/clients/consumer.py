@@ -198,9 +198,11 @@ class Consuming:
         first: dict[int, int] = {}
         for message in messages:
             first.setdefault(message.partition(), message.offset())
-        for partition in first.keys() & self.positions.keys():
-            self._consumer.seek(TopicPartition(self._spec.topic, partition, first[partition]))
-            self.positions[partition] = first[partition]
+        back = {partition: first[partition] for partition in first.keys() & self.positions.keys()}
+        for partition, offset in back.items():
+            self._consumer.seek(TopicPartition(self._spec.topic, partition, offset))
+        self.positions |= back
+        self._recorder.event("rewound", back)
 
     def _offsets(self) -> list[TopicPartition]:
         return [
