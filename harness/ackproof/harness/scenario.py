@@ -205,6 +205,42 @@ class ProducerSettings(BaseModel):
         return self.model_dump(by_alias=True)
 
 
+class SizeRange(Model):
+    """Sizes from `min` to `max` bytes, all alike likely."""
+
+    min: int = Field(ge=HEADER_SIZE)
+    max: int = Field(le=1_000_000)
+
+    @model_validator(mode="after")
+    def _min_is_not_above_max(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min}, and max is {self.max}: turn them round")
+        return self
+
+
+def _parse_size(value: object) -> object:
+    if isinstance(value, int):
+        return {"min": value, "max": value}
+    if isinstance(value, Mapping | SizeRange):
+        return value
+    raise ValueError(f"{value!r} is not a size (bytes, or {{min: …, max: …}})")
+
+
+#: Of all records, or the range of each.
+Size = Annotated[
+    SizeRange,
+    BeforeValidator(_parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": HEADER_SIZE, "maximum": 1_000_000},
+                SizeRange.model_json_schema(),
+            ]
+        }
+    ),
+]
+
+
 class Workload(Model):
     """Producers and their bounds: they stop by themselves at `records` or `seconds`.
 
@@ -212,7 +248,7 @@ class Workload(Model):
     sends.
     """
 
-    topic: str = Field(description="the topic they write to, round robin over its partitions")
+    topic: str = Field(description="the topic they write to")
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
     listener: str = Field(
         default="EXTERNAL",
@@ -224,8 +260,24 @@ class Workload(Model):
         allow_inf_nan=False,
         description="sends a second, of all producers together",
     )
-    size: int = Field(
-        default=100, ge=HEADER_SIZE, le=1_000_000, description="bytes of a record's value"
+    window: int | None = Field(
+        default=None,
+        ge=1,
+        description="a closed loop: a producer has at most so many sends without an outcome (1: it "
+        "sends synchronously), and rate is the most it does",
+    )
+    size: Size = Field(
+        default=SizeRange(min=100, max=100),
+        description="bytes of a record's value; or {min, max}, each drawn evenly from there",
+    )
+    partition: int | None = Field(
+        default=None, ge=0, description="the one partition that all is sent to; else round robin"
+    )
+    keys: int | None = Field(
+        default=None,
+        ge=1,
+        le=2000,
+        description="so many keys, in turn, each in its partition by librdkafka's default rule",
     )
     records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
     seconds: Duration = Field(
@@ -379,6 +431,14 @@ def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
+    partitions = scenario.topics.get(workload.topic, _ANY_TOPIC).partitions
+    if workload.partition is not None and workload.partition >= partitions:
+        yield (
+            ("workload", "partition"),
+            f"{workload.partition} is not a partition of {workload.topic} (0 to {partitions - 1})",
+        )
+    if workload.partition is not None and workload.keys is not None:
+        yield ("workload", "keys"), "partition says already where sends go: leave one of them out"
     for where, problem in consumer_problems(workload.consumers, workload.topic, scenario.topics):
         yield ("workload", "consumers", *where), problem
 

@@ -65,6 +65,12 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
             ":11: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
             "timeout of 5000 ms",
         ),
+        ("  topic: orders", "  topic: orders\n  size: big", "'big' is not a size"),
+        ("  topic: orders", "  topic: orders\n  size: 31", "workload.size.min: 31"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, max: 40}", "turn them round"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
+        ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
+        ("  topic: orders", "  topic: orders\n  partition: 0\n  keys: 3", "leave one of them out"),
         ("timeout: 5s", "crash_in: 1\n    zombie_in: 2", "name one"),
         ("abort: 25%", "abort: 125%", "abort"),
         ("abort: 25%", "aborts: 25%", "did you mean 'abort'?"),

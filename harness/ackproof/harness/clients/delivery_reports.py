@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
 from ackproof.harness.clients.outcome import classify, earliest_resend_s
 from ackproof.harness.clients.progress import ProgressPage, now_us
 from ackproof.harness.clients.spec import ProducerSpec
-from ackproof.harness.clients.under_way import UnderWay
+from ackproof.harness.clients.under_way import Int64s, UnderWay
 from ackproof.harness.ledger import LedgerWriter
 from ackproof.spark_analysis.ledger_stream import OUTCOMES
 from ackproof.spark_analysis.tables import Outcome
@@ -36,7 +36,8 @@ _FAILED = OUTCOMES.index(Outcome.FAILED)
 _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
 
 #: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
-_SEQUENCE_AT = 24
+_SEQUENCE = slice(24, 32)
+_sequence = itemgetter(_SEQUENCE)
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
@@ -55,7 +56,7 @@ class DeliveryReports:
     def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
         self._ledger = ledger
         self._page = page
-        self._size = spec.size
+        self._size = spec.size if spec.largest is None else None
         self._limit = spec.records
         self._reserve_step = (
             RESERVE if spec.rate is None else max(1, min(RESERVE, int(spec.rate / 10)))
@@ -87,17 +88,22 @@ class DeliveryReports:
             self._reserved = below if self._limit is None else min(below, self._limit)
             self._ledger.reserve(self._reserved)
 
-    def handed_over(self, sequences: range, at: int) -> None:
-        """Note that the client took `sequences` at `at`."""
+    @property
+    def unanswered(self) -> int:
+        """Sends without a delivery report."""
+        return self._under_way.count - len(self._delivered) - len(self._errors)
+
+    def handed_over(self, sequences: Int64s, at: Int64s) -> None:
+        """Note that the client took `sequences`, and when each counts as sent."""
         self._under_way.hand_over(sequences, at)
         self._sent += len(sequences)
 
-    def refused(self, sequences: list[int], code: int, at: int) -> None:
+    def refused(self, sequences: Int64s, code: int, at: int) -> None:
         """Record sends that the client refused to take: they failed, whatever the code."""
         self._sent += len(sequences)
         times = np.full(len(sequences), at, np.int64)
         self._ledger.write(
-            sequence=np.array(sequences, np.int64),
+            sequence=sequences,
             outcome=_FAILED,
             error=pa.repeat(pa.scalar(code, pa.int16()), len(sequences)),
             sent_at=times,
@@ -188,10 +194,13 @@ class DeliveryReports:
             self._counts[position] += int(count)
         self._errors.clear()
 
-    def _sequences(self, messages: list[Message]) -> npt.NDArray[np.int64]:
-        values = b"".join(map(Message.value, messages))
-        field = np.ndarray(len(messages), ">i8", values, _SEQUENCE_AT, (self._size,))
-        return field.astype(np.int64)
+    def _sequences(self, messages: list[Message]) -> Int64s:
+        values = map(Message.value, messages)
+        if self._size is not None:
+            joined = b"".join(values)
+            field = np.ndarray(len(messages), ">i8", joined, _SEQUENCE.start, (self._size,))
+            return field.astype(np.int64)
+        return np.frombuffer(b"".join(map(_sequence, values)), ">i8").astype(np.int64)
 
     def _publish(self) -> None:
         counts = self._counts

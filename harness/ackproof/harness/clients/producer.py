@@ -5,7 +5,8 @@
 One thread does everything, in rounds: hand a chunk of records to librdkafka, serve the delivery
 reports that came in, record them (`delivery_reports`). Work is done by the chunk: `produce_batch`
 is one call a partition (confluent-kafka 2.16 ignores the partition of a single message in a batch).
-`sent_at` is the moment of that call, which is also the one time librdkafka gives the whole batch.
+`sent_at` is when a send was due in an open loop, so that what a stall delays counts as late (no
+coordinated omission); otherwise the moment of that call.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -24,12 +26,13 @@ from ackproof.harness.clients import program
 from ackproof.harness.clients.delivery_reports import DeliveryReports
 from ackproof.harness.clients.outcome import error_name
 from ackproof.harness.clients.progress import ProgressPage, State, now_us
+from ackproof.harness.clients.records import Records, cycle
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clients.transactional import Transactions
+from ackproof.harness.clients.under_way import Int64s
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.ledger import LedgerWriter
 from ackproof.spark_analysis.ledger_stream import Origin
-from ackproof.spark_analysis.record import encoder
 
 #: Records handed over between two polls.
 CHUNK = 768
@@ -63,7 +66,7 @@ class Sending:
         self._secrets = secrets
         self._page = page
         self._reports = reports
-        self._encode = encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
+        self._records = Records(spec)
         self._callback = reports.on_delivery if reports else None
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
@@ -93,7 +96,7 @@ class Sending:
         self._started = time.monotonic()
         self._busy_before = time.thread_time()
         while not (self._next == self._spec.records or self._over()):
-            due = min(self._due(), self._next + CHUNK)
+            due = min(self._due(), self._next + self._room())
             if due > self._next:
                 if transactions:
                     due = min(due, transactions.room(self._next))
@@ -194,6 +197,14 @@ class Sending:
             due = int((time.monotonic() - self._started) * spec.rate) + 1
         return due if spec.records is None else min(due, spec.records)
 
+    def _sent_at(self, sequences: Int64s, at: int) -> Int64s:
+        """Return when `sequences`, handed over at `at`, were due: from then on they are late."""
+        rate = self._spec.rate
+        if rate is None or self._spec.window is not None:
+            return np.full(len(sequences), at, np.int64)
+        due = self._page.started_at + (sequences * (1e6 / rate)).astype(np.int64)
+        return np.minimum(due, at)
+
     def _pause(self) -> float:
         """Return how long until the next send is due, within what a poll may take."""
         rate = self._spec.rate
@@ -201,22 +212,26 @@ class Sending:
         # librdkafka waits in whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 
+    def _room(self) -> int:
+        """Return how many sends may be made at once."""
+        window = self._spec.window
+        if window is None or self._reports is None:
+            return CHUNK
+        return min(CHUNK, window - self._reports.unanswered)
+
     def _hand_over(self, stop: int) -> None:
-        first, partitions = self._next, self._spec.partitions
+        first, self._next = self._next, stop
         if self._reports:
             self._reports.admit(first, stop)
-        self._next = stop
-        for start in range(first, min(first + partitions, stop)):
-            self._hand_over_to(start % partitions, range(start, stop, partitions))
+        for partition, sequences in self._records.places(first, stop):
+            self._hand_over_to(partition, sequences)
 
-    def _hand_over_to(self, partition: int, sequences: range) -> None:
+    def _hand_over_to(self, partition: int, sequences: Int64s) -> None:
         """Hand over `sequences`, waiting for room in the client's queue as often as it takes.
 
         Those that find no room before the producer's time is over are no sends.
         """
-        messages: list[dict[str, Any]] = [
-            {"value": value} for value in map(self._encode, sequences)
-        ]
+        messages = self._records.messages(sequences)
         produce_batch = self._producer.produce_batch
         while True:
             if self._reports:
@@ -224,17 +239,17 @@ class Sending:
             at = now_us()
             taken = produce_batch(self._spec.topic, messages, partition, self._callback)
             if self._reports:
-                self._reports.handed_over(sequences[:taken], at)
+                self._reports.handed_over(sequences[:taken], self._sent_at(sequences[:taken], at))
             if taken == len(messages):
                 return
-            # One partition, one size: what is refused is the rest, and for one reason.
+            # One partition, sizes that all fit or all do not: the rest is refused, for one reason.
             error = messages[taken]["_error"]
             sequences = sequences[taken:]
-            messages = [{"value": message["value"]} for message in messages[taken:]]
+            messages = self._records.messages(sequences)
             if error.code() != KafkaError._QUEUE_FULL:
                 self._on_error(error)
                 if self._reports:
-                    self._reports.refused(list(sequences), error.code(), at)
+                    self._reports.refused(sequences, error.code(), at)
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
             self._serve(POLL_S)
@@ -270,6 +285,7 @@ def begin(spec: ProducerSpec, page: ProgressPage, secrets: Mapping[str, str]) ->
             producer=spec.number,
             topic=spec.topic,
             partitions=spec.partitions,
+            cycle=cycle(spec),
         )
         reports = DeliveryReports(spec, LedgerWriter(spec.ledger, origin), page)
     return Sending(spec, page, reports, secrets=secrets)
