@@ -34,6 +34,18 @@ CONSUME_S = 120.0
 #: A producer whose thread was busy for more than this share of the time sets the pace itself.
 SATURATED = 0.9
 
+#: One that kept delivery reports waiting for more than this share cannot tell latencies.
+LATE = 0.05
+
+
+def hampered(*, busy: float, late: float) -> str:
+    """Return how a producer itself set the pace, by its shares of the time; '' if it did not."""
+    if busy > SATURATED:
+        return f"was busy {busy:.0%} of the time"
+    if late > LATE:
+        return f"let delivery reports wait {late:.0%} of the time"
+    return ""
+
 
 class Crew:
     """All client processes of a run. Leaving it kills what still runs.
@@ -128,9 +140,9 @@ class Crew:
     def bottlenecks(self) -> list[str]:
         """Return which producers, not the cluster, set the pace, in words."""
         return [
-            f"producer {producer.spec.number} was busy {producer.busy_share:.0%} of the time"
-            for producer in self.producers
-            if producer.busy_share > SATURATED
+            f"producer {one.spec.number} {how}"
+            for one in self.producers
+            if (how := hampered(busy=one.busy_share, late=one.late_share))
         ]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:

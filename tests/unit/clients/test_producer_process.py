@@ -18,6 +18,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients import ProducerProcess, ProducerSpec, Progress, State
 from ackproof.harness.clients.progress import ProgressPage
+from ackproof.harness.crew import hampered
 from ackproof.harness.errors import ExitCode, WorkloadError
 from ackproof.harness.ledger import recover, stream_path
 
@@ -155,6 +156,8 @@ def test_in_an_open_loop_a_send_counts_from_when_it_was_due(start):
     ]
     assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
     assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
+    began, ended = process.span_us
+    assert process.late_share * (ended - began) > 400_000  # whose fault that was
 
 
 def test_acks_of_zero_have_no_offset(start):
@@ -330,6 +333,18 @@ def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
     hurried = start(seconds=1.0)
     assert hurried.wait(WITHIN) == 0, hurried.error
     assert 0 < hurried.busy_share <= 1
+
+
+@pytest.mark.parametrize(
+    ("busy", "late", "says"),
+    [
+        (0.9, 0.05, ""),
+        (0.95, 0.5, "was busy 95% of the time"),
+        (0.1, 0.06, "let delivery reports wait 6% of the time"),
+    ],
+)
+def test_a_producer_that_is_too_slow_itself_is_told(busy, late, says):
+    assert hampered(busy=busy, late=late) == says
 
 
 def test_a_producer_that_waits_for_its_rate_is_not_busy(start):

@@ -8,7 +8,8 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     2  acked      7  stop, written by the harness
     3  failed     8  resume, written by the harness
     4  unknown    9  busy, microseconds of CPU that the client's one thread has used
-                 10  length of the error text, which fills the rest of the page
+                 10  late, microseconds in which delivery reports may have waited for that thread
+                 11  length of the error text, which fills the rest of the page
 
 A consumer counts what it read as `sent`, and what it processed as `acked`.
 
@@ -27,7 +28,7 @@ from pathlib import Path
 
 _SIZE = 4096
 _STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
-_RESUME, _BUSY, _ERROR = range(8, 11)
+_RESUME, _BUSY, _LATE, _ERROR = range(8, 12)
 _TEXT = 8 * (_ERROR + 1)
 
 
@@ -145,6 +146,15 @@ class ProgressPage:
     @busy.setter
     def busy(self, microseconds: int) -> None:
         self._numbers[_BUSY] = microseconds
+
+    @property
+    def late(self) -> int:
+        """How long, together, delivery reports may have waited for the client, microseconds."""
+        return self._numbers[_LATE]
+
+    @late.setter
+    def late(self, microseconds: int) -> None:
+        self._numbers[_LATE] = microseconds
 
     @property
     def resumed(self) -> bool:
