@@ -120,8 +120,9 @@ def test_each_key_has_its_partition_and_its_sends_their_order(start):
     assert all(sequences == sorted(sequences) for sequences in found.values())
 
 
-def test_values_of_drawn_sizes_are_recorded_like_others(start):
-    process = start(records=3_000, size=40, largest=400)
+@pytest.mark.parametrize(("size", "largest"), [(32, None), (40, 400), (1_000, None)])
+def test_values_of_any_size_are_recorded_alike(start, size, largest):
+    process = start(records=3_000, size=size, largest=largest)
     assert process.wait(WITHIN) == 0, process.error
     assert sorted(ledger(process)["sequence"].to_pylist()) == list(range(3_000))
 

@@ -28,6 +28,9 @@ from ackproof.spark_analysis.tables import Outcome
 RECORD_AT = 8192
 RECORD_EVERY_S = 0.01
 
+#: Bytes of a short value.
+SHORT = 128
+
 #: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
 RESERVE = 8192
 
@@ -56,7 +59,8 @@ class DeliveryReports:
     def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
         self._ledger = ledger
         self._page = page
-        self._size = spec.size if spec.largest is None else None
+        #: The length of every value, if they are that short that they are best read all together.
+        self._stride = spec.size if spec.largest is None and spec.size <= SHORT else None
         self._limit = spec.records
         self._reserve_step = (
             RESERVE if spec.rate is None else max(1, min(RESERVE, int(spec.rate / 10)))
@@ -196,9 +200,9 @@ class DeliveryReports:
 
     def _sequences(self, messages: list[Message]) -> Int64s:
         values = map(Message.value, messages)
-        if self._size is not None:
+        if self._stride is not None:
             joined = b"".join(values)
-            field = np.ndarray(len(messages), ">i8", joined, _SEQUENCE.start, (self._size,))
+            field = np.ndarray(len(messages), ">i8", joined, _SEQUENCE.start, (self._stride,))
             return field.astype(np.int64)
         return np.frombuffer(b"".join(map(_sequence, values)), ">i8").astype(np.int64)
 
