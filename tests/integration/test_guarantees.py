@@ -65,3 +65,19 @@ def test_a_guarantee_is_kept_or_broken(
         assert verdict.observed["unknown"] == 0  # what was dropped was sent again, and acked
     if (scenario, name) == ("processing", "commit after processing"):
         assert verdict.observed["reprocessed"] > 0  # at least once, and not exactly
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_the_same_faults_take_what_one_topic_was_promised_and_not_the_other(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    (configured,) = load(SCENARIOS.parent / "side-by-side.yaml")
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    assert verdict.by_topic["orders"]["acked"] > 0
+    assert "lost" not in verdict.by_topic["orders"]
+    assert verdict.by_topic["clicks"]["lost"] == verdict.observed["lost"] > 0
+    assert {cause.topic for cause in verdict.causes} == {"clicks"}
+    assert all("acks=1" in cause.sentence for cause in verdict.causes)

@@ -68,6 +68,12 @@ class Crew:
         self._bootstrap_servers = bootstrap_servers
         self._secrets = secrets
         self._running = ExitStack()
+        #: By number, the topic of each producer, and the how-manieth of that topic it is.
+        self._planned = [
+            (topic, place)
+            for topic, sends in scenario.sends.items()
+            for place in range(sends.producers)
+        ]
         self._zombies: dict[int, int] = {}
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
@@ -82,7 +88,7 @@ class Crew:
             for name, group in self._scenario.workload.consumers.items():
                 for member in range(group.members):
                     self._start_consumer(name, group, member)
-            for number in range(self._scenario.workload.producers):
+            for number in range(len(self._planned)):
                 self._start_producer(self._producer_spec(number))
             starting.pop_all()
         return self
@@ -252,10 +258,13 @@ class Crew:
         self._start(ProducerProcess(spec, secrets=self._secrets))
 
     def _producer_spec(self, number: int) -> ProducerSpec:
+        """Return what a producer does; one that was not planned succeeds one of the workload's."""
         scenario, workload = self._scenario, self._scenario.workload
-        share, extra = divmod(workload.records, workload.producers)
+        topic, place = self._planned[number] if number < len(self._planned) else (workload.topic, 0)
+        sends = scenario.sends[topic]
+        share, extra = divmod(sends.records, sends.producers)
         transactions = None
-        if workload.transactions is not None:
+        if sends is workload and workload.transactions is not None:
             transactions = TransactionSpec(
                 transactional_id=_transactional_id(self._run_dir.name, number),
                 size=workload.transactions.size,
@@ -267,19 +276,19 @@ class Crew:
         return ProducerSpec(
             run_id=self._run_dir.name,
             number=number,
-            topic=workload.topic,
-            partitions=scenario.topic.partitions,
+            topic=topic,
+            partitions=scenario.topics[topic].partitions,
             bootstrap_servers=self._bootstrap_servers,
-            settings=workload.client_settings,
-            records=share + (number < extra),
+            settings=sends.client_settings,
+            records=share + (place < extra),
             seconds=workload.seconds,
-            rate=workload.rate / workload.producers,
-            window=workload.window,
-            size=workload.size.min,
-            largest=workload.size.max if workload.size.max > workload.size.min else None,
+            rate=sends.rate / sends.producers,
+            window=sends.window,
+            size=sends.size.min,
+            largest=sends.size.max if sends.size.max > sends.size.min else None,
             seed=scenario.seed,
-            partition=workload.partition,
-            keys=workload.keys,
+            partition=sends.partition,
+            keys=sends.keys,
             ledger=ledger.stream_path(self._run_dir, number),
             progress=self._clients / f"producer-{number}.progress",
             transactions=transactions,

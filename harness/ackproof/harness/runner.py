@@ -161,7 +161,7 @@ def record(
             ) as crew:
                 _exercise(scenario, cluster, crew, recording, reporter)
                 _settle(scenario, cluster, crew, recording, reporter)
-            _observe(scenario.workload.topic, cluster, recording)
+            _observe(list(scenario.sends), cluster, recording)
         except DiskError:
             raise  # nothing more can be written
         except AckproofError as error:
@@ -336,8 +336,7 @@ def _settle(
     reporter: Reporter,
 ) -> None:
     """Wait for full ISR, then take the final log and what the cluster recorded."""
-    topic = scenario.workload.topic
-    places = [(topic, partition) for partition in range(scenario.topic.partitions)]
+    places = scenario.written
     reason = None
     with reporter.phase("waiting for full ISR"):
         try:
@@ -397,16 +396,16 @@ def _take_node_logs(cluster: KafkaCluster, recording: _Recording) -> None:
     except (ClusterError, DockerException, RequestException) as error:
         recording.troubles.append(f"the nodes' logs are missing: {error}")
     brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
-    topic = recording.configured.scenario.workload.topic
-    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topic=topic)
+    topics = list(recording.configured.scenario.sends)
+    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topics=topics)
     recording.write("broker_events", events)
 
 
-def _observe(topic: str, cluster: AnyCluster, recording: _Recording) -> None:
+def _observe(topics: Sequence[str], cluster: AnyCluster, recording: _Recording) -> None:
     """Take what controller and replicas recorded; without it the run can be judged all the same."""
     if isinstance(cluster, AttachedCluster):
         polled = recording.poll.states if recording.poll else []
-        recording.write("partition_states", [s for s in polled if s.topic == topic])
+        recording.write("partition_states", [s for s in polled if s.topic in topics])
         return
     recording.clocks = observer.take_clocks(cluster, _now)
     try:
@@ -416,9 +415,9 @@ def _observe(topic: str, cluster: AnyCluster, recording: _Recording) -> None:
         return
     if cluster.since is not None:
         log = log.since(cluster.since)
-    recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
+    recording.write("partition_states", [s for s in log.partitions if s.topic in topics])
     recording.write("broker_states", log.brokers)
-    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic == topic}
+    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic in topics}
     brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
     recording.write("replica_logs", take_replica_logs(brokers, replicas, recording.run_dir))
 

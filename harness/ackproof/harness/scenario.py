@@ -241,19 +241,10 @@ Size = Annotated[
 ]
 
 
-class Workload(Model):
-    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+class Sends(Model):
+    """What producers of one topic send, and how."""
 
-    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
-    sends.
-    """
-
-    topic: str = Field(description="the topic they write to")
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
-    listener: str = Field(
-        default="EXTERNAL",
-        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
-    )
     rate: Rate = Field(
         default=1000.0,
         gt=0,
@@ -280,19 +271,42 @@ class Workload(Model):
         description="so many keys, in turn, each in its partition by librdkafka's default rule",
     )
     records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
+    settings: ProducerSettings
+
+    @property
+    def client_settings(self) -> dict[str, Setting]:
+        """Every setting of the producers under librdkafka's name."""
+        return self.settings.as_client_settings()
+
+
+class Workload(Sends):
+    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+
+    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
+    sends.
+    """
+
+    topic: str = Field(description="the topic they write to")
+    listener: str = Field(
+        default="EXTERNAL",
+        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
+    )
     seconds: Duration = Field(
         default=120.0, gt=0, allow_inf_nan=False, description="at most so long"
     )
     tail: int = Field(
         default=1000, ge=0, description="acked sends after the last fault has recovered"
     )
-    settings: ProducerSettings
     transactions: Transactions | None = Field(
         default=None, description="whether and how sends are put into transactions"
     )
     consumers: dict[GroupName, ConsumerGroup] = Field(
         default_factory=dict,
         description="who consumes the topic while the faults hold: by group.id, its consumers",
+    )
+    beside: dict[str, Sends] = Field(
+        default_factory=dict,
+        description="other topics that others write to meanwhile, in their own way: by topic",
     )
 
     @property
@@ -305,9 +319,6 @@ class Workload(Model):
             settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
         return settings
 
-
-#: Stands for a topic that is not there; another problem says so.
-_ANY_TOPIC = TopicSpec()
 
 Wish = Literal["none", "some", "any"]
 
@@ -372,6 +383,18 @@ class Scenario(Model):
         return self.topics[self.workload.topic]
 
     @property
+    def sends(self) -> dict[str, Sends]:
+        """What is written to each topic that is written to, the workload's first."""
+        return {self.workload.topic: self.workload, **self.workload.beside}
+
+    @property
+    def written(self) -> list[tuple[str, int]]:
+        """Every partition that is written to."""
+        return [
+            (name, number) for name in self.sends for number in range(self.topics[name].partitions)
+        ]
+
+    @property
     def forwarded(self) -> dict[str, list[str]]:
         """The topics that groups of consumers send on into, by group."""
         groups = self.workload.consumers.items()
@@ -413,33 +436,49 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
             f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
             "cluster.listeners names further ones)",
         )
-    for key, problem in _removal_problems(scenario):
-        yield ("topics", scenario.workload.topic, "settings", key), problem
-    if scenario.workload.topic not in scenario.topics:
-        legal = ", ".join(sorted(scenario.topics))
-        yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
-    if scenario.workload.settings.idempotence and not versions.has_idempotence(scenario.kafka):
+    if scenario.workload.topic in scenario.workload.beside:
         yield (
-            ("workload", "settings", "enable.idempotence"),
+            ("workload", "beside", scenario.workload.topic),
+            "the workload writes to this topic itself: others need a topic of their own",
+        )
+    for name, sends in scenario.sends.items():
+        place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
+        if name not in scenario.topics:
+            legal = ", ".join(sorted(scenario.topics))
+            where = (*place, "topic") if place == ("workload",) else place
+            yield where, f"{name!r} is not a topic here ({legal})"
+            continue
+        for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
+            yield ("topics", name, "settings", key), problem
+        for key, problem in _sends_problems(name, sends, scenario):
+            yield (*place, *key), problem
+    yield from fault_problems.problems(scenario)
+
+
+def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    partitions = scenario.topics[topic].partitions
+    if sends.partition is not None and sends.partition >= partitions:
+        yield (
+            ("partition",),
+            f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
+        )
+    if sends.partition is not None and sends.keys is not None:
+        yield ("keys",), "partition says already where sends go: leave one of them out"
+    if sends.settings.idempotence and not versions.has_idempotence(scenario.kafka):
+        yield (
+            ("settings", "enable.idempotence"),
             f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
             f"{scenario.kafka}: set it to false",
         )
-    yield from fault_problems.problems(scenario)
 
 
 def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
-    partitions = scenario.topics.get(workload.topic, _ANY_TOPIC).partitions
-    if workload.partition is not None and workload.partition >= partitions:
-        yield (
-            ("workload", "partition"),
-            f"{workload.partition} is not a partition of {workload.topic} (0 to {partitions - 1})",
-        )
-    if workload.partition is not None and workload.keys is not None:
-        yield ("workload", "keys"), "partition says already where sends go: leave one of them out"
-    for where, problem in consumer_problems(workload.consumers, workload.topic, scenario.topics):
+    for where, problem in consumer_problems(
+        workload.consumers, list(scenario.sends), scenario.topics
+    ):
         yield ("workload", "consumers", *where), problem
 
 
@@ -471,9 +510,8 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
 
 
-def _removal_problems(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield which settings of the workload's topic remove records that were acked, and how."""
-    topic, loss = scenario.topics.get(scenario.workload.topic, _ANY_TOPIC), scenario.expect.loss
+def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
+    """Yield which settings of a workload's topic remove records that were acked, and how."""
     if topic.compacted:
         yield (
             "cleanup.policy",

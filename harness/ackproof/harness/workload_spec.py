@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -148,11 +148,11 @@ class ConsumerGroup(Model):
 
 
 def consumer_problems(
-    consumers: Mapping[str, ConsumerGroup], topic: str, topics: Iterable[str]
+    consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what groups of consumers of `topic` cannot do, and where it stands.
+    """Yield what groups of consumers cannot do, and where it stands.
 
-    `topics` are those of the scenario.
+    `topics` are those of the scenario, `written` those that producers write to.
     """
     taken: dict[str, str] = {}
     for name, group in consumers.items():
@@ -162,8 +162,8 @@ def consumer_problems(
                 "a transaction holds what is sent on, with its offsets: name topics for it (into)",
             )
         for into in group.into:
-            if into == topic:
-                yield (name, "into"), f"{into!r} is the topic that is consumed"
+            if into in written:
+                yield (name, "into"), f"{into!r} is what producers write to, not consumers"
             elif into not in topics:
                 yield (name, "into"), f"{into!r} is not a topic here ({', '.join(sorted(topics))})"
             elif taken.setdefault(into, name) != name:

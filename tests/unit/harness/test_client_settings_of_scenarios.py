@@ -71,6 +71,28 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
         ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
         ("  topic: orders", "  topic: orders\n  partition: 0\n  keys: 3", "leave one of them out"),
+        (
+            "  consumers:",
+            "  beside: {b: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "workload.beside.b: 'b' is not a topic here (a, orders)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {orders: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "others need a topic of their own",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {partition: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "workload.beside.a.partition: 1 is not a partition of a (0 to 0)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {seize: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "did you mean 'size'?",
+        ),
         ("timeout: 5s", "crash_in: 1\n    zombie_in: 2", "name one"),
         ("abort: 25%", "abort: 125%", "abort"),
         ("abort: 25%", "aborts: 25%", "did you mean 'abort'?"),
@@ -85,7 +107,7 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
             ":16: workload.consumers.billing.commit: a transaction holds what is sent on",
         ),
         ("commit: after", "into: [invoices]", "'invoices' is not a topic here (a, orders)"),
-        ("commit: after", "into: [orders]", "'orders' is the topic that is consumed"),
+        ("commit: after", "into: [orders]", "'orders' is what producers write to"),
         (
             "    billing:\n      commit: after",
             "    audit:\n      into: [a]\n    billing:\n      into: [a]",
