@@ -45,6 +45,9 @@ only_real = pytest.mark.parametrize(
     "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
 )
 
+#: What another test does with a real cluster and more.
+only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
+
 _topics = (f"consumed-{os.getpid()}-{number}" for number in itertools.count())
 
 
@@ -227,6 +230,7 @@ def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
     assert max(processed.values()) == 2
 
 
+@only_mock
 @pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER, Commit.BEFORE])
 def test_what_is_sent_on_into_topics_is_what_was_processed(clients, into, commit):
     topics = into("invoices", "audit")
