@@ -244,4 +244,4 @@ def _refusals(what: str) -> Iterator[None]:
     except KafkaException as error:
         raise FaultError(f"Kafka refuses {what}: {error.args[0].str()}") from error
     except (AckproofError, DockerException, RequestException, TimeoutError) as error:
-        raise FaultError(f"{what}: {error}") from error
+        raise FaultError(f"{what}: {str(error) or 'no answer'}") from error
