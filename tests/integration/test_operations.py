@@ -138,8 +138,9 @@ def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
     told = operated.admin.client().list_topics(timeout=10).controller_id
     lifecycle.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
-    spec = TopicSpec(assignment=[others], settings={"min.insync.replicas": 1})
-    operated.create_topics({f"{topic}-other": spec})
+    operated.admin.create_topic(
+        f"{topic}-other", partitions=1, replication_factor=2, settings={}, assignment=[others]
+    )
     assert operated.operations().topic(f"{topic}-other")[0].replicas == tuple(others)
     lifecycle.start(operated, told)
 

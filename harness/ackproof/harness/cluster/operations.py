@@ -146,8 +146,17 @@ class ClusterOperations:
             )
 
     def recreated(self, topic: str) -> tuple[str | None, str | None]:
-        """Return the id that a topic had before it was recreated, and its id now (KIP-516)."""
-        return self._ids.get(topic), self._topic_id(topic)
+        """Return the id that a topic had before it was recreated, and its id now (KIP-516).
+
+        A broker may name the old one until its metadata has caught up.
+        """
+        before = self._ids.get(topic)
+        now = seen_within(
+            lambda: self._topic_id(topic),
+            lambda found: found not in (None, before),
+            within_s=_ANSWER_S,
+        )
+        return before, now
 
     def _topic_id(self, name: str) -> str | None:
         """Return the topic's id, None if it is not there or nobody can say now."""
