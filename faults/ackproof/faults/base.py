@@ -20,11 +20,12 @@ from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ackproof.faults.durations import Duration
 from ackproof.faults.kafka_link import Link
 from ackproof.faults.needs import Need
 from ackproof.faults.operations import Operations
 from ackproof.faults.targets import Target
-from ackproof.faults.triggers import Conditions, Duration, Trigger
+from ackproof.faults.triggers import Conditions, Trigger
 
 
 class FaultError(Exception):

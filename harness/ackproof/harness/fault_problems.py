@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import Fault, Shape
 from ackproof.faults.limits import Limit, clashes
-from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays, OfPartition
+from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays
 from ackproof.faults.steps import placed_faults
 from ackproof.faults.topic_operation import TopicOperation
-from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.faults.triggers import After, Condition, ProgressIs
+from ackproof.faults.written import OfPartition
 from ackproof.harness.cluster import attach_spec
 from ackproof.harness.cluster.topology import CONTROLLER_ID
 from ackproof.harness.cluster.versions import uses_zookeeper
@@ -134,7 +135,7 @@ def _condition_problems(
 ) -> Iterator[tuple[Place, str]]:
     """Yield why a condition can never come true."""
     records, seconds = scenario.workload.records, scenario.workload.seconds
-    if isinstance(condition, IsrIs | LeaderChanges | OfPartition):
+    if isinstance(condition, OfPartition):
         yield from _partition_problems(scenario, place, condition.topic, condition.partition)
     match condition:
         case ProgressIs() if condition.count > records:
