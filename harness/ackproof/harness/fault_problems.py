@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ackproof.faults import Fault, Shape
+from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.limits import Limit, clashes
 from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays
 from ackproof.faults.steps import placed_faults
@@ -28,6 +29,8 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
+        if isinstance(fault, ClientFault):
+            yield from _client_problems(scenario, fault, place)
         if scenario.cluster.attach is None:
             for field, problem in fault.problems(_shape(scenario)):
                 yield (*place, field), problem
@@ -95,6 +98,30 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
         yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
         yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+
+
+def _client_problems(
+    scenario: Scenario, fault: ClientFault, where: Place
+) -> Iterator[tuple[Place, str]]:
+    """Yield clients that are not there, or cannot do what the fault wants."""
+    workload = scenario.workload
+    noun, _, number = fault.client.partition(" ")
+    kind = noun.removesuffix("s")
+    groups = workload.consumers.values()
+    count = workload.producers if kind == "producer" else sum(one.members for one in groups)
+    place = (*where, "client")
+    if count == 0:
+        yield place, "there are no consumers: name a group in workload.consumers"
+    elif number and int(number) >= count:
+        yield place, f"there is no {fault.client}: the first {count} are numbered 0 to {count - 1}"
+    elif fault.name == "rebalance_storm" and all(one.via == "assign" for one in groups):
+        yield place, "no consumers share out partitions: all are assigned theirs (via: assign)"
+    if fault.name == "fill_buffer" and workload.transactions is not None:
+        yield (
+            (*where, "fault"),
+            "a producer with transactions waits for its delivery reports at the end of each, and "
+            "its buffer is never full",
+        )
 
 
 def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
