@@ -45,6 +45,7 @@ GIVEN: dict[str, dict[str, object]] = {
     "recreate_topic": {"topic": "orders"},
     "unclean_election": {"topic": "orders"},
     "upgrade": {"to": "4.3.1"},
+    "upgrade_feature": {"feature": "transaction.version", "level": "2"},
 }
 
 
