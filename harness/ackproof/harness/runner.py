@@ -36,6 +36,7 @@ from ackproof.harness.progress import Reporter
 from ackproof.harness.replica_logs import take_replica_logs
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump
+from ackproof.harness.struck_clients import StruckClients
 from ackproof.harness.verdict import Verdict
 from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis import tables
@@ -259,6 +260,7 @@ def _exercise(
         progress = crew.progress()
         return Sends(sent=progress.sent, acked=progress.acked)
 
+    cluster.run_clients = StruckClients(crew)
     schedule = Schedule(
         scenario.faults,
         cluster,

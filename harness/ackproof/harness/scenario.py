@@ -21,8 +21,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ackproof.faults import BlastRadius, Fault, StepList
+from ackproof.faults.durations import Duration
 from ackproof.faults.steps import every_fault
-from ackproof.faults.triggers import Duration
 from ackproof.harness import cluster_spec, fault_problems
 from ackproof.harness.client_properties import explained
 from ackproof.harness.cluster import attach_spec, versions

@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import TypeAdapter
 
-from ackproof.faults.triggers import Trigger, parse_condition, parse_duration, parse_trigger
+from ackproof.faults.durations import parse_duration
+from ackproof.faults.triggers import Trigger, parse_condition, parse_trigger
 
 
 @dataclass(kw_only=True)

@@ -23,8 +23,9 @@ from typing import Any, NoReturn
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
+from ackproof.harness.clients import parent
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
-from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.progress import Order, ProgressPage, State
 from ackproof.harness.effects import Effect, EffectStore
 from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
 from ackproof.harness.streams import TableStream
@@ -144,8 +145,10 @@ class Consuming:
         self._terminated = False
         self._fatal: KafkaError | None = None
         self._read = self._processed = 0
+        self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
-        self._consumer = self._connect(secrets)
+        self._secrets = dict(secrets)
+        self._consumer = self._connect(self._secrets)
 
     def terminate(self) -> None:
         """Stop at the next round; for signal handlers."""
@@ -162,6 +165,7 @@ class Consuming:
         self._join()
         while not (self._terminated or self._fatal or self._orphaned() or self._caught_up()):
             self._work(self._consumer.consume(self._spec.poll, POLL_S))
+            self._rejoin()
         self._page.state = State.SETTLING
         if self._caught_up():
             self._recorder.event("caught-up", self.positions)
@@ -211,6 +215,15 @@ class Consuming:
         self._on_assign(self._consumer, places)
         self._consumer.assign(places)
 
+    def _rejoin(self) -> None:
+        """Leave the group and join it again, if that is due by the harness's order."""
+        if self._page.order is not Order.REJOIN or self._spec.partitions is not None:
+            return
+        if time.monotonic() - self._assigned_at >= self._page.argument_s and self.positions:
+            self._consumer.close()
+            self._consumer = self._connect(self._secrets)
+            self._join()
+
     def _work(self, polled: Sequence[Message]) -> None:
         messages = [message for message in polled if message.error() is None]
         for message in polled:
@@ -220,6 +233,9 @@ class Consuming:
             return
         spec = self._spec
         effects = self._recorder.polled(messages)
+        if self._page.order is Order.DAWDLE:
+            time.sleep(self._page.argument_s)
+            self._page.obey()
         for _, partition, offset, *_ in effects:
             self.positions[partition] = offset + 1
         self._read += len(effects)
@@ -313,6 +329,9 @@ class Consuming:
             found = [TopicPartition(place.topic, place.partition) for place in places]
         given = {one.partition: one.offset if one.offset >= 0 else None for one in found}
         self.positions |= given
+        self._assigned_at = time.monotonic()
+        if self._page.order is Order.REJOIN:
+            self._page.obey()
         self._recorder.event("assigned", given)
 
     def _on_revoke(self, _: Any, places: Sequence[TopicPartition]) -> None:
@@ -328,14 +347,13 @@ class Consuming:
 
 def main(arguments: list[str]) -> int:
     """Run the consumer that the specification file `arguments[0]` describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
     spec = ConsumerSpec.from_json(Path(arguments[0]).read_text())
     page = ProgressPage(spec.progress)
     try:
         consuming = Consuming(
             spec, page, Recorder(spec), secrets=json.loads(sys.stdin.read() or "{}")
         )
-        signal.signal(signal.SIGTERM, lambda *_: consuming.terminate())
+        parent.serve(consuming.terminate)
         consuming.run()
     except AckproofError as error:
         page.fail(str(error))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import signal
 import sys
 import time
 import traceback
@@ -30,8 +29,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from ackproof.harness.clients import parent
 from ackproof.harness.clients.outcome import classify, earliest_resend_s, error_name
-from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.progress import Order, ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clients.transactional import Transactions
 from ackproof.harness.clients.under_way import UnderWay
@@ -67,6 +67,9 @@ ORPHAN_SETTLE_S = 5.0
 _ACKED = OUTCOMES.index(Outcome.ACKED)
 _FAILED = OUTCOMES.index(Outcome.FAILED)
 _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
+
+#: How a send is reported that a purge ended.
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 #: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
 _SEQUENCE_AT = 24
@@ -222,6 +225,7 @@ class Recorder:
             sent_at=sent_at,
             resolved_at=sent_at + (latency * 1e6).astype(np.int64),
         )
+        self._page.obey(sum(error.code() in _PURGED for error in errors))
         for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
             self._counts[position] += int(count)
         self._errors.clear()
@@ -261,6 +265,8 @@ class Sending:
         self._callback = recorder.on_delivery if recorder else None
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
+        #: Sends made beyond the rate, because they were to fill the client's queue.
+        self._ahead = 0
         self._started = 0.0
         self._busy_before = 0.0
         self._terminated = False
@@ -385,13 +391,18 @@ class Sending:
         spec = self._spec
         due = self._next + CHUNK
         if spec.rate is not None:
-            due = int((time.monotonic() - self._started) * spec.rate) + 1
+            paced = int((time.monotonic() - self._started) * spec.rate) + 1 + self._ahead
+            if self._page.order is Order.FILL:
+                self._ahead += max(0, due - paced)  # the pace goes on from there
+            else:
+                due = paced
         return due if spec.records is None else min(due, spec.records)
 
     def _pause(self) -> float:
         """Return how long until the next send is due, within what a poll may take."""
-        rate = self._spec.rate
-        until = POLL_S if rate is None else self._started + self._next / rate - time.monotonic()
+        until, rate = POLL_S, self._spec.rate
+        if rate is not None:
+            until = self._started + (self._next - self._ahead) / rate - time.monotonic()
         # librdkafka waits in whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 
@@ -431,12 +442,23 @@ class Sending:
                     self._recorder.refused(list(sequences), error.code(), at)
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
+            if self._page.order is Order.FILL:
+                self._page.obey()
             self._serve(POLL_S)
             if self._over():
                 return
 
     def _serve(self, timeout: float) -> None:
-        self._producer.poll(timeout)
+        order = self._page.order
+        if order is Order.FILL:
+            time.sleep(timeout)  # reports that nobody takes count as what fills the queue
+        else:
+            if order in (Order.PURGE_QUEUE, Order.PURGE_ALL):
+                self._producer.purge(in_flight=order is Order.PURGE_ALL)
+            served = self._producer.poll(timeout)
+            if order is Order.DAWDLE and served:
+                time.sleep(self._page.argument_s)
+                self._page.obey()
         self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)
         if self._recorder:
             self._recorder.record(time.monotonic())
@@ -457,7 +479,6 @@ class Sending:
 
 def main(arguments: list[str]) -> int:
     """Run the producer that the specification file `arguments[0]` describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
     spec = ProducerSpec.from_json(Path(arguments[0]).read_text())
     page = ProgressPage(spec.progress)
     try:
@@ -471,7 +492,7 @@ def main(arguments: list[str]) -> int:
             )
             recorder = Recorder(spec, LedgerWriter(spec.ledger, origin), page)
         sending = Sending(spec, page, recorder, secrets=json.loads(sys.stdin.read() or "{}"))
-        signal.signal(signal.SIGTERM, lambda *_: sending.terminate())
+        parent.serve(sending.terminate)
         sending.run()
     except AckproofError as error:
         page.fail(str(error))

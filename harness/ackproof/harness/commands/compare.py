@@ -124,7 +124,7 @@ def _planned(
     yes: bool,
     out: Path,
 ) -> Store:
-    from ackproof.faults.triggers import parse_duration
+    from ackproof.faults.durations import parse_duration
     from ackproof.harness.comparison.plan import Plan, faults_of, label, require_wanted
     from ackproof.harness.comparison.trials import create, name
     from ackproof.harness.scenario_file import load_all
