@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from ackproof.harness import effects, recorded, streams
+from ackproof.harness import effects, forwarded, recorded, streams
 from ackproof.harness.clients import (
     Commit,
     ConsumerProcess,
@@ -23,6 +24,7 @@ from ackproof.harness.clients import (
     State,
     TransactionSpec,
 )
+from ackproof.harness.cluster.admin import Admin
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.ledger import stream_path
 from ackproof.harness.waits import wait_for
@@ -103,6 +105,27 @@ class Clients:
             assert process.wait(WITHIN) == -signal.SIGKILL, process.error
         return process
 
+    def into(self, *topics: str) -> dict[str, int]:
+        """Make topics that start so, and return them with their partitions."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        names = [f"{self.topic}-{topic}" for topic in topics]
+        made = admin.create_topics([NewTopic(name, PARTITIONS) for name in names])
+        for name in names:
+            made[name].result(WITHIN)
+        return dict.fromkeys(names, PARTITIONS)
+
+    def take_forwarded(self, topics: dict[str, int]) -> None:
+        """Take what was sent on into these topics as what was processed."""
+        settings = {"bootstrap.servers": self.bootstrap}
+        places = [(name, n) for name, count in topics.items() for n in range(count)]
+        forwarded.take(
+            self.run_dir,
+            of=self.topic,
+            groups={"billing": list(topics)},
+            ends=Admin(self.bootstrap).end_offsets(places),
+            settings=settings,
+        )
+
     def consume_up_to(self, end: int) -> None:
         """Have every consumer that runs consume each partition up to `end`, and end."""
         ends = dict.fromkeys(range(PARTITIONS), end)
@@ -163,6 +186,37 @@ def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
     processed = clients.processed()
     assert set(processed) == set(range(SENDS))
     assert max(processed.values()) == 2
+
+
+@only_real
+@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
+def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(clients, commit):
+    topics = clients.into("invoices", "audit")
+    sends_on = {"into": topics, "commit": commit, "transactional_id": clients.topic}
+    clients.produce()
+    clients.consumer(**sends_on, partitions=ALL, crashes=True)
+    clients.consumer(**sends_on, partitions=ALL)
+    clients.consume_up_to(SENDS // PARTITIONS)
+    clients.take_forwarded(topics)
+    processed = clients.processed()
+    assert set(processed) == set(range(SENDS))
+    assert max(processed.values()) == (1 if commit is Commit.TRANSACTION else 2)
+
+
+@only_real
+def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients):
+    topics = clients.into("invoices")
+    sends_on = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
+    zombie = clients.consumer(**sends_on, partitions=ALL)
+    until(lambda: zombie.state is State.CONSUMING)
+    clients.consumer(**sends_on, partitions=ALL)
+    until(lambda: clients.consumers[1].state is State.CONSUMING)
+    clients.produce()
+    until(lambda: zombie.returncode is not None)
+    assert "fenced" in zombie.error
+    clients.consume_up_to(SENDS // PARTITIONS)
+    clients.take_forwarded(topics)
+    assert clients.processed() == Counter(range(SENDS))
 
 
 @only_real

@@ -379,7 +379,7 @@ def judged(spark, run_dir, acks: str):
 
     lost = diff(spark, run_dir).counts[Anomaly.LOST]
     settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
-    found = investigate(spark, run_dir, lost=lost, settings=settings)
+    found = investigate(spark, run_dir, lost=lost, settings={"orders": settings})
     stories: dict[str, list[str]] = {}
     for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
         stories.setdefault(row["topic"], []).append(_story(row))

@@ -26,6 +26,11 @@ CASES = [
     ("zombie", "new transactional.id", "zombie-commit"),
     ("duplicates", "idempotent", None),
     ("duplicates", "not idempotent", "duplicated"),
+    ("pipeline", "offsets in the transaction", None),
+    ("pipeline", "offsets after sending", "reprocessed"),
+    ("order", "one in flight", None),
+    ("order", "five in flight, idempotent", None),
+    ("order", "five in flight", "reordered"),
 ]
 
 #: Those that ci/test runs; ci/slow runs the others.
@@ -56,5 +61,23 @@ def test_a_guarantee_is_kept_or_broken(
     else:
         assert verdict.verdict is Word.VIOLATED, verdict.reason
         assert verdict.observed[broken_by] > 0
+    if scenario == "order":
+        assert verdict.observed["unknown"] == 0  # what was dropped was sent again, and acked
     if (scenario, name) == ("processing", "commit after processing"):
         assert verdict.observed["reprocessed"] > 0  # at least once, and not exactly
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_the_same_faults_take_what_one_topic_was_promised_and_not_the_other(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    (configured,) = load(SCENARIOS.parent / "side-by-side.yaml")
+    reporter = ConsoleReporter(Console(stderr=True))
+    _, verdict = runner.run(configured, out=tmp_path, client=engine, reporter=reporter)
+    assert verdict.verdict is Word.HOLDS, verdict.reason
+    assert verdict.by_topic["orders"]["acked"] > 0
+    assert "lost" not in verdict.by_topic["orders"]
+    assert verdict.by_topic["clicks"]["lost"] == verdict.observed["lost"] > 0
+    assert {cause.topic for cause in verdict.causes} == {"clicks"}
+    assert all("acks=1" in cause.sentence for cause in verdict.causes)

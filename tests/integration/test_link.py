@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from docker import DockerClient
 
 from ackproof.faults import FaultError, inject
+from ackproof.faults.kafka_link import Rule
 from ackproof.faults.link import LinkFault
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
@@ -38,25 +39,30 @@ def topic(linked: KafkaCluster) -> str:
     return name
 
 
+def producer(cluster: KafkaCluster, **settings: object) -> Producer:
+    """Return a producer behind the proxy, that soon sends again what has no answer."""
+    return Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap("LINK"),
+            "client.id": "sender",
+            "acks": "all",
+            "linger.ms": 0,
+            "socket.timeout.ms": 2000,
+            "request.timeout.ms": 1000,
+            "delivery.timeout.ms": 30000,
+            "log_level": 0,
+            **settings,
+        }
+    )
+
+
 class Send(threading.Thread):
     """One record, sent through the proxy while a fault is injected beside it."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, **settings: object) -> None:
         super().__init__()
         self._topic = topic
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap("LINK"),
-                "client.id": "sender",
-                "acks": "all",
-                "linger.ms": 0,
-                "socket.timeout.ms": 2000,
-                "request.timeout.ms": 1000,
-                "delivery.timeout.ms": 30000,
-                "log_level": 0,
-                **settings,
-            }
-        )
+        self._producer = producer(cluster, **settings)
         self._errors: list[object] = []
 
     def run(self) -> None:
@@ -125,6 +131,46 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
         assert guard.window.verified, guard.window.evidence
         assert send.acked
     assert stored(linked, topic) == [b"once"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"enable.idempotence": False, "max.in.flight": 1}, True),
+        ({"enable.idempotence": True, "max.in.flight": 5}, True),
+        ({"enable.idempotence": False, "max.in.flight": 5}, False),
+    ],
+)
+def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
+    settings: dict[str, object], kept: bool, linked: KafkaCluster, topic: str
+) -> None:
+    link = linked.link()
+    rule = Rule(
+        api="Produce",
+        direction="request",
+        action="drop",
+        brokers=frozenset({1}),
+        client="sender",
+        count=1,
+    )
+    sender = producer(linked, **settings)
+    acked: list[bytes | None] = []
+
+    def on_delivery(error: object, message: Message) -> None:
+        assert error is None
+        acked.append(message.value())
+
+    # An idempotent producer's leader knows what must come next once it has a first batch.
+    sender.produce(topic, b"zero", on_delivery=on_delivery)
+    assert sender.flush(40) == 0
+    link.add(rule)
+    sender.produce(topic, b"one", on_delivery=on_delivery)
+    assert link.hits(rule, at_least=1, within_s=30)
+    sender.produce(topic, b"two", on_delivery=on_delivery)
+    assert sender.flush(40) == 0
+    link.remove(rule)
+    assert sorted(filter(None, acked)) == [b"one", b"two", b"zero"]
+    assert stored(linked, topic) == [b"zero", *([b"one", b"two"] if kept else [b"two", b"one"])]
 
 
 def test_a_link_fault_that_meets_no_message_is_not_verified(

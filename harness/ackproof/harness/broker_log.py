@@ -9,7 +9,7 @@ nothing rests on a line that a version words differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -104,17 +104,19 @@ _WORTH_A_LOOK = re.compile(
 )
 
 
-def read_logs(folder: Path, brokers: Mapping[int, str], *, topic: str) -> list[BrokerEvent]:
+def read_logs(
+    folder: Path, brokers: Mapping[int, str], *, topics: Sequence[str]
+) -> list[BrokerEvent]:
     """Return the events in `<name>.log` of each broker (id to name), in order of time.
 
-    Of partitions only those of `topic`; a log that is not there has no events.
+    Of partitions only those of `topics`; a log that is not there has no events.
     """
     events: list[BrokerEvent] = []
     for broker, name in brokers.items():
         path = folder / f"{name}.log"
         if path.exists():
             with path.open(encoding="utf-8", errors="replace") as lines:
-                events += (e for e in parse(lines, broker=broker) if e.topic in (None, topic))
+                events += (e for e in parse(lines, broker=broker) if e.topic in (None, *topics))
     return sorted(events, key=lambda event: event.at)
 
 

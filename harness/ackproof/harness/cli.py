@@ -20,6 +20,7 @@ from ackproof.harness.commands import (
     baseline,
     bench_check,
     bench_faults,
+    bench_ledger,
     bench_link,
     bench_model,
     compare,
@@ -57,6 +58,7 @@ bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a p
 app.add_typer(image_app, name="image")
 app.add_typer(bench_app, name="bench")
 bench_app.command("check")(bench_check.check)
+bench_app.command("ledger")(bench_ledger.ledger)
 bench_app.command("model")(bench_model.model)
 bench_app.command("link")(bench_link.link)
 bench_app.command("faults")(bench_faults.faults)
@@ -444,33 +446,6 @@ def bench_boot(
     typer.echo(f"one stock broker, s:       {_numbers(found.stock_s, 2)}")
     typer.echo(f"  with a class archive, s: {_numbers(found.archived_s, 2)}")
     typer.echo(f"cluster / stock (medians): {found.ratio:.2f}")
-
-
-@bench_app.command("ledger")
-def bench_ledger(
-    records: Annotated[int, typer.Option(min=1000, help="Sends a turn.")] = 1_000_000,
-    repetitions: Annotated[int, typer.Option(min=1)] = 3,
-    as_json: Json = False,
-) -> None:
-    """Compare acked throughput with a ledger, without one, and Kafka's verifiable producer."""
-    from ackproof.harness.bench.ledger import bench_on_fresh_broker
-
-    found = bench_on_fresh_broker(records=records, repetitions=repetitions)
-    if as_json:
-        from dataclasses import asdict
-
-        ratios = {
-            "ledgered_to_plain": found.ledgered_to_plain,
-            "ledgered_to_verifiable": found.ledgered_to_verifiable,
-        }
-        print_json({**asdict(found), **ratios})
-        return
-    typer.echo(f"without ledger, records/s:      {_numbers(found.plain, 0)}")
-    typer.echo(f"with ledger, records/s:         {_numbers(found.ledgered, 0)}")
-    typer.echo(f"verifiable producer, records/s: {_numbers(found.verifiable, 0)}")
-    typer.echo(f"with / without:                 {found.ledgered_to_plain:.2f}")
-    typer.echo(f"with / verifiable producer:     {found.ledgered_to_verifiable:.2f}")
-    typer.echo(f"ledger, bytes a send:           {found.bytes_per_send:.1f}")
 
 
 def _numbers(values: Sequence[float], digits: int = 1) -> str:

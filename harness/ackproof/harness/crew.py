@@ -34,6 +34,18 @@ CONSUME_S = 120.0
 #: A producer whose thread was busy for more than this share of the time sets the pace itself.
 SATURATED = 0.9
 
+#: One that kept delivery reports waiting for more than this share cannot tell latencies.
+LATE = 0.05
+
+
+def hampered(*, busy: float, late: float) -> str:
+    """Return how a producer itself set the pace, by its shares of the time; '' if it did not."""
+    if busy > SATURATED:
+        return f"was busy {busy:.0%} of the time"
+    if late > LATE:
+        return f"let delivery reports wait {late:.0%} of the time"
+    return ""
+
 
 class Crew:
     """All client processes of a run. Leaving it kills what still runs.
@@ -58,6 +70,13 @@ class Crew:
         self._running = ExitStack()
         self._began = time.monotonic()
         self._stopping = False
+        #: By number, the topic of each producer, and the how-manieth of that topic it is; a
+        #: successor's are its predecessor's.
+        self._planned = [
+            (topic, place)
+            for topic, sends in scenario.sends.items()
+            for place in range(sends.producers)
+        ]
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
         #: Producers and consumers that ended as the scenario wanted: by a crash.
@@ -74,7 +93,7 @@ class Crew:
             for name, group in self._scenario.workload.consumers.items():
                 for member in range(group.members):
                     self._start_consumer(name, group, member)
-            for number in range(self._scenario.workload.producers):
+            for number in range(len(self._planned)):
                 self._start_producer(self._producer_spec(number))
             starting.pop_all()
         return self
@@ -156,9 +175,9 @@ class Crew:
     def bottlenecks(self) -> list[str]:
         """Return which producers, not the cluster, set the pace, in words."""
         return [
-            f"producer {producer.spec.number} was busy {producer.busy_share:.0%} of the time"
-            for producer in self.producers
-            if producer.busy_share > SATURATED
+            f"producer {one.spec.number} {how}"
+            for one in self.producers
+            if (how := hampered(busy=one.busy_share, late=one.late_share))
         ]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
@@ -253,6 +272,7 @@ class Crew:
     def _successor(self, producer: ProducerProcess) -> ProducerSpec:
         """Return what goes on where a producer was interrupted."""
         spec, number = producer.spec, len(self.producers)
+        self._planned.append(self._planned[spec.number])
         left = None if spec.records is None else max(0, spec.records - producer.progress().sent)
         return replace(
             self._producer_spec(number),
@@ -283,10 +303,13 @@ class Crew:
         self._start(ProducerProcess(spec, secrets=self._secrets))
 
     def _producer_spec(self, number: int) -> ProducerSpec:
+        """Return what a producer does."""
         scenario, workload = self._scenario, self._scenario.workload
-        share, extra = divmod(workload.records, workload.producers)
+        topic, place = self._planned[number]
+        sends = scenario.sends[topic]
+        share, extra = divmod(sends.records, sends.producers)
         transactions = None
-        if workload.transactions is not None:
+        if sends is workload and workload.transactions is not None:
             transactions = TransactionSpec(
                 transactional_id=_transactional_id(self._run_dir.name, number),
                 size=workload.transactions.size,
@@ -298,14 +321,19 @@ class Crew:
         return ProducerSpec(
             run_id=self._run_dir.name,
             number=number,
-            topic=workload.topic,
-            partitions=scenario.topic.partitions,
+            topic=topic,
+            partitions=scenario.topics[topic].partitions,
             bootstrap_servers=self._bootstrap_servers,
-            settings=workload.client_settings,
-            records=share + (number < extra),
+            settings=sends.client_settings,
+            records=share + (place < extra),
             seconds=workload.seconds,
-            rate=workload.rate / workload.producers,
-            size=workload.size,
+            rate=sends.rate / sends.producers,
+            window=sends.window,
+            size=sends.size.min,
+            largest=sends.size.max if sends.size.max > sends.size.min else None,
+            seed=scenario.seed,
+            partition=sends.partition,
+            keys=sends.keys,
             ledger=ledger.stream_path(self._run_dir, number),
             progress=self._clients / f"producer-{number}.progress",
             transactions=transactions,
@@ -326,6 +354,8 @@ class Crew:
             poll=group.poll,
             crash_after=group.crash_after if member == 0 else None,
             ends=self._ends,
+            into={topic: self._scenario.topics[topic].partitions for topic in group.into},
+            transactional_id=_transactional_id(self._run_dir.name, f"{name}-{member}"),
             **self._files(len(self.consumers)),
         )
         self._start(ConsumerProcess(spec, secrets=self._secrets))
@@ -341,8 +371,8 @@ class Crew:
         }
 
 
-def _transactional_id(run_id: str, number: int) -> str:
-    return f"{run_id}-{number}"
+def _transactional_id(run_id: str, client: int | str) -> str:
+    return f"{run_id}-{client}"
 
 
 def _key(process: ProducerProcess | ConsumerProcess) -> tuple[str, int]:

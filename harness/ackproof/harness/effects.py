@@ -8,9 +8,10 @@ which is the gap that delivery guarantees are about.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,20 +76,29 @@ def _write_parquet(path: Path, temporary: Path) -> None:
     table = EFFECTS.empty_table()
     if owners and found:
         run_id, consumer, group = owners[0]
-        count = len(found["offset"])
-        constants = {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": run_id,
-            "consumer": consumer,
-            "group": group,
-        }
-        columns = [
-            pa.repeat(pa.scalar(constants[one.name], one.type), count)
-            if one.name in constants
-            else pa.array(found[one.name], pa.int64()).cast(TIME)
-            if one.type == TIME
-            else pa.array(found[one.name], one.type)
-            for one in EFFECTS
-        ]
-        table = pa.table(columns, schema=EFFECTS)
+        table = _table(found, run_id=run_id, consumer=consumer, group=group)
     pq.write_table(table, temporary, compression="zstd")
+
+
+def write(run_dir: Path, process: str, rows: Sequence[Effect], **owner: Any) -> None:
+    """Write effects that were found elsewhere; `owner` gives `run_id`, `consumer` and `group`."""
+    path = run_dir / LOCATION["effects"] / f"{process}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=False))
+    table = _table(found, **owner) if rows else EFFECTS.empty_table()
+    streams.convert(path, path, lambda temporary: pq.write_table(table, temporary))
+
+
+def _table(found: Mapping[str, Sequence[Any]], **owner: Any) -> pa.Table:
+    """Return the table of these columns, all of one consumer."""
+    constants = {"schema_version": SCHEMA_VERSION, **owner}
+    count = len(found["offset"])
+    columns = [
+        pa.repeat(pa.scalar(constants[one.name], one.type), count)
+        if one.name in constants
+        else pa.array(found[one.name], pa.int64()).cast(TIME)
+        if one.type == TIME
+        else pa.array(found[one.name], one.type)
+        for one in EFFECTS
+    ]
+    return pa.table(columns, schema=EFFECTS)

@@ -161,7 +161,8 @@ def _condition_problems(
     scenario: Scenario, condition: Condition, place: Place, names: set[str]
 ) -> Iterator[tuple[Place, str]]:
     """Yield why a condition can never come true."""
-    records, seconds = scenario.workload.records, scenario.workload.seconds
+    records = sum(sends.records for sends in scenario.sends.values())
+    seconds = scenario.workload.seconds
     if isinstance(condition, OfPartition):
         yield from _partition_problems(scenario, place, condition.topic, condition.partition)
     match condition:

@@ -30,7 +30,9 @@ from ackproof.harness.verdict import (
 )
 from ackproof.spark_analysis.forensics.cases import TITLES, Settings
 from ackproof.spark_analysis.tables import (
+    ANOMALIES,
     CAUSES,
+    LEDGER,
     LOCATION,
     OF_CLIENTS,
     OF_CONSUMERS,
@@ -88,7 +90,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         spark,
         run_dir,
         lost=observed["lost"],
-        settings=_promise(scenario),
+        settings=_promises(scenario),
         compacted=scenario.topic.compacted,
     )
     predicted = _looked_for(prediction.predicted, investigation)
@@ -100,7 +102,8 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
     measured = claimable(Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks)
     unobserved = [*record.unobserved, *_unclaimed(record.bottlenecks)]
     disputed = disputes.read(run_dir)
-    doubts = _doubts(record.troubles, observed, faults, run_dir, scenario.workload.producers)
+    producers = sum(sends.producers for sends in scenario.sends.values())
+    doubts = _doubts(record.troubles, observed, faults, run_dir, producers)
     doubts += disputed.doubts
     if scenario.expect.availability is not None:
         doubts += _unclaimed(record.bottlenecks)
@@ -120,6 +123,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         reason=_with_unobserved(reason, unobserved),
         unobserved=unobserved,
         observed=observed,
+        by_topic=_by_topic(spark, run_dir, scenario),
         predicted=predicted,
         prediction=prediction.prediction,
         findings=[
@@ -270,12 +274,39 @@ def _doubts(
     return doubts
 
 
-def _promise(scenario: Scenario) -> Settings:
-    return Settings(
-        acks=scenario.workload.settings.acks,
-        min_insync_replicas=scenario.topic.min_insync_replicas,
-        kafka_version=scenario.kafka,
+def _promises(scenario: Scenario) -> dict[str, Settings]:
+    """Return by topic what its records were promised."""
+    return {
+        topic: Settings(
+            acks=sends.settings.acks,
+            min_insync_replicas=scenario.topics[topic].min_insync_replicas,
+            kafka_version=scenario.kafka,
+        )
+        for topic, sends in scenario.sends.items()
+    }
+
+
+def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[str, dict[str, int]]:
+    """Return what was observed of each topic; nothing if there is only one.
+
+    Anomalies are those that are named by topic, and occurred.
+    """
+    from ackproof.spark_analysis.run_tables import read_table
+
+    if len(scenario.sends) == 1:
+        return {}
+    outcomes = read_table(spark, run_dir, "ledger", LEDGER).groupBy("topic", "outcome").count()
+    anomalies = (
+        read_table(spark, run_dir, "anomalies", ANOMALIES).groupBy("topic", "anomaly").count()
     )
+    found = {topic: {"sent": 0} for topic in scenario.sends}
+    for topic, outcome, count in outcomes.collect():
+        found[topic]["sent"] += count
+        found[topic][outcome] = count
+    for topic, anomaly, count in anomalies.collect():
+        if topic in found:
+            found[topic][anomaly] = count
+    return found
 
 
 def _looked_for(table: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:

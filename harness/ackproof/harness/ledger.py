@@ -15,7 +15,8 @@ send, and nothing is inferred. After the run, `close` turns each stream into
 `producer-<number>.parquet` in `tables.LEDGER`'s schema.
 
 A send takes some 11 bytes in the stream at full speed (a row of 35, before LZ4), and at most 40:
-topic, run and partition are not stored, for the partition of a send is `sequence % partitions`.
+topic, run and partition are not stored, for a send's partition follows from its sequence
+(`Origin`).
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class LedgerWriter:
         self.path = path
         self._schema = origin.schema()
         self._stream = StreamWriter(path, self._schema, what="the ledger")
+        self.reserve(0)  # Arrow's first array of numpy's imports pandas: not beside the first sends
 
     def reserve(self, below: int) -> None:
         """Record that sequences below `below` may be handed to the client from now on."""
@@ -148,7 +150,7 @@ class _Reader:
             if batch["outcome"][0].as_py() == RESERVATION:
                 below = int(sequence[0])
                 open_sends.admit(reserved, below)
-                open_sends.hand_over(range(reserved, below), at=1)
+                open_sends.hand_over(np.arange(reserved, below), at=1)
                 reserved = below
             else:
                 open_sends.settle(sequence)
@@ -182,7 +184,7 @@ def _unknown(sequence: Int64s) -> pa.RecordBatch:
 def _table(rows: pa.Table, origin: Origin) -> pa.Table:
     """Return `rows` in `tables.LEDGER`'s schema, sorted by partition and offset."""
     sequence = rows["sequence"].to_numpy()
-    partition = pa.array((sequence % origin.partitions).astype(np.int32))
+    partition = pa.array(origin.partition_of(sequence))
     rows = rows.append_column("partition", partition).sort_by(
         [("partition", "ascending"), ("offset", "ascending")]
     )

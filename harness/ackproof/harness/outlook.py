@@ -8,7 +8,7 @@ another partition. The answers are joined: what is certain in one partition is c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -16,7 +16,7 @@ from ackproof.faults import Fault, plain
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.run_dir import PredictionRecord
-from ackproof.harness.scenario import Scenario, TopicSpec
+from ackproof.harness.scenario import Scenario, Sends, TopicSpec
 from ackproof.harness.verdict import PredictionReport
 from ackproof.reference_model import Condition as Abstract
 from ackproof.reference_model import (
@@ -46,6 +46,8 @@ _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 #: Faults that are to acked records what another one is, which the model knows.
 _SAME_AS = {"oom_kill": "kill"}
 
+_STRENGTH = [Outlook.IMPOSSIBLE.value, Outlook.POSSIBLE.value, Outlook.CERTAIN.value]
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
@@ -53,8 +55,44 @@ _ANY_TIME = IsrSize(op=">=", size=0)
 def foresee(scenario: Scenario) -> PredictionRecord:
     """Return what the model says about every anomaly, and why.
 
-    Of a cluster whose rules the model does not know it says that everything is possible.
+    Of a cluster whose rules the model does not know it says that everything is possible. What
+    is certain, or possible, of one topic is so of the run.
     """
+    if not scenario.workload.beside:
+        return _of_topic(scenario)
+    return _strongest({topic: _of_topic(_only(scenario, topic)) for topic in scenario.sends})
+
+
+def _only(scenario: Scenario, topic: str) -> Scenario:
+    """Return the scenario as it is for one topic of those that are written to."""
+    sends = scenario.sends[topic]
+    update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
+    workload = scenario.workload.model_copy(update={**update, "topic": topic, "beside": {}})
+    return scenario.model_copy(update={"workload": workload})
+
+
+def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
+    """Return for each anomaly the strongest of several predictions, by topic, and its reason.
+
+    What is told of losses, trace and risk, is of the topic that is the likeliest to lose.
+    """
+
+    def strongest(anomaly: str) -> str:
+        return max(records, key=lambda topic: _STRENGTH.index(records[topic].predicted[anomaly]))
+
+    predicted, reasons = {}, {}
+    for anomaly in next(iter(records.values())).predicted:
+        topic = strongest(anomaly)
+        predicted[anomaly] = records[topic].predicted[anomaly]
+        if reason := records[topic].prediction.reasons.get(anomaly):
+            reasons[anomaly] = f"{topic}: {reason}"
+    return PredictionRecord(
+        predicted=predicted,
+        prediction=records[strongest("lost")].prediction.model_copy(update={"reasons": reasons}),
+    )
+
+
+def _of_topic(scenario: Scenario) -> PredictionRecord:
     if unknown := _unknown_rules(scenario):
         return _everything_possible(unknown)
     topic = scenario.workload.topic

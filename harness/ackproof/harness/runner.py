@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import FaultError, FaultWindow, Schedule
 from ackproof.faults import Progress as Sends
-from ackproof.harness import analysis, broker_log, doctor, observer, recorded
+from ackproof.harness import analysis, broker_log, doctor, forwarded, observer, recorded
 from ackproof.harness import run_dir as runs
 from ackproof.harness.attached_outlook import foresee_attached
 from ackproof.harness.clocks import Clock
@@ -162,7 +162,7 @@ def record(
             ) as crew:
                 _exercise(scenario, cluster, crew, recording, reporter)
                 _settle(scenario, cluster, crew, recording, reporter)
-            _observe(scenario.workload.topic, cluster, recording)
+            _observe(list(scenario.sends), cluster, recording)
         except DiskError:
             raise  # nothing more can be written
         except AckproofError as error:
@@ -338,8 +338,7 @@ def _settle(
     reporter: Reporter,
 ) -> None:
     """Wait for full ISR, then take the final log and what the cluster recorded."""
-    topic = scenario.workload.topic
-    places = [(topic, partition) for partition in range(scenario.topic.partitions)]
+    places = scenario.written
     reason = None
     with reporter.phase("waiting for full ISR"):
         try:
@@ -354,6 +353,7 @@ def _settle(
     if crew.consumers:
         with reporter.phase("consuming what is left"):
             recording.troubles += crew.finish_consumers(ends)
+            _take_forwarded(scenario, cluster, recording)
     with reporter.phase("reading the final log with Spark"):
         recording.readers = analysis.take_final_log(
             recording.run_dir,
@@ -374,6 +374,20 @@ def _settle(
         )
 
 
+def _take_forwarded(scenario: Scenario, cluster: AnyCluster, recording: _Recording) -> None:
+    """Take what consumers sent on into other topics: that is what they did."""
+    topics = [topic for into in scenario.forwarded.values() for topic in into]
+    places = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
+    if places:
+        forwarded.take(
+            recording.run_dir,
+            of=scenario.workload.topic,
+            groups=scenario.forwarded,
+            ends=cluster.admin.end_offsets(places),
+            settings={"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_settings},
+        )
+
+
 def _take_node_logs(cluster: KafkaCluster, recording: _Recording) -> None:
     """Keep the nodes' logs; that they cannot be had must not cost the run."""
     from docker.errors import DockerException
@@ -384,16 +398,16 @@ def _take_node_logs(cluster: KafkaCluster, recording: _Recording) -> None:
     except (ClusterError, DockerException, RequestException) as error:
         recording.troubles.append(f"the nodes' logs are missing: {error}")
     brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
-    topic = recording.configured.scenario.workload.topic
-    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topic=topic)
+    topics = list(recording.configured.scenario.sends)
+    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topics=topics)
     recording.write("broker_events", events)
 
 
-def _observe(topic: str, cluster: AnyCluster, recording: _Recording) -> None:
+def _observe(topics: Sequence[str], cluster: AnyCluster, recording: _Recording) -> None:
     """Take what controller and replicas recorded; without it the run can be judged all the same."""
     if isinstance(cluster, AttachedCluster):
         polled = recording.poll.states if recording.poll else []
-        recording.write("partition_states", [s for s in polled if s.topic == topic])
+        recording.write("partition_states", [s for s in polled if s.topic in topics])
         return
     recording.clocks = observer.take_clocks(cluster, _now)
     try:
@@ -403,9 +417,9 @@ def _observe(topic: str, cluster: AnyCluster, recording: _Recording) -> None:
         return
     if cluster.since is not None:
         log = log.since(cluster.since)
-    recording.write("partition_states", [s for s in log.partitions if s.topic == topic])
+    recording.write("partition_states", [s for s in log.partitions if s.topic in topics])
     recording.write("broker_states", log.brokers)
-    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic == topic}
+    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic in topics}
     brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
     recording.write("replica_logs", take_replica_logs(brokers, replicas, recording.run_dir))
 

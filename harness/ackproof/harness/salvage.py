@@ -54,14 +54,14 @@ def _write_missing_tables(run_dir: Path, run_id: str) -> None:
     runs.write_table(folder / "none.parquet", FINAL_LOG, run_id, [])
     ends = [
         {
-            "topic": scenario.workload.topic,
+            "topic": topic,
             "partition": partition,
             "begin_offset": 0,
             "end_offset": 0,
             "complete": False,
             "reason": "the run ended before its final log was read",
         }
-        for partition in range(scenario.topic.partitions)
+        for topic, partition in scenario.written
     ]
     runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_id, ends)
 

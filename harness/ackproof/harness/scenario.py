@@ -33,6 +33,7 @@ from ackproof.harness.workload_spec import (
     ConsumerGroup,
     GroupName,
     Transactions,
+    consumer_problems,
     transaction_problems,
 )
 from ackproof.spark_analysis.record import HEADER_SIZE
@@ -204,42 +205,108 @@ class ProducerSettings(BaseModel):
         return self.model_dump(by_alias=True)
 
 
-class Workload(Model):
-    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+class SizeRange(Model):
+    """Sizes from `min` to `max` bytes, all alike likely."""
 
-    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
-    sends.
-    """
+    min: int = Field(ge=HEADER_SIZE)
+    max: int = Field(le=1_000_000)
 
-    topic: str = Field(description="the topic they write to, round robin over its partitions")
+    @model_validator(mode="after")
+    def _min_is_not_above_max(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min}, and max is {self.max}: turn them round")
+        return self
+
+
+def _parse_size(value: object) -> object:
+    if isinstance(value, int):
+        return {"min": value, "max": value}
+    if isinstance(value, Mapping | SizeRange):
+        return value
+    raise ValueError(f"{value!r} is not a size (bytes, or {{min: …, max: …}})")
+
+
+#: Of all records, or the range of each.
+Size = Annotated[
+    SizeRange,
+    BeforeValidator(_parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": HEADER_SIZE, "maximum": 1_000_000},
+                SizeRange.model_json_schema(),
+            ]
+        }
+    ),
+]
+
+
+class Sends(Model):
+    """What producers of one topic send, and how."""
+
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
-    listener: str = Field(
-        default="EXTERNAL",
-        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
-    )
     rate: Rate = Field(
         default=1000.0,
         gt=0,
         allow_inf_nan=False,
         description="sends a second, of all producers together",
     )
-    size: int = Field(
-        default=100, ge=HEADER_SIZE, le=1_000_000, description="bytes of a record's value"
+    window: int | None = Field(
+        default=None,
+        ge=1,
+        description="a closed loop: a producer has at most so many sends without an outcome (1: it "
+        "sends synchronously), and rate is the most it does",
+    )
+    size: Size = Field(
+        default=SizeRange(min=100, max=100),
+        description="bytes of a record's value; or {min, max}, each drawn evenly from there",
+    )
+    partition: int | None = Field(
+        default=None, ge=0, description="the one partition that all is sent to; else round robin"
+    )
+    keys: int | None = Field(
+        default=None,
+        ge=1,
+        le=2000,
+        description="so many keys, in turn, each in its partition by librdkafka's default rule",
     )
     records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
+    settings: ProducerSettings
+
+    @property
+    def client_settings(self) -> dict[str, Setting]:
+        """Every setting of the producers under librdkafka's name."""
+        return self.settings.as_client_settings()
+
+
+class Workload(Sends):
+    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+
+    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
+    sends.
+    """
+
+    topic: str = Field(description="the topic they write to")
+    listener: str = Field(
+        default="EXTERNAL",
+        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
+    )
     seconds: Duration = Field(
         default=120.0, gt=0, allow_inf_nan=False, description="at most so long"
     )
     tail: int = Field(
         default=1000, ge=0, description="acked sends after the last fault has recovered"
     )
-    settings: ProducerSettings
     transactions: Transactions | None = Field(
         default=None, description="whether and how sends are put into transactions"
     )
     consumers: dict[GroupName, ConsumerGroup] = Field(
         default_factory=dict,
         description="who consumes the topic while the faults hold: by group.id, its consumers",
+    )
+    beside: dict[str, Sends] = Field(
+        default_factory=dict,
+        description="other topics that others write to meanwhile, in their own way: by topic",
     )
 
     @property
@@ -252,9 +319,6 @@ class Workload(Model):
             settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
         return settings
 
-
-#: Stands for a topic that is not there; another problem says so.
-_ANY_TOPIC = TopicSpec()
 
 Wish = Literal["none", "some", "any"]
 
@@ -319,6 +383,24 @@ class Scenario(Model):
         return self.topics[self.workload.topic]
 
     @property
+    def sends(self) -> dict[str, Sends]:
+        """What is written to each topic that is written to, the workload's first."""
+        return {self.workload.topic: self.workload, **self.workload.beside}
+
+    @property
+    def written(self) -> list[tuple[str, int]]:
+        """Every partition that is written to."""
+        return [
+            (name, number) for name in self.sends for number in range(self.topics[name].partitions)
+        ]
+
+    @property
+    def forwarded(self) -> dict[str, list[str]]:
+        """The topics that groups of consumers send on into, by group."""
+        groups = self.workload.consumers.items()
+        return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
     def every_fault(self) -> list[Fault]:
         """Every fault in it, as written, those inside blocks too."""
         return list(every_fault(self.faults))
@@ -327,7 +409,7 @@ class Scenario(Model):
 def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
     attach = scenario.cluster.attach
-    yield from _client_problems(scenario.workload)
+    yield from _client_problems(scenario)
     if attach is None:
         yield from cluster_spec.problems(scenario.cluster, scenario.kafka)
     else:
@@ -354,27 +436,54 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
             f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
             "cluster.listeners names further ones)",
         )
-    if scenario.topics.get(scenario.workload.topic, _ANY_TOPIC).compacted:
+    if scenario.workload.topic in scenario.workload.beside:
         yield (
-            ("topics", scenario.workload.topic, "settings", "cleanup.policy"),
-            "compaction removes records that were acked, so the workload's topic cannot have it",
+            ("workload", "beside", scenario.workload.topic),
+            "the workload writes to this topic itself: others need a topic of their own",
         )
-    if scenario.workload.topic not in scenario.topics:
-        legal = ", ".join(sorted(scenario.topics))
-        yield ("workload", "topic"), f"{scenario.workload.topic!r} is not a topic here ({legal})"
-    if scenario.workload.settings.idempotence and not versions.has_idempotence(scenario.kafka):
-        yield (
-            ("workload", "settings", "enable.idempotence"),
-            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
-            f"{scenario.kafka}: set it to false",
-        )
+    for name, sends in scenario.sends.items():
+        place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
+        if name not in scenario.topics:
+            legal = ", ".join(sorted(scenario.topics))
+            where = (*place, "topic") if place == ("workload",) else place
+            yield where, f"{name!r} is not a topic here ({legal})"
+            continue
+        for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
+            yield ("topics", name, "settings", key), problem
+        for key, problem in _sends_problems(name, sends, scenario):
+            yield (*place, *key), problem
     yield from fault_problems.problems(scenario)
 
 
-def _client_problems(workload: Workload) -> Iterator[tuple[Place, str]]:
+def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    partitions = scenario.topics[topic].partitions
+    if sends.partition is not None and sends.partition >= partitions:
+        yield (
+            ("partition",),
+            f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
+        )
+    if sends.partition is not None and sends.keys is not None:
+        yield ("keys",), "partition says already where sends go: leave one of them out"
+    if sends.settings.idempotence and not versions.has_idempotence(scenario.kafka):
+        yield (
+            ("settings", "enable.idempotence"),
+            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
+            f"{scenario.kafka}: set it to false",
+        )
+
+
+def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
+    for where, problem in consumer_problems(
+        workload.consumers, list(scenario.sends), scenario.topics
+    ):
+        yield ("workload", "consumers", *where), problem
 
+
+#: From so much on, milliseconds and bytes, retention is no matter of a run.
+_KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
 #: What topic settings must look like, and that in words.
 _TOPIC_SETTINGS = {
@@ -399,6 +508,23 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
         value = topic.settings.get(key)
         if value is not None and not re.fullmatch(pattern, str(value).lower()):
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
+
+
+def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
+    """Yield which settings of a workload's topic remove records that were acked, and how."""
+    if topic.compacted:
+        yield (
+            "cleanup.policy",
+            "compaction removes records that were acked, so the workload's topic cannot have it",
+        )
+    for key, least in _KEEPS.items():
+        value = str(topic.settings.get(key, -1))
+        if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
+            yield (
+                key,
+                f"retention ({key}={value}) may remove records that were acked, and expect.loss "
+                f"is {loss}: leave it out, or say expect: {{loss: any}}",
+            )
 
 
 def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:

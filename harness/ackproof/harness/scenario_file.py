@@ -233,7 +233,7 @@ def _legal_keys(place: Place) -> list[str]:
     """Return the keys that may stand at `place`, found by walking the models."""
     from ackproof.faults import BlastRadius
     from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
-    from ackproof.harness.scenario import Expect, TopicSpec, Workload
+    from ackproof.harness.scenario import Expect, Sends, SizeRange, TopicSpec, Workload
     from ackproof.harness.workload_spec import ConsumerGroup, Transactions
 
     models: dict[str, type[BaseModel]] = {
@@ -252,6 +252,10 @@ def _legal_keys(place: Place) -> list[str]:
         model = ConsumerGroup
     elif place[:2] == ("workload", "transactions"):
         model = Transactions
+    elif "size" in place[-2:]:
+        model = SizeRange
+    elif place[:2] == ("workload", "beside") and len(place) > 2:
+        model = Sends
     elif place:
         model = models.get(str(place[0]), Scenario)
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -144,6 +144,8 @@ class Verdict(_Record):
     #: What could not be observed, because the cluster is not ackproof's.
     unobserved: list[str] = []
     observed: dict[str, int]
+    #: The same for each topic, where several are written to; an anomaly only if it occurred.
+    by_topic: dict[str, dict[str, int]] = {}
     predicted: dict[str, Outlook]
     prediction: PredictionReport
     findings: list[Finding]

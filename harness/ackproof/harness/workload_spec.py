@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -117,8 +117,9 @@ class ConsumerSettings(BaseModel):
 class ConsumerGroup(Model):
     """Consumers that share the partitions of the workload's topic.
 
-    They process every record they read once, which is a durable effect; offsets are committed
-    apart from it.
+    They process every record they read once, which is a durable effect: an entry in a database, or
+    a record in further topics. Offsets are committed apart from it, or with `commit: transaction`
+    together with it.
     """
 
     members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
@@ -129,7 +130,12 @@ class ConsumerGroup(Model):
     commit: Commit = Field(
         default=Commit.AFTER,
         description="when offsets are committed: by librdkafka's timer (auto), before or after "
-        "processing what was polled, or never",
+        "processing what was polled, in one transaction with what is sent on, or never",
+    )
+    into: list[str] = Field(
+        default_factory=list,
+        max_length=8,
+        description="topics into which each record is sent on, which is then its processing",
     )
     poll: int = Field(default=500, ge=2, le=10_000, description="records of one poll, at most")
     crash_after: int | None = Field(
@@ -139,6 +145,29 @@ class ConsumerGroup(Model):
         "so many records, and resumed by another process",
     )
     settings: ConsumerSettings = ConsumerSettings.model_validate({})
+
+
+def consumer_problems(
+    consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what groups of consumers cannot do, and where it stands.
+
+    `topics` are those of the scenario, `written` those that producers write to.
+    """
+    taken: dict[str, str] = {}
+    for name, group in consumers.items():
+        if group.commit is Commit.TRANSACTION and not group.into:
+            yield (
+                (name, "commit"),
+                "a transaction holds what is sent on, with its offsets: name topics for it (into)",
+            )
+        for into in group.into:
+            if into in written:
+                yield (name, "into"), f"{into!r} is what producers write to, not consumers"
+            elif into not in topics:
+                yield (name, "into"), f"{into!r} is not a topic here ({', '.join(sorted(topics))})"
+            elif taken.setdefault(into, name) != name:
+                yield (name, "into"), f"{taken[into]} sends on into {into!r} already"
 
 
 def transaction_problems(

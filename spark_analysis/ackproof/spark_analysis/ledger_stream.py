@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ackproof.spark_analysis.tables import SCHEMA_VERSION, Outcome
@@ -42,12 +44,24 @@ PATTERN = "_producer-*.arrows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Whose sends a stream holds: the part of `tables.LEDGER` that is the same in every row."""
+    """Whose sends a stream holds: the part of `tables.LEDGER` that is the same in every row.
+
+    Send `sequence` went to partition `cycle[sequence % len(cycle)]`; without a cycle round robin
+    over `partitions`.
+    """
 
     run_id: str
     producer: int
     topic: str
     partitions: int
+    cycle: tuple[int, ...] = ()
+
+    def partition_of(self, sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Return where sends went."""
+        if not self.cycle:
+            return (sequences % self.partitions).astype(np.int32)
+        found: npt.NDArray[np.int32] = np.array(self.cycle, np.int32)[sequences % len(self.cycle)]
+        return found
 
     def schema(self) -> pa.Schema:
         """Return the stream's schema, with this in its metadata."""
@@ -58,6 +72,7 @@ class Origin:
                 "producer": str(self.producer),
                 "topic": self.topic,
                 "partitions": str(self.partitions),
+                "cycle": " ".join(map(str, self.cycle)),
             }
         )
 
@@ -70,6 +85,7 @@ class Origin:
             producer=int(metadata["producer"]),
             topic=metadata["topic"],
             partitions=int(metadata["partitions"]),
+            cycle=tuple(map(int, metadata.get("cycle", "").split())),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import signal
@@ -17,6 +18,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients import ProducerProcess, ProducerSpec, Progress, State
 from ackproof.harness.clients.progress import ProgressPage
+from ackproof.harness.crew import hampered
 from ackproof.harness.errors import ExitCode, WorkloadError
 from ackproof.harness.ledger import recover, stream_path
 
@@ -90,6 +92,73 @@ def test_every_send_is_recorded_once_with_its_offset_and_its_times(start):
     assert began <= pc.min(sent).as_py()
     assert pc.max(resolved).as_py() <= ended
     assert pc.all(pc.less_equal(sent, resolved)).as_py()
+
+
+def partitions(table: pa.Table) -> dict[int, list[int]]:
+    """Return what each partition holds, by offset."""
+    rows = table.sort_by("offset").to_pylist()
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["partition"], []).append(row["sequence"])
+    return found
+
+
+def test_all_sends_may_go_to_one_partition(start):
+    process = start(records=1_000, partition=2)
+    assert process.wait(WITHIN) == 0, process.error
+    assert partitions(ledger(process)) == {2: list(range(1_000))}
+
+
+def test_each_key_has_its_partition_and_its_sends_their_order(start):
+    process = start(records=2_000, keys=7)
+    assert process.wait(WITHIN) == 0, process.error
+    found = partitions(ledger(process))
+    where = {sequence: place for place, sequences in found.items() for sequence in sequences}
+    assert sorted(where) == list(range(2_000))
+    assert all(where[one] == where[one % 7] for one in where)
+    assert len(found) > 1
+    assert all(sequences == sorted(sequences) for sequences in found.values())
+
+
+@pytest.mark.parametrize(("size", "largest"), [(32, None), (40, 400), (1_000, None)])
+def test_values_of_any_size_are_recorded_alike(start, size, largest):
+    process = start(records=3_000, size=size, largest=largest)
+    assert process.wait(WITHIN) == 0, process.error
+    assert sorted(ledger(process)["sequence"].to_pylist()) == list(range(3_000))
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_closed_loop_has_no_more_sends_under_way_than_it_may(start, window):
+    process = start(records=200, window=window, settings={"linger.ms": 0})
+    assert process.wait(WITHIN) == 0, process.error
+    rows = ledger(process).sort_by("sequence").to_pylist()
+    assert [row["sequence"] for row in rows] == list(range(200))
+    for row in rows:
+        before = rows[: row["sequence"]]
+        assert sum(one["resolved_at"] > row["sent_at"] for one in before) < window
+
+
+def test_in_an_open_loop_a_send_counts_from_when_it_was_due(start):
+    rate = 500.0
+    process = start(rate=rate)
+    until(lambda: process.progress().acked >= 50)
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(WorkloadError, match="still runs"):
+        process.wait(0.5)
+    stalled = process.progress().acked
+    os.kill(process.pid, signal.SIGCONT)
+    until(lambda: process.progress().acked >= stalled + 250)
+    process.stop()
+    assert process.wait(WITHIN) == 0, process.error
+    rows = ledger(process).sort_by("sequence").to_pylist()
+    gaps = [
+        (later["sent_at"] - row["sent_at"]).total_seconds()
+        for row, later in itertools.pairwise(rows)
+    ]
+    assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
+    assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
+    began, ended = process.span_us
+    assert process.late_share * (ended - began) > 400_000  # whose fault that was
 
 
 def test_acks_of_zero_have_no_offset(start):
@@ -268,6 +337,18 @@ def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
     hurried = start(seconds=1.0)
     assert hurried.wait(WITHIN) == 0, hurried.error
     assert 0 < hurried.busy_share <= 1
+
+
+@pytest.mark.parametrize(
+    ("busy", "late", "says"),
+    [
+        (0.9, 0.05, ""),
+        (0.95, 0.5, "was busy 95% of the time"),
+        (0.1, 0.06, "let delivery reports wait 6% of the time"),
+    ],
+)
+def test_a_producer_that_is_too_slow_itself_is_told(busy, late, says):
+    assert hampered(busy=busy, late=late) == says
 
 
 def test_a_producer_that_waits_for_its_rate_is_not_busy(start):

@@ -26,6 +26,7 @@ VALID = {
     [
         {},
         {"ledger": None, "rate": 0.5, "seconds": 2.5, "parent": 17},
+        {"window": 1, "largest": 1000, "seed": 3, "keys": 5},
         {"settings": {"acks": "all", "linger.ms": 5, "enable.idempotence": True}},
     ],
 )
@@ -56,6 +57,13 @@ def test_an_ack_says_where_the_record_stands_unless_it_is_none(settings, told):
         ({"rate": 0}, "rate is 0"),
         ({"records": -1}, "records is -1"),
         ({"records": None}, "never end"),
+        ({"window": 0}, "window is 0"),
+        ({"window": 1, "ledger": None}, "a window without a ledger"),
+        ({"partition": 2}, "partition is 2, and must be below 2"),
+        ({"partition": 1, "keys": 3}, "partition and keys"),
+        ({"largest": 127}, "largest is 127, and must be 128 or more"),
+        ({"largest": 999_990}, "message.max.bytes lets only values of 999968 pass"),
+        ({"largest": 200, "settings": {"message.max.bytes": 190}}, "only values of 158"),
     ],
 )
 def test_an_impossible_one_is_refused_with_the_value_and_what_is_legal(fields, says):

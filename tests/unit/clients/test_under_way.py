@@ -24,7 +24,7 @@ def test_it_agrees_with_a_plain_dictionary(partitions, chunks, data):
         window.admit(following, stop)
         for start in range(following, min(following + partitions, stop)):
             sequences = range(start, stop, partitions)
-            window.hand_over(sequences, at)
+            window.hand_over(np.array(sequences), at)
             expected |= dict.fromkeys(sequences, at)
         following = stop
         settling = data.draw(st.permutations(sorted(expected)))[: len(expected) * share // 100]
@@ -37,10 +37,10 @@ def test_it_agrees_with_a_plain_dictionary(partitions, chunks, data):
 def test_a_send_that_never_settles_is_kept_while_millions_pass():
     window = UnderWay(capacity=8)
     window.admit(0, 1)
-    window.hand_over(range(1), 17)
+    window.hand_over(np.arange(1), 17)
     for start in range(1, 1_000_000, 1000):
         window.admit(start, start + 1000)
-        window.hand_over(range(start, start + 1000), 18)
+        window.hand_over(np.arange(start, start + 1000), 18)
         window.settle(np.arange(start, start + 1000))
     assert window.rest().tolist() == [0]
     assert window.settle(np.array([0])).tolist() == [17]
@@ -50,6 +50,6 @@ def test_it_does_not_grow_while_sends_settle():
     window = UnderWay(capacity=1024)
     for start in range(0, 100_000, 100):
         window.admit(start, start + 100)
-        window.hand_over(range(start, start + 100), 1)
+        window.hand_over(np.arange(start, start + 100), 1)
         window.settle(np.arange(start, start + 100))
     assert len(window._sent_at) == 1024

@@ -85,6 +85,8 @@ TOPICS = [
     ("{assignment: [[1, 1]]}", "twice"),
     ("{assignment: [[1, 4]]}", "not there"),
     ("{settings: {cleanup.policy: compact}}", "compaction removes records that were acked"),
+    ("{settings: {retention.ms: 60000}}", "retention (retention.ms=60000) may remove records"),
+    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: leave it out, or say"),
     ("{settings: {cleanup.policy: dellete}}", "delete, compact"),
 ]
 
@@ -101,6 +103,21 @@ def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
     text = SCENARIO.replace("{orders: {}}", "{orders: {assignment: [[3, 1], [1, 2]]}}")
     topic = scenario(tmp_path, text).topic
     assert (topic.partitions, topic.replication_factor) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expect"),
+    [
+        ("retention.ms: 60000", "any"),
+        ("retention.ms: -1", "none"),
+        ("retention.ms: 604800000", "none"),
+    ],
+)
+def test_a_topic_may_lose_to_retention_what_nobody_counts(
+    tmp_path: Path, settings: str, expect: str
+) -> None:
+    text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
+    scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
 
 
 def test_another_topic_than_the_workloads_may_be_compacted(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_partitions_of_other_topics_are_left_out(tmp_path: Path):
     other = LEADER.replace("orders-0", "__consumer_offsets-3")
     (tmp_path / "b2.log").write_text(f"{T4}{other}\n{T4}{LEADER}\n")
     (tmp_path / "b1.log").write_bytes(b"\xff\xfe\n" + (T3 + FOLLOWER).encode() + b"\n")
-    events = read_logs(tmp_path, {1: "b1", 2: "b2", 3: "b3"}, topic="orders")
+    events = read_logs(tmp_path, {1: "b1", 2: "b2", 3: "b3"}, topics=["orders"])
     assert [(event.broker, event.kind) for event in events] == [(1, "follower"), (2, "leader")]
 
 

@@ -15,7 +15,9 @@ from ackproof.harness.scenario_file import dump, load
 SCENARIO = """\
 version: 1
 name: small
-topics: {orders: {partitions: 3}}
+topics:
+  orders: {partitions: 3}
+  a: {}
 workload:
   topic: orders
   settings:
@@ -60,13 +62,57 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         (
             "idempotence: true",
             "idempotence: true\n    delivery.timeout.ms: 6000",
-            ":9: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
+            ":11: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
             "timeout of 5000 ms",
+        ),
+        ("  topic: orders", "  topic: orders\n  size: big", "'big' is not a size"),
+        ("  topic: orders", "  topic: orders\n  size: 31", "workload.size.min: 31"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, max: 40}", "turn them round"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
+        ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
+        ("  topic: orders", "  topic: orders\n  partition: 0\n  keys: 3", "leave one of them out"),
+        (
+            "  consumers:",
+            "  beside: {b: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "workload.beside.b: 'b' is not a topic here (a, orders)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {orders: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "others need a topic of their own",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {partition: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "workload.beside.a.partition: 1 is not a partition of a (0 to 0)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {seize: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "did you mean 'size'?",
         ),
         ("timeout: 5s", "crash_in: 1\n    zombie_in: 2", "name one"),
         ("abort: 25%", "abort: 125%", "abort"),
         ("abort: 25%", "aborts: 25%", "did you mean 'abort'?"),
-        ("commit: after", "commit: afterwards", "'auto', 'before', 'after' or 'never'"),
+        (
+            "commit: after",
+            "commit: afterwards",
+            "'auto', 'before', 'after', 'transaction' or 'never'",
+        ),
+        (
+            "commit: after",
+            "commit: transaction",
+            ":16: workload.consumers.billing.commit: a transaction holds what is sent on",
+        ),
+        ("commit: after", "into: [invoices]", "'invoices' is not a topic here (a, orders)"),
+        ("commit: after", "into: [orders]", "'orders' is what producers write to"),
+        (
+            "    billing:\n      commit: after",
+            "    audit:\n      into: [a]\n    billing:\n      into: [a]",
+            "audit sends on into 'a' already",
+        ),
         ("commit: after", "comit: after", "did you mean 'commit'?"),
         ("isolation.level: read_committed", "group.id: x", "group.id is the name of the consumers"),
         (

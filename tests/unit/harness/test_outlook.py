@@ -217,3 +217,20 @@ def test_a_request_that_may_time_out_may_be_written_twice(
             Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
         )
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
+
+
+def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
+    found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
+    together = outlook.foresee(found)
+    assert {one.acks for one, _ in asked} == {"all", "1"}
+    assert together.predicted["lost"] == "impossible"  # the fixture answers as if without faults
+    assert together.prediction.reasons["lost"].startswith("orders: ")
+
+
+def test_what_is_certain_of_one_topic_is_certain_of_the_run() -> None:
+    found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
+    alone = load(SCENARIOS / "acks.yaml")[2].scenario
+    assert outlook.foresee(alone).predicted["lost"] == "impossible"
+    together = outlook.foresee(found)
+    assert together.predicted["lost"] in ("possible", "certain")
+    assert together.prediction.reasons["lost"].startswith("clicks: ")

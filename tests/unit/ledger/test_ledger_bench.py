@@ -9,73 +9,113 @@ import pytest
 
 from ackproof.harness.bench import ledger as bench
 from ackproof.harness.bench.ledger import LedgerBench, bench_ledger
+from ackproof.harness.bench.peers import Peers, together
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.ledger import LedgerWriter, Origin
+
+PERF = (
+    "101 records sent, 20.0 records/sec (0.00 MB/sec), 1.0 ms avg latency, 2.0 ms max latency.\n"
+    "{records} records sent, {rate} records/sec (3.81 MB/sec), 1.97 ms avg latency, "
+    "201.00 ms max latency, 1 ms 50th, 8 ms 95th, 21 ms 99th, 25 ms 99.9th.\n"
+)
+WAYS = [
+    *("plain", "ledgered", "verifiable", "perf_test"),
+    *("ledgered_together", "perf_test_together"),
+]
 
 
 @pytest.fixture
 def turns(monkeypatch):
     """Replace cluster and producers: rates as listed, in the order in which they were asked for."""
     order: list[str] = []
-    rates = {"plain": iter([100.0, 200.0, 400.0]), "ledgered": iter([90.0, 120.0, 300.0])}
+    rates = {"plain": iter([100.0, 200.0, 400.0]), "ledgered": iter([7.0, 90.0, 120.0, 300.0])}
 
-    def ours(spec):
-        name = "plain" if spec.ledger is None else "ledgered"
-        order.append(name)
-        if spec.ledger is not None:
-            LedgerWriter(
-                spec.ledger, Origin(run_id="r", producer=0, topic=spec.topic, partitions=3)
-            ).close()
-        return next(rates[name])
+    def ours(specs):
+        name = "plain" if specs[0].ledger is None else "ledgered"
+        for spec in specs:
+            if spec.ledger is not None:
+                LedgerWriter(
+                    spec.ledger, Origin(run_id="r", producer=0, topic=spec.topic, partitions=3)
+                ).close()
+        order.append(name if len(specs) == 1 else "ledgered_together")
+        return next(rates[name]) if len(specs) == 1 else 60.0
 
-    monkeypatch.setattr(bench, "send_all", ours)
-    monkeypatch.setattr(bench, "_Topic", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(bench, "_send_together", ours)
+    monkeypatch.setattr(bench, "bench_topic", lambda *_: contextlib.nullcontext())
     return order
 
 
-def broker(turns, printed):
+def broker(turns, *, acked: int = 200, perf: str = PERF.format(records=1000, rate=30.0)):
     def run(command: list[str]) -> str:
-        turns.append("verifiable")
-        assert "VerifiableProducer" in command[-1]
-        assert "--acks -1" in command[-1]
-        return printed
+        assert command[:2] == ["sh", "-c"]
+        if "VerifiableProducer" in command[-1]:
+            turns.append("verifiable")
+            assert "--acks -1" in command[-1]
+            return json.dumps({"name": "tool_data", "acked": acked, "avg_throughput": 30.0}) + "\n"
+        several = command[-1].count("ProducerPerformance")
+        turns.append("perf_test" if several == 1 else "perf_test_together")
+        assert "--record-size 32" in command[-1]
+        assert "acks=all" in command[-1]
+        return perf * several
 
-    return run
+    return Peers(exec_in_broker=run, bootstrap="broker:1")
 
 
-def summary(*, acked: int) -> str:
-    return json.dumps({"name": "tool_data", "acked": acked, "avg_throughput": 30.0}) + "\n"
+def measure(peers: Peers) -> LedgerBench:
+    return bench_ledger("broker:1", peers, records=1000, size=32, processes=2, repetitions=3)
 
 
-def test_the_three_ways_take_turns_and_ratios_are_medians_over_turns(turns):
-    result = bench_ledger("broker:1", broker(turns, summary(acked=1000)), records=1000)
-    assert turns == ["plain", "ledgered", "verifiable"] * 3
-    assert result.plain == (100.0, 200.0, 400.0)
-    assert result.ledgered_to_plain == pytest.approx(0.75)
-    assert result.ledgered_to_verifiable == pytest.approx(4.0)
+def test_the_ways_take_turns_and_ratios_are_medians_over_turns(turns):
+    result = measure(broker(turns))
+    assert turns == ["ledgered", *WAYS * 3]  # the first warms up, and does not count
+    assert result.rates["plain"] == (100.0, 200.0, 400.0)
+    assert result.rates["ledgered"] == (90.0, 120.0, 300.0)
+    assert result.ratios == {
+        "ledgered_to_plain": pytest.approx(0.75),
+        "ledgered_to_verifiable": pytest.approx(4.0),
+        "ledgered_to_perf_test": pytest.approx(4.0),
+        "together_to_perf_test": pytest.approx(1.0),
+    }
     assert result.bytes_per_send > 0
 
 
 @pytest.mark.parametrize(
-    ("printed", "says"),
+    ("peer", "says"),
     [
-        ("", "no summary"),
-        ("Error: Could not find or load main class", "Could not find"),
-        (summary(acked=999), "999 of 1000"),
+        ({"acked": 199}, "verifiable producer got 199 of 200"),
+        ({"perf": "Error: Could not find or load main class"}, "perf-test printed no summary"),
+        ({"perf": PERF.format(records=999, rate=30.0)}, "perf-test got 999 of 1000"),
     ],
 )
-def test_a_verifiable_producer_that_failed_is_an_error_not_a_rate(turns, printed, says):
+def test_a_peer_that_failed_is_an_error_not_a_rate(turns, peer, says):
     with pytest.raises(WorkloadError, match=says):
-        bench_ledger("broker:1", broker(turns, printed), records=1000)
+        measure(broker(turns, **peer))
+
+
+@pytest.mark.parametrize("printed", ["", "Error: Could not find or load main class", "{}"])
+def test_a_verifiable_producer_that_printed_no_summary_is_an_error(printed):
+    peers = Peers(exec_in_broker=lambda _: printed, bootstrap="broker:1")
+    with pytest.raises(WorkloadError, match="no summary"):
+        peers.verifiable("t", 10)
+
+
+def test_one_of_several_processes_that_fails_is_missed():
+    summary = PERF.format(records=10, rate=30.0)
+    peers = Peers(exec_in_broker=lambda _: summary + "java.lang.Exception\n", bootstrap="broker:1")
+    with pytest.raises(WorkloadError, match="no summary"):
+        peers.perf_test("t", 10, 32, processes=2)
+
+
+def test_processes_together_are_as_fast_as_the_slowest_lets_them():
+    assert together([100.0, 60.0, 90.0]) == 180.0
 
 
 def test_a_single_slow_turn_does_not_decide():
     result = LedgerBench(
         records=1,
         size=32,
-        plain=(10.0, 10.0, 10.0),
-        ledgered=(7.0, 1.0, 8.0),
-        verifiable=(1.0, 1.0, 1.0),
+        processes=1,
+        rates=dict.fromkeys(WAYS, (10.0, 10.0, 10.0)) | {"ledgered": (7.0, 1.0, 8.0)},
         bytes_per_send=11.0,
     )
-    assert result.ledgered_to_plain == pytest.approx(0.7)
+    assert result.ratios["ledgered_to_plain"] == pytest.approx(0.7)

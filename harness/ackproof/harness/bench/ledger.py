@@ -1,29 +1,31 @@
-"""What the ledger costs: the same producer with and without it, and Kafka's own ledger.
+"""What the ledger costs: the same producer with and without it, and Kafka's own producers.
 
-Three ways of sending the same number of records, in turns, so that whatever else the machine
-does hits all three alike:
+Ways of sending the same number of records, in turns, so that whatever else the machine does hits
+all alike:
 
 `plain`: our producer loop, same values, without delivery reports and without a ledger;
 `ledgered`: our producer as every run uses it;
-`verifiable`: `org.apache.kafka.tools.VerifiableProducer`, whose printed line per acked record is
-the ledger of Kafka's own system tests.
+`verifiable` and `perf_test`: see `peers`;
+`ledgered_together` and `perf_test_together`: as many processes of each at once.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from ackproof.harness.bench.peers import Peers, together
 from ackproof.harness.clients.process import ProducerProcess
 from ackproof.harness.clients.spec import ProducerSpec, Setting
 from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import booted
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError, WorkloadError
@@ -32,95 +34,127 @@ from ackproof.harness.ledger import stream_path
 #: How long one turn may take, seconds.
 _TURN_S = 600.0
 
+#: Whose rate is divided by whose: the ratios that are reported, by name.
+_RATIOS = {
+    "ledgered_to_plain": ("ledgered", "plain"),
+    "ledgered_to_verifiable": ("ledgered", "verifiable"),
+    "ledgered_to_perf_test": ("ledgered", "perf_test"),
+    "together_to_perf_test": ("ledgered_together", "perf_test_together"),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerBench:
-    """Acked records a second of each turn, in order, and the ledger's bytes a send on disk."""
+    """Acked records a second by way, of each turn in order, and the ledger's bytes a send on disk.
+
+    `records` are those of one process in one turn, `size` is a value's length in bytes, and
+    `processes` how many send together.
+    """
 
     records: int
     size: int
-    plain: tuple[float, ...]
-    ledgered: tuple[float, ...]
-    verifiable: tuple[float, ...]
+    processes: int
+    rates: Mapping[str, Sequence[float]]
     bytes_per_send: float
 
     @property
-    def ledgered_to_plain(self) -> float:
-        """The ledgered rate as a share of the plain one: the median over turns."""
-        return _median_ratio(self.ledgered, self.plain)
-
-    @property
-    def ledgered_to_verifiable(self) -> float:
-        """The ledgered rate as a multiple of the verifiable producer's: the median over turns."""
-        return _median_ratio(self.ledgered, self.verifiable)
+    def ratios(self) -> dict[str, float]:
+        """One way's rate as a multiple of another's: medians over turns."""
+        return {
+            name: statistics.median(
+                a / b for a, b in zip(self.rates[above], self.rates[below], strict=True)
+            )
+            for name, (above, below) in _RATIOS.items()
+        }
 
 
 def bench_ledger(
     bootstrap_servers: str,
-    exec_in_broker: Callable[[list[str]], str],
+    peers: Peers,
     *,
-    bootstrap_in_broker: str = "localhost:9092",
-    records: int = 1_000_000,
-    size: int = 32,
+    records: int,
+    size: int,
+    processes: int,
+    repetitions: int,
     partitions: int = 3,
     replication_factor: int = 1,
-    repetitions: int = 3,
     settings: Mapping[str, Setting] | None = None,
 ) -> LedgerBench:
-    """Measure all three ways against the cluster at `bootstrap_servers`, in a topic of its own.
+    """Measure every way against the cluster at `bootstrap_servers`, in a topic of its own.
 
-    `exec_in_broker` runs a command in a broker's container and returns what it printed;
-    `bootstrap_in_broker` is where that command finds the cluster. `size` is our value's length in
-    bytes (the verifiable producer's values are its numbers, so shorter). `settings` are
-    librdkafka's, for our two ways; all three use acks=all. Raises `WorkloadError` if a
+    `settings` are librdkafka's, for our ways; all use acks=all. Raises `WorkloadError` if a
     producer fails or anything is not acked, and `ClusterError` if the topic cannot be made.
     """
     topic = f"ackproof-bench-{uuid4().hex[:8]}"
-    turns: dict[str, list[float]] = {"plain": [], "ledgered": [], "verifiable": []}
+    turns: dict[str, list[float]] = {}
     bytes_per_send = 0.0
     with (
-        _Topic(bootstrap_servers, topic, partitions, replication_factor),
+        bench_topic(bootstrap_servers, topic, partitions, replication_factor),
         tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
     ):
         for turn in range(repetitions):
-            for name in ("plain", "ledgered"):
-                run_dir = Path(scratch) / f"{turn}-{name}"
-                (run_dir / "ledger").mkdir(parents=True)
-                stream = stream_path(run_dir, 0)
-                spec = ProducerSpec(
+
+            def spec(way: str, number: int = 0, *, turn: int = turn) -> ProducerSpec:
+                run_dir = Path(scratch) / f"{turn}-{way}"
+                (run_dir / "ledger").mkdir(parents=True, exist_ok=True)
+                return ProducerSpec(
                     run_id=topic,
-                    number=0,
+                    number=number,
                     topic=topic,
                     partitions=partitions,
                     bootstrap_servers=bootstrap_servers,
-                    progress=run_dir / "progress",
-                    ledger=stream if name == "ledgered" else None,
+                    progress=run_dir / f"progress-{number}",
+                    ledger=None if way == "plain" else stream_path(run_dir, number),
                     settings={"acks": "all", **(settings or {})},
                     records=records,
                     size=size,
                 )
-                turns[name].append(send_all(spec))
-                if name == "ledgered":
-                    bytes_per_send = stream.stat().st_size / records
-            turns["verifiable"].append(
-                _verifiable(exec_in_broker, bootstrap_in_broker, topic, records)
-            )
+
+            ledgered = spec("ledgered")
+            several = [spec("ledgered_together", number) for number in range(processes)]
+            ways: dict[str, Callable[[], float]] = {
+                "plain": partial(send_all, spec("plain")),
+                "ledgered": partial(send_all, ledgered),
+                # A rate needs no more of them, and it takes its time.
+                "verifiable": partial(peers.verifiable, topic, max(1, records // 5)),
+                "perf_test": partial(peers.perf_test, topic, records, size),
+                "ledgered_together": partial(_send_together, several),
+                "perf_test_together": partial(
+                    peers.perf_test, topic, records, size, processes=processes
+                ),
+            }
+            if turn == 0:
+                send_all(spec("warm"))  # the broker, which has just been started
+            for name, send in ways.items():
+                turns.setdefault(name, []).append(send())
+            assert ledgered.ledger is not None  # asked for above
+            bytes_per_send = ledgered.ledger.stat().st_size / records
     return LedgerBench(
         records=records,
         size=size,
+        processes=processes,
+        rates={name: tuple(rates) for name, rates in turns.items()},
         bytes_per_send=bytes_per_send,
-        **{name: tuple(rates) for name, rates in turns.items()},
     )
 
 
 def send_all(spec: ProducerSpec) -> float:
     """Run a producer to its end; return its sends a second. Raises WorkloadError if it fails."""
-    process = ProducerProcess(spec)
-    process.start()
-    try:
-        code = process.wait(_TURN_S)
-    finally:
-        process.kill()
+    return _send_together([spec])
+
+
+def _send_together(specs: Sequence[ProducerSpec]) -> float:
+    with ExitStack() as running:
+        processes = [ProducerProcess(spec) for spec in specs]
+        for process in processes:
+            running.callback(process.kill)
+            process.start()
+        return together([_rate(process) for process in processes])
+
+
+def _rate(process: ProducerProcess) -> float:
+    """Wait for a producer's end; return its sends a second."""
+    code, spec = process.wait(_TURN_S), process.spec
     progress = process.progress()
     if code or (spec.ledger is not None and progress.acked != spec.records):
         raise WorkloadError(
@@ -131,77 +165,45 @@ def send_all(spec: ProducerSpec) -> float:
     return progress.sent / (ended_at - started_at) * 1e6
 
 
-def _verifiable(
-    exec_in_broker: Callable[[list[str]], str], bootstrap: str, topic: str, records: int
-) -> float:
-    # One printed line a record; the last one sums up, measured by the tool itself. Its values are
-    # so short that a full send buffer of them is more than the default heap of 256 MB holds.
-    command = (
-        'java -Xmx1g -cp "/opt/kafka/libs/*" org.apache.kafka.tools.VerifiableProducer'
-        f" --bootstrap-server {bootstrap} --topic {topic} --max-messages {records}"
-        " --throughput -1 --acks -1 | tail -n 1"
-    )
-    output = exec_in_broker(["sh", "-c", command])
+@contextmanager
+def bench_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """Have a topic as long as the benchmark runs. Raises ClusterError if it cannot be made."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic(name, partitions, replication_factor, config=dict(settings or {}))
     try:
-        summary = json.loads(output.strip().splitlines()[-1])
-        acked, rate = int(summary["acked"]), float(summary["avg_throughput"])
-    except (IndexError, KeyError, ValueError) as error:
-        raise WorkloadError(
-            f"the verifiable producer printed no summary but {output[-500:]!r}",
-            hint="the broker's image needs kafka-tools in /opt/kafka/libs and java",
+        admin.create_topics([topic])[name].result(60)
+    except KafkaException as error:
+        raise ClusterError(
+            f"cannot create the benchmark's topic: {error.args[0].str()}",
+            hint=f"{partitions} partitions, replication factor {replication_factor}",
         ) from error
-    if acked != records:
-        raise WorkloadError(
-            f"the verifiable producer got {acked} of {records} records acked",
-            hint="the cluster must be healthy to be measured",
-        )
-    return rate
+    try:
+        yield
+    finally:
+        admin.delete_topics([name])[name].result(60)
 
 
-class _Topic:
-    """A topic that lives as long as the benchmark."""
+@contextmanager
+def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
+    """Boot one broker for a benchmark: replication would hide what the producer costs.
 
-    def __init__(self, bootstrap: str, name: str, partitions: int, replication: int) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
-        self._name, self._partitions, self._replication = name, partitions, replication
-
-    def __enter__(self) -> None:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import NewTopic
-
-        topic = NewTopic(self._name, self._partitions, self._replication)
-        try:
-            self._admin.create_topics([topic])[self._name].result(60)
-        except KafkaException as error:
-            raise ClusterError(
-                f"cannot create the benchmark's topic: {error.args[0].str()}",
-                hint=f"{self._partitions} partitions, replication factor {self._replication}",
-            ) from error
-
-    def __exit__(self, *_: object) -> None:
-        self._admin.delete_topics([self._name])[self._name].result(60)
-
-
-def _median_ratio(above: tuple[float, ...], below: tuple[float, ...]) -> float:
-    return statistics.median(a / b for a, b in zip(above, below, strict=True))
-
-
-def bench_on_fresh_broker(*, records: int, repetitions: int) -> LedgerBench:
-    """Measure against one broker of its own: replication would hide what the producer costs.
-
-    Raises what `bench_ledger` and `booted` raise.
+    Raises what `booted` raises.
     """
     client = connect()
-    spec = ClusterSpec(brokers=1, heap="512m")
-    run_id = f"bench-ledger-{uuid4().hex[:8]}"
-    image = images.ensure(client=client).reference
     with booted(
-        spec,
+        ClusterSpec(brokers=1, heap="512m"),
         client=client,
-        image=image,
-        run_id=run_id,
+        image=images.ensure(client=client).reference,
+        run_id=f"bench-ledger-{uuid4().hex[:8]}",
         sidecar=lambda: images.ensure_sidecar(client=client),
     ) as cluster:
         broker = cluster.nodes[1]
@@ -210,10 +212,5 @@ def bench_on_fresh_broker(*, records: int, repetitions: int) -> LedgerBench:
             output: Any = broker.container.exec_run(command, stderr=False).output
             return str(output.decode(errors="replace"))
 
-        return bench_ledger(
-            cluster.bootstrap_servers,
-            exec_in_broker,
-            bootstrap_in_broker=f"{broker.spec.name}:{cluster.port('INTERNAL')}",
-            records=records,
-            repetitions=repetitions,
-        )
+        bootstrap = f"{broker.spec.name}:{cluster.port('INTERNAL')}"
+        yield cluster, Peers(exec_in_broker=exec_in_broker, bootstrap=bootstrap)

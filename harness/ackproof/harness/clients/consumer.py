@@ -3,7 +3,8 @@
 `python -m ackproof.harness.clients.consumer SPEC.json` (a `ConsumerSpec`); `process` starts it.
 
 What a poll returned is recorded before anything is done with it; processing it is an effect in a
-database (`effects`); commits are where the specification wants them. A crash is a SIGKILL of
+database (`effects`), or sending it on into other topics (`forwarding`); commits are where the
+specification wants them. A crash is a SIGKILL of
 itself, in the middle of processing a poll's records: half of them have their effect. With
 automatic commits it comes at the worst moment there is, once those records were committed.
 """
@@ -15,22 +16,19 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
-from ackproof.harness.clients import parent
+from ackproof.harness.clients import program
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
-from ackproof.harness.clients.progress import Order, ProgressPage, State
+from ackproof.harness.clients.forwarding import Forwarding
+from ackproof.harness.clients.polls import PollRecorder
+from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
 from ackproof.harness.effects import Effect, EffectStore
-from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
-from ackproof.harness.streams import TableStream
-from ackproof.spark_analysis.record import decode, run_token
-from ackproof.spark_analysis.tables import CONSUMER_EVENTS, READS
+from ackproof.harness.errors import WorkloadError
 
 #: The longest wait in one poll, seconds: so often a stop is noticed.
 POLL_S = 0.1
@@ -43,77 +41,6 @@ INTERVALS = 3
 
 #: librdkafka's default, milliseconds.
 AUTO_COMMIT_INTERVAL_MS = 5000
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
-
-
-class Recorder:
-    """Records reads and events of one consumer."""
-
-    def __init__(self, spec: ConsumerSpec) -> None:
-        self._spec = spec
-        self._token = run_token(spec.run_id)
-        self.polls = 0
-        whose = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
-        self._reads = TableStream(
-            spec.reads,
-            READS,
-            {**whose, "isolation_level": spec.isolation_level, "topic": spec.topic},
-        )
-        self._events = TableStream(spec.events, CONSUMER_EVENTS, whose)
-
-    def polled(self, messages: Sequence[Message]) -> list[Effect]:
-        """Record what one poll returned, and return it as it is to be processed."""
-        at, topic = _now_us(), self._spec.topic
-        names = [self._name(message.value()) for message in messages]
-        places = [(message.partition(), message.offset()) for message in messages]
-        self._reads.write(
-            {
-                "poll": [self.polls] * len(messages),
-                "number": list(range(len(messages))),
-                "partition": [partition for partition, _ in places],
-                "offset": [offset for _, offset in places],
-                "producer": [name[0] for name in names],
-                "sequence": [name[1] for name in names],
-                "read_at": [at] * len(messages),
-            }
-        )
-        self.polls += 1
-        return [(topic, *place, *name, at) for place, name in zip(places, names, strict=True)]
-
-    def event(
-        self,
-        event: str,
-        places: Mapping[int, int | None] | None = None,
-        *,
-        error: str | None = None,
-    ) -> None:
-        """Record an event, one row a partition if there are any, with its offset."""
-        rows: list[tuple[int | None, int | None]] = list((places or {}).items()) or [(None, None)]
-        count = len(rows)
-        self._events.write(
-            {
-                "at": [_now_us()] * count,
-                "poll": [self.polls] * count,
-                "event": [event] * count,
-                "topic": [self._spec.topic if places else None] * count,
-                "partition": [partition for partition, _ in rows],
-                "offset": [offset for _, offset in rows],
-                "error": [error] * count,
-            }
-        )
-
-    def close(self) -> None:
-        """Mark both streams as whole."""
-        self._reads.close()
-        self._events.close()
-
-    def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
-        """Return producer and sequence of a record, if it is one of this run."""
-        found = decode(value) if value is not None else None
-        return found[1:] if found is not None and found[0] == self._token else (None, None)
 
 
 def _for_now(failure: BaseException) -> bool:
@@ -131,16 +58,21 @@ class Consuming:
         self,
         spec: ConsumerSpec,
         page: ProgressPage,
-        recorder: Recorder,
+        recorder: PollRecorder,
         *,
         secrets: Mapping[str, str],
     ) -> None:
         self._spec = spec
         self._page = page
         self._recorder = recorder
-        self._effects = EffectStore(
-            spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
-        )
+        self._effects: EffectStore | None = None
+        self._forwarding: Forwarding | None = None
+        if spec.into:
+            self._forwarding = Forwarding(spec, secrets)
+        else:
+            self._effects = EffectStore(
+                spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
+            )
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._terminated = False
         self._fatal: KafkaError | None = None
@@ -159,7 +91,7 @@ class Consuming:
 
         Raises `WorkloadError` if the client ended itself (librdkafka's fatal errors).
         """
-        self._page.started_at = _now_us()
+        self._page.started_at = now_us()
         self._page.state = State.CONSUMING
         self._recorder.event("started")
         self._join()
@@ -172,7 +104,8 @@ class Consuming:
         self._consumer.close()
         self._recorder.event("closed")
         self._recorder.close()
-        self._effects.close()
+        if self._effects:
+            self._effects.close()
         if self._fatal is not None:
             raise WorkloadError(
                 f"consumer {self._spec.number} stopped for good: {self._fatal.str()}",
@@ -242,19 +175,60 @@ class Consuming:
         if spec.commit is Commit.BEFORE:
             self._commit()
         if spec.crash_after is not None and self._read >= spec.crash_after and len(effects) > 1:
-            self._crash(effects)
-        self._effects.process(effects)
+            self._crash(effects, messages)
+        done = self._process(effects, messages)
+        if spec.commit is Commit.TRANSACTION:
+            done = self._end_transaction(done)
+        if not done:
+            self._rewind(messages)
+            return
         self._processed += len(effects)
         if spec.commit is Commit.AFTER:
             self._commit()
-        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
 
-    def _commit(self) -> None:
-        offsets = [
+    def _process(self, effects: Sequence[Effect], messages: Sequence[Message]) -> bool:
+        """Process what was polled; False if some of it could not be sent on."""
+        if self._forwarding:
+            return self._forwarding.send(messages)
+        assert self._effects is not None  # one of the two
+        self._effects.process(effects)
+        return True
+
+    def _end_transaction(self, sent: bool) -> bool:
+        """Commit what was sent on together with its offsets; return whether that was done."""
+        assert self._forwarding is not None  # the specification says so
+        if not sent:
+            self._forwarding.abort()
+            return False
+        offsets = self._offsets()
+        refused = self._forwarding.commit(offsets, self._consumer.consumer_group_metadata())
+        if refused is not None:
+            self._recorder.event("commit-failed", error=refused.str())
+            return False
+        self._recorder.event("committed", {place.partition: place.offset for place in offsets})
+        return True
+
+    def _rewind(self, messages: Sequence[Message]) -> None:
+        """Have what was polled polled again, of the partitions that are still assigned."""
+        first: dict[int, int] = {}
+        for message in messages:
+            first.setdefault(message.partition(), message.offset())
+        back = {partition: first[partition] for partition in first.keys() & self.positions.keys()}
+        for partition, offset in back.items():
+            self._consumer.seek(TopicPartition(self._spec.topic, partition, offset))
+        self.positions |= back
+        self._recorder.event("rewound", back)
+
+    def _offsets(self) -> list[TopicPartition]:
+        return [
             TopicPartition(self._spec.topic, partition, position)
             for partition, position in self.positions.items()
             if position is not None
         ]
+
+    def _commit(self) -> None:
+        offsets = self._offsets()
         try:
             Retrying(
                 retry=retry_if_exception(_for_now),
@@ -267,13 +241,13 @@ class Consuming:
         else:
             self._recorder.event("committed", {place.partition: place.offset for place in offsets})
 
-    def _crash(self, effects: Sequence[Effect]) -> NoReturn:
-        """Die in the middle of processing `effects`."""
-        self._effects.process(effects[: len(effects) // 2])
+    def _crash(self, effects: Sequence[Effect], messages: Sequence[Message]) -> NoReturn:
+        """Die in the middle of processing what was polled."""
+        self._process(effects[: len(effects) // 2], messages[: len(messages) // 2])
         self._processed += len(effects) // 2
         if self._spec.commit is Commit.AUTO:
             self._outlast_a_commit()
-        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=_now_us())
+        self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 
@@ -345,26 +319,10 @@ class Consuming:
         self._recorder.event(event, taken)
 
 
-def main(arguments: list[str]) -> int:
-    """Run the consumer that the specification file `arguments[0]` describes."""
-    spec = ConsumerSpec.from_json(Path(arguments[0]).read_text())
-    page = ProgressPage(spec.progress)
-    try:
-        consuming = Consuming(
-            spec, page, Recorder(spec), secrets=json.loads(sys.stdin.read() or "{}")
-        )
-        parent.serve(consuming.terminate)
-        consuming.run()
-    except AckproofError as error:
-        page.fail(str(error))
-        return error.exit_code
-    except Exception as error:  # the page is how the harness hears of it
-        traceback.print_exc()
-        page.fail(f"{type(error).__name__}: {error}")
-        return ExitCode.ENVIRONMENT
-    page.state = State.DONE
-    return 0
+def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Consuming:
+    """Return the consumer of a specification."""
+    return Consuming(spec, page, PollRecorder(spec), secrets=secrets)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(program.run(ConsumerSpec, begin))

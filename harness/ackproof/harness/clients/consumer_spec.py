@@ -16,12 +16,14 @@ class Commit(StrEnum):
     """When a consumer commits the offsets of what it polled.
 
     `AUTO`: librdkafka does, every `auto.commit.interval.ms`, as soon as it has handed the records
-    over. `BEFORE`, `AFTER`: synchronously, before or after processing a poll's records. `NEVER`.
+    over. `BEFORE`, `AFTER`: synchronously, before or after processing a poll's records.
+    `TRANSACTION`: with the records that were sent on, in one transaction a poll. `NEVER`.
     """
 
     AUTO = "auto"
     BEFORE = "before"
     AFTER = "after"
+    TRANSACTION = "transaction"
     NEVER = "never"
 
 
@@ -31,7 +33,9 @@ class ConsumerSpec:
 
     `partitions` are assigned; None subscribes. `settings` are librdkafka's, by its names. `poll` is
     how many records one poll may return. `crash_after`: after so many records were read, it kills
-    itself in the middle of processing a poll's records; None never. `ends` is a file that the
+    itself in the middle of processing a poll's records; None never. `into` are topics that each
+    record is sent on into, with so many partitions each, which is then its processing;
+    `transactional_id` is for `Commit.TRANSACTION`, which needs it. `ends` is a file that the
     harness writes before it asks for the end: by partition, the offset up to which to consume.
     `reads`, `events` and `effects` are the files to write, `progress` the page shared with the
     harness. The process also ends when `parent` is no longer its parent.
@@ -52,6 +56,8 @@ class ConsumerSpec:
     settings: dict[str, Setting] = field(default_factory=dict)
     poll: int = 500
     crash_after: int | None = None
+    into: dict[str, int] = field(default_factory=dict)
+    transactional_id: str | None = None
     parent: int | None = None
 
     @property

@@ -99,8 +99,19 @@ class ClientProcess(Generic[_Spec]):
 
         Near 1 the client could not have gone faster, whatever the cluster did.
         """
+        return self._share(self._page.busy)
+
+    @property
+    def late_share(self) -> float:
+        """The share of its working time in which delivery reports may have waited for the client.
+
+        What waited has a longer latency than the cluster gave it.
+        """
+        return self._share(self._page.late)
+
+    def _share(self, microseconds: int) -> float:
         started_at, ended_at = self.span_us
-        return self._page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
+        return microseconds / (ended_at - started_at) if ended_at > started_at else 0.0
 
     def progress(self) -> Progress:
         """Return the counts as the process last published them: at most some 10 ms old."""

@@ -3,56 +3,45 @@
 `python -m ackproof.harness.clients.producer SPEC.json` (a `ProducerSpec`); `process` starts it.
 
 One thread does everything, in rounds: hand a chunk of records to librdkafka, serve the delivery
-reports that came in, record them. What a record costs decides how much a run can prove, so work
-is done by the chunk: `produce_batch` (one call a partition: confluent-kafka 2.16 ignores the
-partition of a single message in a batch), and reports are only collected in the callback and
-turned into columns together. `sent_at` is the moment of the `produce_batch` call, which is also
-the one time librdkafka gives the whole batch; `resolved_at` the end of the poll that served the
-delivery report (for errors, the report itself).
+reports that came in, record them (`delivery_reports`). Work is done by the chunk: `produce_batch`
+is one call a partition (confluent-kafka 2.16 ignores the partition of a single message in a batch).
+`sent_at` is when a send was due in an open loop, so that what a stall delays counts as late (no
+coordinated omission); otherwise the moment of that call.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 import time
-import traceback
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ackproof.harness.clients import parent
-from ackproof.harness.clients.outcome import classify, earliest_resend_s, error_name
-from ackproof.harness.clients.progress import Order, ProgressPage, State
+from ackproof.harness.clients import program
+from ackproof.harness.clients.delivery_reports import DeliveryReports
+from ackproof.harness.clients.outcome import error_name
+from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
+from ackproof.harness.clients.records import Records, cycle
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clients.transactional import Transactions
-from ackproof.harness.clients.under_way import UnderWay
-from ackproof.harness.errors import AckproofError, ExitCode, WorkloadError
+from ackproof.harness.clients.under_way import Int64s
+from ackproof.harness.errors import WorkloadError
 from ackproof.harness.ledger import LedgerWriter
-from ackproof.spark_analysis.ledger_stream import OUTCOMES, Origin
-from ackproof.spark_analysis.record import encoder
-from ackproof.spark_analysis.tables import Outcome
+from ackproof.spark_analysis.ledger_stream import Origin
 
 #: Records handed over between two polls.
 CHUNK = 768
 
-#: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
-RECORD_AT = 8192
-RECORD_EVERY_S = 0.01
-
 #: The longest wait in one poll, seconds: so often a stop is noticed and the counts are fresh.
 POLL_S = 0.01
 
-#: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
-RESERVE = 8192
+#: So long after the last poll, delivery reports that came meanwhile have waited too long, seconds.
+LATE_S = 0.1
 
 #: How long to wait for a broker to answer at the start, and then for the topic, seconds.
 METADATA_S = 30.0
@@ -64,187 +53,6 @@ SETTLE_MARGIN_S = 5.0
 #: A producer without a parent serves nobody: it waits so long for its last outcomes, seconds.
 ORPHAN_SETTLE_S = 5.0
 
-_ACKED = OUTCOMES.index(Outcome.ACKED)
-_FAILED = OUTCOMES.index(Outcome.FAILED)
-_UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
-
-#: How a send is reported that a purge ended.
-_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-
-#: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
-_SEQUENCE_AT = 24
-
-
-OnDelivery = Callable[[KafkaError | None, Message], None]
-
-
-def _offsets(messages: list[Message]) -> pa.Array:
-    try:
-        return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
-    except TypeError:
-        # None where the broker told no offset: a resend found to be a duplicate.
-        return pa.array(list(map(Message.offset, messages)), pa.int64())
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
-
-
-class Recorder:
-    """Collects delivery reports and turns them, many at a time, into rows of the ledger."""
-
-    def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
-        self._ledger = ledger
-        self._page = page
-        self._size = spec.size
-        self._limit = spec.records
-        self._reserve_step = (
-            RESERVE if spec.rate is None else max(1, min(RESERVE, int(spec.rate / 10)))
-        )
-        self._reserved = 0
-        self._earliest_resend_s = earliest_resend_s(spec.settings)
-        self._offsets_are_told = spec.offsets_are_told
-        self._under_way = UnderWay()
-        self._counts = [0] * len(OUTCOMES)
-        self._sent = 0
-        self._recorded_at = 0.0
-        self._delivered: list[Message] = []
-        #: How many were delivered by when (microseconds UTC), once a poll: `resolved_at`.
-        self._stamps: list[tuple[int, int]] = []
-        self._errors: list[tuple[KafkaError, Message]] = []
-        self.on_delivery = self._on_each()
-        self.on_last_of_batch: OnDelivery = self._on_last_of_batch
-
-    @property
-    def under_way(self) -> int:
-        """Sends without an outcome, counting those whose report is collected, not recorded."""
-        return self._under_way.count
-
-    def admit(self, first: int, stop: int) -> None:
-        """Prepare for sequences from `first` to `stop` (exclusive) to be handed over."""
-        self._under_way.admit(first, stop)
-        if stop > self._reserved:
-            below = stop + self._reserve_step
-            self._reserved = below if self._limit is None else min(below, self._limit)
-            self._ledger.reserve(self._reserved)
-
-    def handed_over(self, sequences: range, at: int) -> None:
-        """Note that the client took `sequences` at `at`."""
-        self._under_way.hand_over(sequences, at)
-        self._sent += len(sequences)
-
-    def refused(self, sequences: list[int], code: int, at: int) -> None:
-        """Record sends that the client refused to take: they failed, whatever the code."""
-        self._sent += len(sequences)
-        times = np.full(len(sequences), at, np.int64)
-        self._ledger.write(
-            sequence=np.array(sequences, np.int64),
-            outcome=_FAILED,
-            error=pa.repeat(pa.scalar(code, pa.int16()), len(sequences)),
-            sent_at=times,
-            resolved_at=times,
-        )
-        self._counts[_FAILED] += len(sequences)
-
-    def record(self, now: float) -> None:
-        """Record what was collected, if it is enough or old enough, and publish the counts."""
-        delivered = len(self._delivered)
-        if delivered or self._errors:
-            self._stamps.append((delivered, _now_us()))
-            if delivered >= RECORD_AT or now - self._recorded_at >= RECORD_EVERY_S:
-                self._record_delivered()
-                self._record_errors()
-                self._stamps.clear()
-                self._recorded_at = now
-        self._publish()
-
-    def give_up(self) -> None:
-        """Record everything that is collected, and the rest as unknown."""
-        self.record(float("inf"))
-        rest = self._under_way.rest()
-        if len(rest):
-            now = np.full(len(rest), _now_us(), np.int64)
-            sent_at = self._under_way.settle(rest)
-            self._ledger.write(sequence=rest, outcome=_UNKNOWN, sent_at=sent_at, resolved_at=now)
-            self._counts[_UNKNOWN] += len(rest)
-        self._publish()
-        self._ledger.close()
-
-    def _on_each(self) -> OnDelivery:
-        # The only Python code that runs once a record.
-        delivered, errors = self._delivered.append, self._errors.append
-
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                delivered(message)
-            else:
-                errors((error, message))
-
-        return on_delivery
-
-    def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
-        # One poll may serve a whole queue of reports: this is where there can be too many.
-        self.on_delivery(error, message)
-        if len(self._delivered) >= RECORD_AT:
-            self.record(time.monotonic())
-
-    def _record_delivered(self) -> None:
-        messages = self._delivered
-        if not messages:
-            return
-        sequence = self._sequences(messages)
-        delivered, at = np.array(self._stamps, np.int64).T
-        self._ledger.write(
-            sequence=sequence,
-            outcome=_ACKED,
-            offset=_offsets(messages) if self._offsets_are_told else None,
-            sent_at=self._under_way.settle(sequence),
-            resolved_at=np.repeat(at, np.diff(delivered, prepend=0)),
-        )
-        self._counts[_ACKED] += len(messages)
-        messages.clear()
-
-    def _record_errors(self) -> None:
-        if not self._errors:
-            return
-        errors, messages = zip(*self._errors, strict=True)
-        sequence = self._sequences(list(messages))
-        sent_at = self._under_way.settle(sequence)
-        latency = np.array([message.latency() for message in messages], np.float64)
-        outcome = np.array(
-            [
-                OUTCOMES.index(classify(error, sole_attempt=after < self._earliest_resend_s))
-                for error, after in zip(errors, latency, strict=True)
-            ],
-            np.int8,
-        )
-        self._ledger.write(
-            sequence=sequence,
-            outcome=outcome,
-            error=pa.array([error.code() for error in errors], pa.int16()),
-            sent_at=sent_at,
-            resolved_at=sent_at + (latency * 1e6).astype(np.int64),
-        )
-        self._page.obey(sum(error.code() in _PURGED for error in errors))
-        for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
-            self._counts[position] += int(count)
-        self._errors.clear()
-
-    def _sequences(self, messages: list[Message]) -> npt.NDArray[np.int64]:
-        values = b"".join(map(Message.value, messages))
-        field = np.ndarray(len(messages), ">i8", values, _SEQUENCE_AT, (self._size,))
-        return field.astype(np.int64)
-
-    def _publish(self) -> None:
-        counts = self._counts
-        self._page.count(
-            sent=self._sent,
-            acked=counts[_ACKED],
-            failed=counts[_FAILED],
-            unknown=counts[_UNKNOWN],
-            at=_now_us(),
-        )
-
 
 class Sending:
     """The loop: what is due is handed over, what came back is recorded."""
@@ -253,21 +61,21 @@ class Sending:
         self,
         spec: ProducerSpec,
         page: ProgressPage,
-        recorder: Recorder | None,
+        reports: DeliveryReports | None,
         *,
         secrets: Mapping[str, str],
     ) -> None:
         self._spec = spec
         self._secrets = secrets
         self._page = page
-        self._recorder = recorder
-        self._encode = encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
-        self._callback = recorder.on_delivery if recorder else None
+        self._reports = reports
+        self._records = Records(spec)
+        self._callback = reports.on_delivery if reports else None
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
         #: Sends made beyond the rate, because they were to fill the client's queue.
         self._ahead = 0
-        self._started = 0.0
+        self._started = self._served = 0.0
         self._busy_before = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
@@ -288,12 +96,12 @@ class Sending:
         gc.freeze()
         gc.disable()  # messages are many, short-lived and never in cycles
         self._transactions = transactions = self._begun()
-        self._page.started_at = _now_us()
+        self._page.started_at = now_us()
         self._page.state = State.PRODUCING
-        self._started = time.monotonic()
+        self._started = self._served = time.monotonic()
         self._busy_before = time.thread_time()
         while not (self._next == self._spec.records or self._over()):
-            due = min(self._due(), self._next + CHUNK)
+            due = min(self._due(), self._next + self._room())
             if due > self._next:
                 if transactions:
                     due = min(due, transactions.room(self._next))
@@ -310,8 +118,8 @@ class Sending:
             transactions.close()
             self.fatal = self.fatal or transactions.fatal
         self._settle()
-        if self._recorder:
-            self._recorder.give_up()
+        if self._reports:
+            self._reports.give_up()
         if self.fatal is not None and not (transactions and transactions.may_end_so(self.fatal)):
             raise WorkloadError(
                 f"producer {self._spec.number} stopped for good: {self.fatal.str()} "
@@ -398,6 +206,14 @@ class Sending:
                 due = paced
         return due if spec.records is None else min(due, spec.records)
 
+    def _sent_at(self, sequences: Int64s, at: int) -> Int64s:
+        """Return when `sequences`, handed over at `at`, were due: from then on they are late."""
+        rate = self._spec.rate
+        if rate is None or self._spec.window is not None:
+            return np.full(len(sequences), at, np.int64)
+        due = self._page.started_at + (sequences * (1e6 / rate)).astype(np.int64)
+        return np.minimum(due, at)
+
     def _pause(self) -> float:
         """Return how long until the next send is due, within what a poll may take."""
         until, rate = POLL_S, self._spec.rate
@@ -406,40 +222,44 @@ class Sending:
         # librdkafka waits in whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 
-    def _hand_over(self, stop: int) -> None:
-        first, partitions = self._next, self._spec.partitions
-        if self._recorder:
-            self._recorder.admit(first, stop)
-        self._next = stop
-        for start in range(first, min(first + partitions, stop)):
-            self._hand_over_to(start % partitions, range(start, stop, partitions))
+    def _room(self) -> int:
+        """Return how many sends may be made at once."""
+        window = self._spec.window
+        if window is None or self._reports is None:
+            return CHUNK
+        return min(CHUNK, window - self._reports.unanswered)
 
-    def _hand_over_to(self, partition: int, sequences: range) -> None:
+    def _hand_over(self, stop: int) -> None:
+        first, self._next = self._next, stop
+        if self._reports:
+            self._reports.admit(first, stop)
+        for partition, sequences in self._records.places(first, stop):
+            self._hand_over_to(partition, sequences)
+
+    def _hand_over_to(self, partition: int, sequences: Int64s) -> None:
         """Hand over `sequences`, waiting for room in the client's queue as often as it takes.
 
         Those that find no room before the producer's time is over are no sends.
         """
-        messages: list[dict[str, Any]] = [
-            {"value": value} for value in map(self._encode, sequences)
-        ]
+        messages = self._records.messages(sequences)
         produce_batch = self._producer.produce_batch
         while True:
-            if self._recorder:
-                messages[-1]["callback"] = self._recorder.on_last_of_batch
-            at = _now_us()
+            if self._reports:
+                messages[-1]["callback"] = self._reports.on_last_of_batch
+            at = now_us()
             taken = produce_batch(self._spec.topic, messages, partition, self._callback)
-            if self._recorder:
-                self._recorder.handed_over(sequences[:taken], at)
+            if self._reports:
+                self._reports.handed_over(sequences[:taken], self._sent_at(sequences[:taken], at))
             if taken == len(messages):
                 return
-            # One partition, one size: what is refused is the rest, and for one reason.
+            # One partition, sizes that all fit or all do not: the rest is refused, for one reason.
             error = messages[taken]["_error"]
             sequences = sequences[taken:]
-            messages = [{"value": message["value"]} for message in messages[taken:]]
+            messages = self._records.messages(sequences)
             if error.code() != KafkaError._QUEUE_FULL:
                 self._on_error(error)
-                if self._recorder:
-                    self._recorder.refused(list(sequences), error.code(), at)
+                if self._reports:
+                    self._reports.refused(sequences, error.code(), at)
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
             if self._page.order is Order.FILL:
@@ -449,6 +269,7 @@ class Sending:
                 return
 
     def _serve(self, timeout: float) -> None:
+        waiting = self._under_way()
         order = self._page.order
         if order is Order.FILL:
             time.sleep(timeout)  # reports that nobody takes count as what fills the queue
@@ -459,11 +280,15 @@ class Sending:
             if order is Order.DAWDLE and served:
                 time.sleep(self._page.argument_s)
                 self._page.obey()
+        now = time.monotonic()
+        if waiting and now - self._served > LATE_S:
+            self._page.late += int((now - self._served) * 1e6)
+        self._served = now
         self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)
-        if self._recorder:
-            self._recorder.record(time.monotonic())
+        if self._reports:
+            self._reports.record(now)
         else:
-            self._page.count(sent=self._next, acked=0, failed=0, unknown=0, at=_now_us())
+            self._page.count(sent=self._next, acked=0, failed=0, unknown=0, at=now_us())
 
     def _settle(self) -> None:
         started = time.monotonic()
@@ -474,36 +299,23 @@ class Sending:
             self._serve(POLL_S)
 
     def _under_way(self) -> int:
-        return self._recorder.under_way if self._recorder else len(self._producer)
+        return self._reports.under_way if self._reports else len(self._producer)
 
 
-def main(arguments: list[str]) -> int:
-    """Run the producer that the specification file `arguments[0]` describes."""
-    spec = ProducerSpec.from_json(Path(arguments[0]).read_text())
-    page = ProgressPage(spec.progress)
-    try:
-        recorder = None
-        if spec.ledger is not None:
-            origin = Origin(
-                run_id=spec.run_id,
-                producer=spec.number,
-                topic=spec.topic,
-                partitions=spec.partitions,
-            )
-            recorder = Recorder(spec, LedgerWriter(spec.ledger, origin), page)
-        sending = Sending(spec, page, recorder, secrets=json.loads(sys.stdin.read() or "{}"))
-        parent.serve(sending.terminate)
-        sending.run()
-    except AckproofError as error:
-        page.fail(str(error))
-        return error.exit_code
-    except Exception as error:  # the page is how the harness hears of it
-        traceback.print_exc()
-        page.fail(f"{type(error).__name__}: {error}")
-        return ExitCode.ENVIRONMENT
-    page.state = State.DONE
-    return 0
+def begin(spec: ProducerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Sending:
+    """Return the producer of a specification, connected."""
+    reports = None
+    if spec.ledger is not None:
+        origin = Origin(
+            run_id=spec.run_id,
+            producer=spec.number,
+            topic=spec.topic,
+            partitions=spec.partitions,
+            cycle=cycle(spec),
+        )
+        reports = DeliveryReports(spec, LedgerWriter(spec.ledger, origin), page)
+    return Sending(spec, page, reports, secrets=secrets)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(program.run(ProducerSpec, begin))

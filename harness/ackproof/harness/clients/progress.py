@@ -8,10 +8,11 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     2  acked      7  stop, written by the harness
     3  failed     8  resume, written by the harness
     4  unknown    9  busy, microseconds of CPU that the client's one thread has used
-                 10  order, written by the harness: what to do wrong, each time round
-                 11  its argument, milliseconds
-                 12  obeyed, how often that was done
-                 13  length of the error text, which fills the rest of the page
+                 10  late, microseconds in which delivery reports may have waited for that thread
+                 11  order, written by the harness: what to do wrong, each time round
+                 12  its argument, milliseconds
+                 13  obeyed, how often that was done
+                 14  length of the error text, which fills the rest of the page
 
 A consumer counts what it read as `sent`, and what it processed as `acked`.
 
@@ -22,6 +23,7 @@ outcomes, never behind them.
 from __future__ import annotations
 
 import mmap
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -29,8 +31,13 @@ from pathlib import Path
 
 _SIZE = 4096
 _STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
-_RESUME, _BUSY, _ORDER, _ARGUMENT, _OBEYED, _ERROR = range(8, 14)
+_RESUME, _BUSY, _LATE, _ORDER, _ARGUMENT, _OBEYED, _ERROR = range(8, 15)
 _TEXT = 8 * (_ERROR + 1)
+
+
+def now_us() -> int:
+    """Return the time as clients record it: microseconds UTC."""
+    return time.time_ns() // 1000
 
 
 class State(IntEnum):
@@ -153,6 +160,15 @@ class ProgressPage:
     @busy.setter
     def busy(self, microseconds: int) -> None:
         self._numbers[_BUSY] = microseconds
+
+    @property
+    def late(self) -> int:
+        """How long, together, delivery reports may have waited for the client, microseconds."""
+        return self._numbers[_LATE]
+
+    @late.setter
+    def late(self, microseconds: int) -> None:
+        self._numbers[_LATE] = microseconds
 
     @property
     def resumed(self) -> bool:

@@ -13,6 +13,12 @@ from ackproof.spark_analysis.record import HEADER_SIZE
 
 Setting = str | int | float | bool
 
+#: librdkafka's default.
+MESSAGE_MAX_BYTES = 1_000_000
+
+#: Bytes of the longest key.
+_LONGEST_KEY = 32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
@@ -38,14 +44,17 @@ class TransactionSpec:
 class ProducerSpec:
     """One producer: where it writes, what, how fast, and until when.
 
-    Send `sequence` goes to partition `sequence % partitions`. `settings` are librdkafka's, by its
-    names, passed through as they are. The process ends after `records` sends or `seconds`
-    seconds, whichever comes first; at least one is needed. `rate` is in sends a second, open
-    loop: sends that are late are made up for at once; None is as fast as possible. `size` is the
-    value's length in bytes. `ledger` is the stream file to write; None records nothing and asks
-    for no delivery reports, which is how the ledger's cost is measured. `progress` is the page
-    shared with the harness (see `progress`). `transactions` needs a ledger. The process also ends
-    when `parent` is no longer its parent; by default, whoever started it.
+    Sends go round robin over the `partitions`; or all to one, `partition`; or each to the partition
+    of its key, of which there are `keys`, in turn. `settings` are librdkafka's, by its names,
+    passed through as they are. The process ends after `records` sends or `seconds` seconds,
+    whichever comes first; at least one is needed. `rate` is in sends a second, open loop: sends
+    that are late are made up for at once; None is as fast as possible. With a `window` it is a
+    closed loop: at most so many sends have no outcome; it needs a ledger. `size` is the value's
+    length in bytes; with `largest` each is drawn, with `seed`, from `size` to that. `ledger` is the
+    stream file to write; None records nothing and asks for no delivery reports, which is how the
+    ledger's cost is measured. `progress` is the page shared with the harness (see `progress`).
+    `transactions` needs a ledger. The process also ends when `parent` is no longer its parent; by
+    default, whoever started it.
     """
 
     run_id: str
@@ -59,7 +68,12 @@ class ProducerSpec:
     records: int | None = None
     seconds: float | None = None
     rate: float | None = None
+    window: int | None = None
     size: int = 128
+    largest: int | None = None
+    seed: int = 0
+    partition: int | None = None
+    keys: int | None = None
     parent: int | None = None
     transactions: TransactionSpec | None = None
 
@@ -72,11 +86,33 @@ class ProducerSpec:
                 ("rate", self.rate, "above 0 or null", self.rate is None or self.rate > 0),
                 ("records", self.records, "0 or more", self.records is None or self.records >= 0),
                 ("seconds", self.seconds, "0 or more", self.seconds is None or self.seconds >= 0),
+                ("window", self.window, "1 or more", self.window is None or self.window >= 1),
+                (
+                    "largest",
+                    self.largest,
+                    f"{self.size} or more",
+                    self.largest is None or self.largest >= self.size,
+                ),
+                (
+                    "partition",
+                    self.partition,
+                    f"below {self.partitions}",
+                    self.partition is None or 0 <= self.partition < self.partitions,
+                ),
             )
             if not good
         ]
         if self.transactions is not None and self.ledger is None:
             problems.append("transactions without a ledger: nobody would know what became of them")
+        fits = int(self.settings.get("message.max.bytes", MESSAGE_MAX_BYTES)) - _LONGEST_KEY
+        if self.largest is not None and self.size <= fits < self.largest:
+            problems.append(
+                f"largest is {self.largest}, and message.max.bytes lets only values of {fits} pass"
+            )
+        if self.partition is not None and self.keys is not None:
+            problems.append("partition and keys: one of them says where sends go")
+        if self.window is not None and self.ledger is None:
+            problems.append("a window without a ledger: outcomes are not asked for")
         if self.records is None and self.seconds is None:
             problems.append("neither records nor seconds is given: the producer would never end")
         if problems:

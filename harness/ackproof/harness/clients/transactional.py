@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ackproof.harness import streams
 from ackproof.harness.clients.outcome import earliest_resend_s, error_name
-from ackproof.harness.clients.progress import ProgressPage, State
+from ackproof.harness.clients.progress import ProgressPage, State, now_us
 from ackproof.harness.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.transactions import TransactionLog, TransactionOutcome
@@ -97,7 +97,7 @@ class Transactions:
             producer=spec.number,
             predecessor=self._spec.predecessor,
             transactional_id=self._spec.transactional_id,
-            initialized_at=time.time_ns() // 1000,
+            initialized_at=now_us(),
         )
 
     def room(self, following: int) -> int:
@@ -144,7 +144,7 @@ class Transactions:
             outcome,
             first=first,
             end=following,
-            at=time.time_ns() // 1000,
+            at=now_us(),
             error=error_name(error.code()) if error is not None else None,
         )
         self._number += 1
@@ -165,7 +165,7 @@ class Transactions:
 
     def _commit(self) -> tuple[TransactionOutcome, KafkaError | None]:
         asked_at = time.monotonic()
-        error = _until_answered(self._producer.commit_transaction)
+        error = until_answered(self._producer.commit_transaction)
         took = time.monotonic() - asked_at
         if error is None:
             return TransactionOutcome.COMMITTED, None
@@ -176,10 +176,10 @@ class Transactions:
         return TransactionOutcome.UNKNOWN, error
 
     def _abort(self) -> bool:
-        return _until_answered(self._producer.abort_transaction) is None
+        return until_answered(self._producer.abort_transaction) is None
 
 
-def _until_answered(ask: Callable[[float], None]) -> KafkaError | None:
+def until_answered(ask: Callable[[float], None]) -> KafkaError | None:
     """Ask the coordinator, again while librdkafka calls the error retriable; None if it did it."""
     deadline = time.monotonic() + END_S
     while True:

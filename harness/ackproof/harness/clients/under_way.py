@@ -36,12 +36,9 @@ class UnderWay:
         self._sent_at = np.zeros(capacity, np.int64)
         self._sent_at[: len(kept)] = kept
 
-    def hand_over(self, sequences: range, at: int) -> None:
+    def hand_over(self, sequences: Int64s, at: int | Int64s) -> None:
         """Note that `sequences`, admitted before, were sent at `at`, microseconds UTC."""
-        if not sequences:
-            return
-        first = self._first
-        self._sent_at[sequences[0] - first : sequences[-1] - first + 1 : sequences.step] = at
+        self._sent_at[sequences - self._first] = at
         self.count += len(sequences)
 
     def settle(self, sequences: Int64s) -> Int64s:

@@ -123,6 +123,8 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     console.print(heading, highlight=False)
     _say(console, verdict.reason)
     _say(console, _cost(verdict), style="dim")
+    for sentence in words.topic_sentences(verdict):
+        _say(console, sentence)
     for sentence in words.finding_sentences(verdict):
         _say(console, f"FINDING: {sentence}", style=_FINDING)
     _print_expectations(console, verdict)

@@ -175,6 +175,14 @@ def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
+def topic_sentences(verdict: Verdict) -> list[str]:
+    """Return what was observed of each topic, where several were written to."""
+    return [
+        f"{topic}: " + ", ".join(f"{count(number)} {what}" for what, number in observed.items())
+        for topic, observed in verdict.by_topic.items()
+    ]
+
+
 def finding_sentences(verdict: Verdict) -> list[str]:
     """Say each finding in one sentence and its explanation."""
     return [

@@ -65,11 +65,11 @@ def explain(
     tables: RunTables,
     anomalies: DataFrame,
     evidence: Evidence,
-    settings: Settings,
+    settings: Mapping[str, Settings],
 ) -> list[Cause]:
     """Store `lost_stories` below `run_dir`; return the causes, the one with most losses first.
 
-    `anomalies` is the run's stored table.
+    `anomalies` is the run's stored table, `settings` are by topic.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -106,7 +106,10 @@ def _faults(tables: RunTables) -> list[Fault]:
 
 
 def _stories(
-    stories: DataFrame, history: History, faults: Sequence[Fault], settings: Settings
+    stories: DataFrame,
+    history: History,
+    faults: Sequence[Fault],
+    settings: Mapping[str, Settings],
 ) -> list[_Story]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -124,7 +127,7 @@ def _stories(
     for row in rows:
         history_here = history.terms.get((row["topic"], row["partition"]), ())
         of_place = {term.epoch: term for term in history_here}
-        circumstances = _circumstances(row, of_place, faults, settings)
+        circumstances = _circumstances(row, of_place, faults, settings[row["topic"]])
         case, because = classify(circumstances)
         found.append(
             _Story(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,15 +32,15 @@ def investigate(
     run_dir: Path | str,
     *,
     lost: int,
-    settings: Settings,
+    settings: Mapping[str, Settings],
     compacted: bool = False,
 ) -> Investigation:
     """Look at the replicas of a run that `diff` has compared; explain its `lost` records.
 
-    Adds what it finds to the run's `anomalies`, and writes `lost_stories` if there are any. What
-    evidence is missing limits what is found, and is no error. Replicas of `compacted` topics are
-    not compared: each broker compacts for itself. Raises `AnalysisError` if the run was not
-    compared.
+    `settings` are by topic. Adds what it finds to the run's `anomalies`, and writes `lost_stories`
+    if there are any. What evidence is missing limits what is found, and is no error. Replicas of
+    `compacted` topics are not compared: each broker compacts for itself. Raises `AnalysisError` if
+    the run was not compared.
     """
     tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
     anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)

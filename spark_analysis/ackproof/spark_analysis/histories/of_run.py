@@ -152,12 +152,13 @@ def _poll_op() -> Column:
 def _changes(events: DataFrame) -> list[tuple[int, str, list[str]]]:
     """Return, for each time between two polls in which partitions moved, which ones stayed.
 
-    What moved is forgotten, also if it came back: another may have consumed it meanwhile.
+    What moved is forgotten, also if it came back: another may have consumed it meanwhile. So is
+    what a consumer rewound, to consume again what it could not process.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = (
-        events.where(F.col("event").isin("assigned", "revoked", "lost"))
+        events.where(F.col("event").isin("assigned", "revoked", "lost", "rewound"))
         .where(F.col("partition").isNotNull())
         .orderBy("consumer", "at")
         .select("consumer", "poll", "event", F.concat_ws("-", "topic", "partition").alias("key"))
@@ -168,7 +169,8 @@ def _changes(events: DataFrame) -> list[tuple[int, str, list[str]]]:
     changes = {}
     for row in rows:
         consumer, poll, key = row["consumer"], row["poll"], row["key"]
-        (held[consumer].add if row["event"] == "assigned" else held[consumer].discard)(key)
+        stays = row["event"] in ("assigned", "rewound")
+        (held[consumer].add if stays else held[consumer].discard)(key)
         moved[consumer, poll].add(key)
         stayed = sorted(held[consumer] - moved[consumer, poll])
         changes[consumer, poll] = consumer * _PROCESS + poll * 2, f"consumer-{consumer}", stayed

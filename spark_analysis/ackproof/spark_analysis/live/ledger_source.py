@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -164,7 +163,7 @@ def _events(piece: Piece) -> list[pa.RecordBatch]:
         sequence = batch["sequence"].to_numpy()
         columns: dict[str, Any] = {
             "topic": pa.repeat(pa.scalar(origin.topic), rows),
-            "partition": (sequence % origin.partitions).astype(np.int32),
+            "partition": origin.partition_of(sequence),
             "kind": batch["outcome"].cast(pa.int32()),
             "producer": pa.repeat(pa.scalar(origin.producer, pa.int64()), rows),
             "sequence": sequence,
