@@ -2,6 +2,7 @@
 
 ================================  ===============================================================
 ``leader of orders-0 == 2``       broker 2 leads it (``!=``: another does)
+``leader of orders-0 == none``    nobody does (``!=``: somebody does)
 ``isr of orders-0 is {1, 3}``     the committed ISR is exactly this
 ``epoch of orders-0 >= 5``        its leader epoch
 ``hw of orders-0 stuck for 2s``   its high watermark has not moved for so long
@@ -77,12 +78,12 @@ class OfPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIs(OfPartition):
-    """This broker leads the partition, or (``!=``) another one does."""
+    """This broker leads the partition, or (``!=``) another one does; None is nobody."""
 
-    PATTERN = re.compile(rf"leader of {TOPIC_PARTITION} (?P<op>==|!=) (?P<broker>[0-9]+)")
+    PATTERN = re.compile(rf"leader of {TOPIC_PARTITION} (?P<op>==|!=) (?P<broker>[0-9]+|none)")
 
     op: str
-    broker: int
+    broker: int | None
 
     @classmethod
     def read(cls, match: re.Match[str]) -> Self:
@@ -91,17 +92,22 @@ class LeaderIs(OfPartition):
             topic=match["topic"],
             partition=int(match["partition"]),
             op=match["op"],
-            broker=int(match["broker"]),
+            broker=None if match["broker"] == "none" else int(match["broker"]),
         )
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
         leader = seen.leader(self.topic, self.partition)
+        if self.broker is None:
+            # Who can say the ISR can say that there is no leader.
+            nobody = leader is None and seen.isr(self.topic, self.partition) is not None
+            return nobody if self.op == "==" else leader is not None
         return leader is not None and bool(OPERATORS[self.op](leader, self.broker))
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""
-        return f"leader of {self.place} {self.op} {self.broker}"
+        broker = "none" if self.broker is None else self.broker
+        return f"leader of {self.place} {self.op} {broker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +287,7 @@ _KINDS: tuple[type[StateCondition], ...] = (
     FaultHas,
 )
 LEGAL = (
-    "'leader of TOPIC-N == BROKER', 'isr of TOPIC-N is {1, 2}', 'epoch of TOPIC-N >= K', "
+    "'leader of TOPIC-N == BROKER' (or none), 'isr of TOPIC-N is {1, 2}', 'epoch of TOPIC-N >= K', "
     "'hw of TOPIC-N stuck for 2s', 'lag of GROUP on TOPIC-N > K', "
     "\"log of broker 1 says 'TEXT'\", 'FAULT began', 'FAULT ended', 'FAULT recovered'"
 )
