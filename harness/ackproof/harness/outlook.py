@@ -46,6 +46,9 @@ _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 #: Faults that are to acked records what another one is, which the model knows.
 _SAME_AS = {"oom_kill": "kill"}
 
+#: Each fault adds records and orders; of more, the search would not see the end.
+_MOST_FAULTS = 8
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
@@ -176,6 +179,8 @@ def _unknown_words(scenario: Scenario) -> str:
     """Say what in the schedule the model has no words for; '' if it knows everything."""
     if not plain(scenario.faults):
         return "a schedule with blocks of steps or drawn targets"
+    if len(scenario.faults) > _MOST_FAULTS:
+        return f"a schedule of {len(scenario.faults)} faults (it searches at most {_MOST_FAULTS})"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
     return f"a fault on the {controllers[0]}" if controllers else ""
 

@@ -187,6 +187,16 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
     assert asked == []
 
 
+@pytest.mark.parametrize(("faults", "searched"), [(8, True), (9, False)])
+def test_a_schedule_too_long_to_be_searched_excludes_nothing(
+    faults: int, searched: bool, asked: Asked
+) -> None:
+    record = outlook.foresee(scenario(faults=[{"fault": "none"}] * faults))
+    assert (record.predicted["lost"] == "impossible") is searched
+    assert any(schedule for _, schedule in asked) is searched
+    assert searched or "9 faults" in record.prediction.bounds
+
+
 def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
     outlook.foresee(scenario(faults=[fault]))
