@@ -2,6 +2,7 @@
 
 ================================  ===============================================================
 ``leader of orders-0 == 2``       broker 2 leads it (``!=``: another does)
+``leader of orders-0 == none``    nobody does (``!=``: somebody does)
 ``isr of orders-0 is {1, 3}``     the committed ISR is exactly this
 ``epoch of orders-0 >= 5``        its leader epoch
 ``hw of orders-0 stuck for 2s``   its high watermark has not moved for so long
@@ -60,22 +61,34 @@ def _parse_members(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(one) for one in text.split(",")}))
 
 
+def _broker_or_none(text: str) -> str | None:
+    return None if text == "none" else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIs(OfPartition):
-    """This broker leads the partition, or (``!=``) another one does."""
+    """This broker leads the partition, or (``!=``) another one does; None is nobody."""
 
-    PATTERN: ClassVar = re.compile(rf"leader of {TOPIC_PARTITION} (?P<op>==|!=) (?P<broker>[0-9]+)")
+    PATTERN: ClassVar = re.compile(
+        rf"leader of {TOPIC_PARTITION} (?P<op>==|!=) (?P<broker>[0-9]+|none)"
+    )
 
     op: str
-    broker: int
+    broker: Annotated[int | None, BeforeValidator(_broker_or_none)]
 
     def holds(self, seen: State) -> bool:
         """Whether the condition holds now."""
-        return compares(seen.leader(self.topic, self.partition), self.op, self.broker)
+        leader = seen.leader(self.topic, self.partition)
+        if self.broker is None:
+            # Who can say the ISR can say that there is no leader.
+            nobody = leader is None and seen.isr(self.topic, self.partition) is not None
+            return nobody if self.op == "==" else leader is not None
+        return compares(leader, self.op, self.broker)
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""
-        return f"leader of {self.place} {self.op} {self.broker}"
+        broker = "none" if self.broker is None else self.broker
+        return f"leader of {self.place} {self.op} {broker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +208,7 @@ class FaultHas(Written):
 StateCondition = LeaderIs | IsrIsExactly | EpochIs | HighWatermarkStuck | LagIs | LogSays | FaultHas
 
 LEGAL = (
-    "'leader of TOPIC-N == BROKER', 'isr of TOPIC-N is {1, 2}', 'epoch of TOPIC-N >= K', "
+    "'leader of TOPIC-N == BROKER' (or none), 'isr of TOPIC-N is {1, 2}', 'epoch of TOPIC-N >= K', "
     "'hw of TOPIC-N stuck for 2s', 'lag of GROUP on TOPIC-N > K', "
     "\"log of broker 1 says 'TEXT'\", 'FAULT began', 'FAULT ended', 'FAULT recovered'"
 )

@@ -26,6 +26,7 @@ from ackproof.harness.commands import (
     compare,
     dashboard,
     histories,
+    plan,
     runs,
     schedule,
     warehouse,
@@ -70,6 +71,7 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("open")(runs.open_report)
 app.command("schedule")(schedule.schedule)
+app.command("plan")(plan.plan)
 
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130

@@ -48,6 +48,9 @@ _SAME_AS = {"oom_kill": "kill"}
 
 _STRENGTH = [Outlook.IMPOSSIBLE.value, Outlook.POSSIBLE.value, Outlook.CERTAIN.value]
 
+#: Each fault adds records and orders; of more, the search would not see the end.
+_MOST_FAULTS = 8
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
@@ -214,6 +217,8 @@ def _unknown_words(scenario: Scenario) -> str:
     """Say what in the schedule the model has no words for; '' if it knows everything."""
     if not plain(scenario.faults):
         return "a schedule with blocks of steps or drawn targets"
+    if len(scenario.faults) > _MOST_FAULTS:
+        return f"a schedule of {len(scenario.faults)} faults (it searches at most {_MOST_FAULTS})"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
     return f"a fault on the {controllers[0]}" if controllers else ""
 
