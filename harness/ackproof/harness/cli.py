@@ -25,8 +25,10 @@ from ackproof.harness.commands import (
     compare,
     dashboard,
     histories,
+    replay,
     runs,
     schedule,
+    shrink,
     warehouse,
 )
 from ackproof.harness.commands.shared import (
@@ -68,6 +70,8 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("open")(runs.open_report)
 app.command("schedule")(schedule.schedule)
+app.command("replay")(replay.replay)
+app.command("shrink")(shrink.shrink)
 
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130

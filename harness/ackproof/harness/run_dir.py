@@ -62,6 +62,8 @@ class RunRecord(BaseModel):
     bottlenecks: list[str] = []
     #: Whether the cluster had served another run of the suite before.
     reused: bool = False
+    #: The run that this one repeats; empty for one of its own.
+    replays: str = ""
     #: The Spark data sources that have read the final log, in `spark_analysis.final_log.Reader`.
     readers: list[str] = []
     #: The clocks of engine and nodes against this host's, at the end of the run.
@@ -146,6 +148,35 @@ def write_model(path: Path, model: BaseModel) -> None:
         partial = path.with_name(path.name + ".partial")
         partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
         partial.rename(path)
+
+
+def append_line(path: Path, model: BaseModel) -> None:
+    """Append a model as one line of JSON."""
+    with disk_errors(path.parent), path.open("a", encoding="utf-8") as file:
+        file.write(model.model_dump_json() + "\n")
+
+
+def read_lines(path: Path, model: type[_M]) -> list[_M]:
+    """Return the models that `append_line` wrote; a last line that was cut short is removed.
+
+    Raises RunDirectoryError if a line is damaged.
+    """
+    if not path.exists():
+        return []
+    whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")
+    if cut:
+        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    try:
+        return [model.model_validate_json(line) for line in whole.splitlines()]
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
+def fresh_name(taken: Path, scenario: str, kind: str, now: datetime) -> str:
+    """Return a name under `taken` for the directory of something that has several runs."""
+    base = f"{now:%Y%m%dT%H%M%SZ}-{scenario}-{kind}"
+    candidates = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+    return next(one for one in candidates if not (taken / one).exists())
 
 
 def read_record(run_dir: Path) -> RunRecord:

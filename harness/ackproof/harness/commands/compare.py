@@ -12,9 +12,11 @@ import typer
 from ackproof.harness.commands.shared import (
     LOCAL_SPARK,
     RUNS,
+    Budget,
     Json,
     Out,
     Spark,
+    budget_seconds,
     engine,
     exit_with,
     print_json,
@@ -37,9 +39,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, max=1000, help="Trials of each configuration, at most.")
     ] = 1,
-    budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Begin no trial after so long: 90s, 30m, 2h.")
-    ] = "",
+    budget: Budget = "",
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Of all its statements together.")
     ] = 0.95,
@@ -124,7 +124,6 @@ def _planned(
     yes: bool,
     out: Path,
 ) -> Store:
-    from ackproof.faults.triggers import parse_duration
     from ackproof.harness.comparison.plan import Plan, faults_of, label, require_wanted
     from ackproof.harness.comparison.trials import create, name
     from ackproof.harness.scenario_file import load_all
@@ -133,10 +132,7 @@ def _planned(
     configurations = share(load_all(scenario), Shard.parse(shard))
     if not configurations:
         raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
-    try:
-        budget_s = parse_duration(budget) if budget else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--budget") from None
+    budget_s = budget_seconds(budget)
     plan = Plan(
         comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
         configurations=[label(one, configurations) for one in configurations],
