@@ -181,25 +181,36 @@ def fresh_name(taken: Path, scenario: str, kind: str, now: datetime) -> str:
 
 def read_record(run_dir: Path) -> RunRecord:
     """Return `run.json`; raise RunDirectoryError if this is no run directory."""
-    return _read(run_dir, "run.json", RunRecord)
+    return read_model(run_dir, "run.json", RunRecord)
 
 
 def read_prediction(run_dir: Path) -> PredictionRecord:
     """Return `prediction.json`."""
-    return _read(run_dir, "prediction.json", PredictionRecord)
+    return read_model(run_dir, "prediction.json", PredictionRecord)
 
 
 def read_verdict(run_dir: Path) -> Verdict:
     """Return `verdict.json`."""
-    return _read(run_dir, "verdict.json", Verdict)
+    return read_model(run_dir, "verdict.json", Verdict)
 
 
-def _read(run_dir: Path, name: str, model: type[_M]) -> _M:
+#: What marks a directory that belongs to several runs, and the command that made it.
+_OF_SEVERAL = {"comparison.json": "compare", "shrink.json": "shrink"}
+
+
+def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
+    """Return what `write_model` wrote; raise RunDirectoryError if it is not there or damaged."""
     path = run_dir / name
     _check_version(path)
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        for written, maker in _OF_SEVERAL.items():
+            if (run_dir / written).exists():
+                raise RunDirectoryError(
+                    f"{run_dir} is no run: `ackproof {maker}` made it, of several",
+                    hint="Name one of its runs; its trials.jsonl lists them.",
+                ) from None
         raise RunDirectoryError(
             f"{run_dir} is not a finished run directory: it has no {name}",
             hint="Name a folder under runs/, or runs/latest.",
@@ -213,7 +224,7 @@ def _check_version(path: Path) -> None:
     try:
         version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
     except (OSError, ValueError, AttributeError):
-        return  # `_read` says what is wrong with it
+        return  # `read_model` says what is wrong with it
     if version != SCHEMA_VERSION:
         raise RunDirectoryError(
             f"{path} has schema version {version}, and this ackproof knows {SCHEMA_VERSION}",

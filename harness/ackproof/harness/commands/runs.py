@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ackproof.harness.commands.compare import write_report_again
 from ackproof.harness.commands.shared import RUNS, Json, Out, RunDir, located, print_json, stdout
 from ackproof.harness.errors import RunDirectoryError
 
@@ -67,7 +68,9 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
 
     place = located(run_dir, out)
     page = place / "report.html"
-    if not page.exists():
+    if not page.exists() and (place / "comparison.json").exists():
+        write_report_again(place, to=None)
+    elif not page.exists():
         with disk_errors(page):
             write_html(page, [place], title=place.name)
     if as_json:
