@@ -291,7 +291,7 @@ class Guard:
             fault=fault.name,
             target=str(fault.target),
             nodes=tuple(nodes),
-            parameters=fault.model_dump_json(exclude_defaults=True),
+            parameters=fault.model_dump_json(by_alias=True, exclude_defaults=True),
             trigger=trigger,
             injected_at=clock(),
         )

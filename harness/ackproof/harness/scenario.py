@@ -445,13 +445,13 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
         if name not in scenario.topics:
             legal = ", ".join(sorted(scenario.topics))
-            where = (*place, "topic") if place == ("workload",) else place
-            yield where, f"{name!r} is not a topic here ({legal})"
+            field = ("topic",) if place == ("workload",) else ()
+            yield (*place, *field), f"{name!r} is not a topic here ({legal})"
             continue
         for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
             yield ("topics", name, "settings", key), problem
-        for key, problem in _sends_problems(name, sends, scenario):
-            yield (*place, *key), problem
+        for path, problem in _sends_problems(name, sends, scenario):
+            yield (*place, *path), problem
     yield from fault_problems.problems(scenario)
 
 
