@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ackproof.harness import effects, forwarded, recorded, streams
@@ -31,9 +29,8 @@ from ackproof.harness.errors import ClusterError
 from ackproof.harness.ledger import stream_path
 from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis.tables import LOCATION
+from conformance.arms import PARTITIONS, WITHIN
 
-PARTITIONS = 4
-WITHIN = 60.0
 SENDS = 4_000
 #: Assigned partitions, with a group's offsets: a crashed member of a group is missed only later.
 ALL = list(range(PARTITIONS))
@@ -47,32 +44,6 @@ only_real = pytest.mark.parametrize(
 
 #: What another test does with a real cluster and more.
 only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
-
-_topics = (f"consumed-{os.getpid()}-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def mock_bootstrap() -> Iterator[str]:
-    cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
-    brokers = cluster.list_topics(timeout=10).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    cluster.close()
-
-
-@pytest.fixture(params=["mock", pytest.param("cluster", marks=pytest.mark.cluster)])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    return request.getfixturevalue(
-        "mock_bootstrap" if request.param == "mock" else "kafka_bootstrap"
-    )
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
-    name = next(_topics)
-    if request.node.get_closest_marker("cluster"):
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
-    return name
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -6,52 +6,17 @@ the fast tests that use the mock can be relied upon.
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, TopicPartition
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients import ProducerProcess, ProducerSpec
 from ackproof.harness.ledger import recover, stream_path
 from ackproof.spark_analysis.record import decode, run_token
-
-#: What the mock gives every topic; it creates them when they are first asked for.
-PARTITIONS = 4
-WITHIN = 60.0
-
-_topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def mock_bootstrap() -> Iterator[str]:
-    cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
-    brokers = cluster.list_topics(timeout=10).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    cluster.close()
-
-
-@pytest.fixture(params=["mock", pytest.param("cluster", marks=pytest.mark.cluster)])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    name = "mock_bootstrap" if request.param == "mock" else "kafka_bootstrap"
-    try:
-        return request.getfixturevalue(name)
-    except pytest.FixtureLookupError:
-        pytest.skip(f"no fixture {name!r}: real brokers are not set up here")
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest, bootstrap: str) -> str:
-    name = next(_topics)
-    if request.node.get_closest_marker("cluster"):
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(WITHIN)
-    return name
+from conformance.arms import PARTITIONS, WITHIN
 
 
 def spec(run_dir: Path, bootstrap: str, topic: str, **fields) -> ProducerSpec:

@@ -14,11 +14,11 @@ from docker import DockerClient
 from ackproof.faults import FaultError, inject
 from ackproof.faults.kafka_link import Rule
 from ackproof.faults.link import LinkFault
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario import TopicSpec
 from integration.command import clock
+from integration.faulting import boot
 
 pytestmark = pytest.mark.cluster
 
@@ -27,13 +27,8 @@ ONE = TopicSpec(replication_factor=1)
 
 @pytest.fixture(scope="module")
 def linked(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
-    with booted(
-        ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"]),
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-    ) as cluster:
+    spec = ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"])
+    with boot(engine, image, spec) as cluster:
         yield cluster
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults import Fault, FaultError
 from ackproof.faults.bandwidth import Bandwidth
 from ackproof.faults.bridge import Bridge
 from ackproof.faults.flapping import Flapping
@@ -22,12 +21,11 @@ from ackproof.faults.packet_loss import PacketLoss
 from ackproof.faults.partition import Partition
 from ackproof.faults.reset_connections import ResetConnections
 from ackproof.faults.split import Split
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
-from integration.command import clock
+from integration.faulting import boot, in_force, recover
 
 pytestmark = pytest.mark.cluster
 
@@ -41,13 +39,7 @@ def four(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
         brokers=4,
         settings={"broker.session.timeout.ms": 3000, "replica.lag.time.max.ms": 2000},
     )
-    with booted(
-        spec,
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-    ) as cluster:
+    with boot(engine, image, spec) as cluster:
         ring = [[1, 2, 3, 4], [2, 3, 4, 1], [3, 4, 1, 2], [4, 1, 2, 3]]
         cluster.create_topics({"orders": TopicSpec(assignment=ring)})
         yield cluster
@@ -86,24 +78,12 @@ def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
     )
 
 
-def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
-    cluster.await_full_isr(PLACES)
-    guard = inject(fault, cluster, clock=clock)
-    assert guard.window.verified, guard.window.evidence
-    return guard
-
-
-def recover(cluster: KafkaCluster, guard: Guard) -> None:
-    guard.heal()
-    guard.fault.heal(cluster, guard.window.nodes)  # twice is a no-op
-    wait_for(
-        guard.recovered,
-        bool,
-        within_s=60,
-        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
-    )
-    cluster.await_full_isr(PLACES)
-    assert "ackproof" not in cluster.run_beside(1, "nft list tables; tc qdisc").output
+@pytest.fixture(autouse=True)
+def _whole(four: KafkaCluster) -> Iterator[None]:
+    """Begin each test with every ISR full; afterwards nothing of ackproof's is in a kernel."""
+    four.await_full_isr(PLACES)
+    yield
+    assert "ackproof" not in four.run_beside(1, "nft list tables; tc qdisc").output
 
 
 def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> None:

@@ -15,13 +15,14 @@ from docker import DockerClient
 from ackproof.faults import Fault, FaultError, Guard, inject
 from ackproof.faults.kill import Kill
 from ackproof.harness import observer
-from ackproof.harness.cluster import images, lifecycle
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster import images, lifecycle, quorum
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import TopicSpec
 from ackproof.harness.waits import wait_for
 from integration.command import clock
+from integration.faulting import boot, in_force, recover
 from unit.faults.test_steps import STEPS
 
 pytestmark = pytest.mark.cluster
@@ -29,26 +30,18 @@ pytestmark = pytest.mark.cluster
 SHORT = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
 
 
-def boot(engine: DockerClient, image: str, spec: ClusterSpec, kafka: str) -> Iterator[KafkaCluster]:
-    with booted(
-        spec,
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-        kafka=kafka,
-    ) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
 def operated(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
     spec = ClusterSpec(brokers=3, controllers=3, heap="128m", settings=SHORT)
-    yield from boot(engine, image, spec, "4.3.1")
+    with boot(engine, image, spec, kafka="4.3.1") as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def topic(operated: KafkaCluster) -> str:
+    for broker in operated.broker_ids():  # what a test before this one left behind when it failed
+        if operated.exit_status(broker) is not None:
+            lifecycle.start(operated, broker)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
     operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
@@ -61,23 +54,12 @@ def fault(name: str, **fields: object) -> Fault:
     return found
 
 
-def recover(guard: Guard) -> None:
-    guard.heal()
-    wait_for(
-        guard.recovered,
-        bool,
-        within_s=90,
-        failure=lambda _: ClusterError(f"{guard.window.fault} did not recover"),
-    )
-
-
 def done(cluster: KafkaCluster, one: Fault) -> Guard:
     """Show that it is not verified before it is injected, then that it is, and that it is over."""
     with pytest.raises(FaultError):
         one.model_copy(update={"within": 0.1}).verify(cluster, one.target.resolve(cluster))
-    guard = inject(one, cluster, clock=clock)
-    assert guard.window.verified, guard.window.evidence
-    recover(guard)
+    guard = in_force(cluster, one)
+    recover(cluster, guard)
     return guard
 
 
@@ -129,6 +111,19 @@ def test_an_unclean_election_loses_what_only_the_leader_had(
     assert send(operated, topic) == (0, 0)  # again: the first one is gone
 
 
+def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
+    operated: KafkaCluster, topic: str
+) -> None:
+    told = operated.admin.client().list_topics(timeout=10).controller_id
+    lifecycle.kill(operated, told)
+    others = sorted(set(operated.broker_ids()) - {told})
+    operated.admin.create_topic(
+        f"{topic}-other", partitions=1, replication_factor=2, settings={}, assignment=[others]
+    )
+    assert operated.operations().topic(f"{topic}-other")[0].replicas == tuple(others)
+    lifecycle.start(operated, told)
+
+
 def test_a_partition_moves(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
     assert send(operated, topic) == (0, 0)
     done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))
@@ -161,7 +156,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
         assert send(operated, topic) in ("NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT")
     assert send(operated, topic) == (0, 1)
     lifecycle.start(operated, 2)
-    recover(guard)
+    recover(operated, guard)
     assert operated.operations().setting(topic, "min.insync.replicas") == "1"
 
 
@@ -205,7 +200,7 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
             f"{topic}-a", partitions=1, replication_factor=3, settings={}
         )
         assert operated.active_controller() not in (None, before)
-    recover(guard)
+    recover(operated, guard)
     with inject(Kill(target="majority of controllers"), operated, clock=clock) as guard:
         assert len(guard.window.nodes) == 2
         assert send(operated, topic) == (0, 0)  # what leads goes on
@@ -213,7 +208,7 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
             operated.admin.client().delete_topics([f"{topic}-a"], request_timeout=3)[
                 f"{topic}-a"
             ].result(5)
-    recover(guard)
+    recover(operated, guard)
 
 
 def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, topic: str) -> None:
@@ -257,10 +252,39 @@ def test_brokers_come_and_go(operated: KafkaCluster, topic: str) -> None:
 
 
 @pytest.mark.slow
+def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
+    one = fault("add_controller")
+    done(operated, one)
+    assert sorted(quorum.members(operated)) == [100, 101, 102, 103]
+    before = operated.active_controller()
+    removed = done(operated, fault("remove_controller"))
+    assert removed.window.nodes == (before,)
+    assert before not in operated.nodes
+    operated.admin.create_topic(f"{topic}-b", partitions=1, replication_factor=3, settings={})
+    assert send(operated, f"{topic}-b") == (0, 0)  # who is left decides
+
+
+@pytest.mark.slow
+def test_a_feature_gets_a_higher_level(engine: DockerClient, image: str) -> None:
+    spec = ClusterSpec(brokers=1, heap="128m", features={"transaction.version": 1})
+    with boot(engine, image, spec) as cluster:
+        began = datetime.now(UTC)
+        done(cluster, fault("upgrade_feature", feature="transaction.version", level=2))
+        said = "setting feature transaction.version to 2"
+        assert cluster.await_logged(100, said, since=began, within_s=10)
+        again = inject(
+            fault("upgrade_feature", feature="transaction.version", level=2), cluster, clock=clock
+        )
+        assert "is at level 2 already" in again.window.evidence
+        unknown = fault("upgrade_feature", feature="no.such.version", level=2)
+        assert not inject(unknown, cluster, clock=clock).window.verified
+
+
+@pytest.mark.slow
 def test_a_rolling_upgrade(engine: DockerClient) -> None:
     old = images.ensure("4.1.2", client=engine).reference
     spec = ClusterSpec(brokers=2, heap="128m", settings=SHORT)
-    for cluster in boot(engine, old, spec, "4.1.2"):
+    with boot(engine, old, spec, kafka="4.1.2") as cluster:
         cluster.create_topics({"orders": TopicSpec(replication_factor=2)})
         assert send(cluster, "orders") == (0, 0)
         done(cluster, fault("upgrade", target="all", to="4.3.1"))

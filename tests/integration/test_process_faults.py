@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from uuid import uuid4
 
 import pytest
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults import Fault, FaultError
 from ackproof.faults.crash_loop import CrashLoop
 from ackproof.faults.kill_cluster import KillCluster
 from ackproof.faults.oom_kill import OomKill
 from ackproof.faults.pause import Pause
 from ackproof.faults.rolling_restart import RollingRestart
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
-from integration.command import clock
+from integration.faulting import boot, in_force, recover
 
 pytestmark = pytest.mark.cluster
 
@@ -30,34 +28,16 @@ PLACES = [("orders", n) for n in range(3)]
 @pytest.fixture(scope="module")
 def brokers(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
     """Three brokers whose sessions end after three seconds."""
-    with booted(
-        ClusterSpec(settings={"broker.session.timeout.ms": 3000}),
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-    ) as cluster:
+    spec = ClusterSpec(settings={"broker.session.timeout.ms": 3000})
+    with boot(engine, image, spec) as cluster:
         cluster.create_topics({"orders": TopicSpec(partitions=3)})
         yield cluster
 
 
-def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
-    cluster.await_full_isr(PLACES)
-    guard = inject(fault, cluster, clock=clock)
-    assert guard.window.verified, guard.window.evidence
-    return guard
-
-
-def recover(cluster: KafkaCluster, guard: Guard) -> None:
-    guard.heal()
-    guard.fault.heal(cluster, guard.window.nodes)  # twice is a no-op
-    wait_for(
-        guard.recovered,
-        bool,
-        within_s=90,
-        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
-    )
-    cluster.await_full_isr(PLACES)
+@pytest.fixture(autouse=True)
+def _whole(brokers: KafkaCluster) -> None:
+    """Begin each test with every ISR full."""
+    brokers.await_full_isr(PLACES)
 
 
 def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults import Fault, FaultError, inject
 from ackproof.faults.delete_index import DeleteIndex
 from ackproof.faults.disk_full import DiskFull
 from ackproof.faults.fail_log_dir import FailLogDir
@@ -21,12 +21,13 @@ from ackproof.faults.replace_disk import ReplaceDisk
 from ackproof.faults.truncate_index import TruncateIndex
 from ackproof.faults.wipe_partition import WipePartition
 from ackproof.faults.wipe_volume import WipeVolume
-from ackproof.harness.cluster import images, tools
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster import tools
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
 from integration.command import clock
+from integration.faulting import boot, in_force, recover
 
 pytestmark = pytest.mark.cluster
 
@@ -38,13 +39,7 @@ SIZE = 100_000
 def disks(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
     """Three brokers with two log directories each on a disk of 200 MB, and short sessions."""
     spec = ClusterSpec(log_dirs=2, disk="200m", settings={"broker.session.timeout.ms": 3000})
-    with booted(
-        spec,
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-    ) as cluster:
+    with boot(engine, image, spec) as cluster:
         yield cluster
 
 
@@ -84,32 +79,17 @@ def end(cluster: KafkaCluster, topic: str, partition: int) -> int:
 
 
 def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
-    """Return what Kafka's own consumer says, which checks CRCs, after `ROUNDS` records or 5 s."""
+    """Return what Kafka's own consumer says, which checks CRCs, after `ROUNDS` records or 5 s.
+
+    Without a configuration, log4j 2 prints errors where the records go: to standard output.
+    """
     tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     arguments = (
         f"--bootstrap-server broker-1:9092 --topic {topic} --partition {partition} "
-        f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 >/dev/null || :"
+        f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 "
+        "| grep -aoE 'Record is corrupt|Processed a total of [0-9]+ messages' || :"
     )
     return tools.run_script(cluster.nodes[2], tools.command((tool,), arguments), "the consumer")
-
-
-def recover(cluster: KafkaCluster, guard: Guard, topic: str) -> None:
-    """Heal it and wait until it says that all is well, and until the controller agrees."""
-    guard.heal()
-    wait_for(
-        guard.recovered,
-        bool,
-        within_s=90,
-        failure=lambda _: ClusterError(f"{guard.window.fault} did not heal"),
-    )
-    cluster.await_full_isr(places(topic))
-
-
-def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
-    guard = inject(fault, cluster, clock=clock)
-    assert guard.window.verified, guard.window.evidence
-    assert not guard.recovered()
-    return guard
 
 
 def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, topic: str) -> None:
@@ -117,7 +97,7 @@ def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, top
     fault = PowerLoss(target="all", partitions=f"{topic}-0", last=3)
     guard = in_force(disks, fault)
     assert f"broker 2 {topic}-0: ends at {ROUNDS - 3}, not {ROUNDS}" in guard.window.evidence
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS - 3, ROUNDS)
 
 
@@ -127,7 +107,7 @@ def test_power_loss_on_one_broker_is_made_good_by_the_others(
 ) -> None:
     guard = in_force(disks, PowerLoss(target=3, partitions=[f"{topic}-0", f"{topic}-1"]))
     assert "ends at 0" in guard.window.evidence
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
 
@@ -135,7 +115,7 @@ def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, t
     began = datetime.now(UTC)
     fault = PowerLoss(target=2, partitions=f"{topic}-0", to_offset=ROUNDS - 1, torn=True)
     guard = in_force(disks, fault)
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     said = disks.await_logged(2, "Corruption found in segment", since=began, within_s=1)
     assert f"{topic}-0" in said
     assert end(disks, topic, 0) == ROUNDS
@@ -145,7 +125,7 @@ def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, t
 def test_a_wiped_partition_is_copied_anew(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, WipePartition(target=2, partitions=f"{topic}-0"))
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     said = disks.await_logged(2, f"Created log for partition {topic}-0", since=began, within_s=1)
     assert f"{topic}-0" in said
     assert end(disks, topic, 0) == ROUNDS
@@ -156,7 +136,7 @@ def test_a_wiped_volume_comes_back_with_other_directories(disks: KafkaCluster, t
     identity = f"{disks.log_directories(3)[0]}/meta.properties"
     before = disks.read_file(3, identity)
     guard = in_force(disks, WipeVolume(target=3))
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert disks.read_file(3, identity) != before
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
@@ -166,7 +146,7 @@ def test_one_of_two_disks_is_replaced(disks: KafkaCluster, topic: str) -> None:
     places_of = [f"{one}/meta.properties" for one in disks.log_directories(3)]
     before = [disks.read_file(3, path) for path in places_of]
     guard = in_force(disks, ReplaceDisk(target=3, log_dir=2))
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     after = [disks.read_file(3, path) for path in places_of]
     assert (after[0] == before[0], after[1] == before[1]) == (True, False)
 
@@ -195,7 +175,7 @@ def test_damaged_indexes_are_built_anew(
 ) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, kind(target=2, partitions=[f"{topic}-0", f"{topic}-1"]))
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert disks.await_logged(2, "Recovering unflushed segment", since=began, within_s=1)
     index = disks.run_at_disk(2, f"ls -s {disks.log_directories(2)[0]}*/{topic}-0/*.index")
     assert "0000.index" in index.output
@@ -206,7 +186,7 @@ def test_damaged_indexes_are_built_anew(
 def test_old_checkpoints_cost_time_and_no_record(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, OldCheckpoint(target="all"))
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert disks.await_logged(1, "Recovering unflushed segment 0", since=began, within_s=1)
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
@@ -227,7 +207,7 @@ def test_a_failed_log_directory_takes_its_replicas_out_of_the_isr(
             within_s=30,
             failure=lambda seen: ClusterError(f"in the ISR: {seen}, gone: {gone}"),
         )
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
 
 
 @pytest.mark.slow
@@ -244,7 +224,7 @@ def test_a_full_disk_refuses_writes_until_it_is_freed(disks: KafkaCluster, topic
             within_s=60,
             failure=lambda _: ClusterError("the broker runs on a full disk"),
         )
-    recover(disks, guard, topic)
+    recover(disks, guard, places(topic))
     assert producer.flush(20) == 0
     producer.close()
 

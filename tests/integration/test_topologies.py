@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -12,30 +11,17 @@ from docker import DockerClient
 
 from ackproof.faults import FaultError
 from ackproof.harness import observer
-from ackproof.harness.cluster import images, lifecycle, quorum
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster import lifecycle, quorum
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import TopicSpec
+from integration.faulting import boot
 
 pytestmark = pytest.mark.cluster
 
 #: A broker that is gone should be missed sooner than after 9 s.
 SHORT = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-
-
-def boot(
-    engine: DockerClient, image: str, spec: ClusterSpec, logs: Path | None = None
-) -> Iterator[KafkaCluster]:
-    with booted(
-        spec,
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-        logs=logs,
-    ) as cluster:
-        yield cluster
 
 
 def acked(cluster: KafkaCluster, listener: str = "EXTERNAL", *, within_s: float = 30) -> bool:
@@ -70,7 +56,7 @@ def unlike(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
         },
         features={"eligible.leader.replicas.version": 0},
     )
-    for cluster in boot(engine, image, spec):
+    with boot(engine, image, spec) as cluster:
         cluster.create_topics(
             {
                 "orders": TopicSpec(assignment=[[3, 1, 2], [2, 3, 1], [2, 1, 3], [2, 3, 1]]),
@@ -90,7 +76,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="class")
 def operated(engine: DockerClient, image: str, logs: Path) -> Iterator[KafkaCluster]:
-    for cluster in boot(engine, image, ClusterSpec(controllers=3, settings=SHORT), logs):
+    with boot(engine, image, ClusterSpec(controllers=3, settings=SHORT), logs=logs) as cluster:
         cluster.create_topics(
             {"orders": TopicSpec(partitions=3, settings={"min.insync.replicas": 2})}
         )

@@ -20,11 +20,13 @@ from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ackproof.faults.clients import Clients
+from ackproof.faults.durations import Duration
 from ackproof.faults.kafka_link import Link
 from ackproof.faults.needs import Need
 from ackproof.faults.operations import Operations
 from ackproof.faults.targets import Target
-from ackproof.faults.triggers import Conditions, Duration, Trigger
+from ackproof.faults.triggers import Conditions, Trigger
 
 
 class FaultError(Exception):
@@ -65,6 +67,9 @@ class Cluster(Protocol):
 
     def operations(self) -> Operations:
         """Return what an operator does to the cluster."""
+
+    def clients(self) -> Clients:
+        """Return the producers and consumers of the run; raise FaultError if there are none."""
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader, None while it has none."""
@@ -286,7 +291,7 @@ class Guard:
             fault=fault.name,
             target=str(fault.target),
             nodes=tuple(nodes),
-            parameters=fault.model_dump_json(exclude_defaults=True),
+            parameters=fault.model_dump_json(by_alias=True, exclude_defaults=True),
             trigger=trigger,
             injected_at=clock(),
         )

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof.faults.base import Cluster, Fault, FaultError
-from ackproof.faults.triggers import Duration
+from ackproof.faults.durations import Duration
 
 _SHOWN = 500
 

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from ackproof.faults import links
 from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.durations import Duration
 from ackproof.faults.partition import Partition
-from ackproof.faults.triggers import Duration
 
 _BESIDE = "flapping"
 

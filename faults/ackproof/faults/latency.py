@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof.faults.base import CommandResult, FaultError
+from ackproof.faults.durations import Duration
 from ackproof.faults.needs import Need
 from ackproof.faults.queues import Queue
-from ackproof.faults.triggers import Duration
 
 
 class Latency(Queue):

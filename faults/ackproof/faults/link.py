@@ -13,8 +13,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.durations import Duration
 from ackproof.faults.kafka_link import Action, Api, Direction, Rule
-from ackproof.faults.triggers import Duration
 
 #: So many of the messages that were hit are named in the evidence.
 _NAMED = 3

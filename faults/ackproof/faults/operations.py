@@ -77,6 +77,24 @@ class Operations(Protocol):
     def listed(self, broker: int) -> bool:
         """Whether a broker lists this one, or a partition has a replica on it."""
 
+    def add_controller(self) -> None:
+        """Boot another controller, until it votes in the metadata quorum."""
+
+    def added_controllers(self) -> Sequence[int]:
+        """Return the controllers that were added, in order."""
+
+    def remove_controller(self, controller: int) -> None:
+        """Have a controller vote no more, and end it for good."""
+
+    def voters(self) -> Sequence[int]:
+        """Return who votes over metadata and is caught up, by what the quorum says of itself."""
+
+    def feature_level(self, feature: str) -> str | None:
+        """Return a feature's finalized level, None if the cluster does not know the feature."""
+
+    def upgrade_feature(self, feature: str, level: str) -> None:
+        """Finalize a higher level of a feature."""
+
     def version(self, broker: int) -> str | None:
         """Return the Kafka version that the broker said it started last."""
 

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, PrivateAttr
 
 from ackproof.faults.base import Cluster, FaultError
+from ackproof.faults.durations import Duration
 from ackproof.faults.ended import Ended
 from ackproof.faults.kill import SIGKILLED
 from ackproof.faults.restart import SIGTERMED
-from ackproof.faults.triggers import Duration
 
 
 class RollingRestart(Ended):

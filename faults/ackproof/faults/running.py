@@ -13,10 +13,11 @@ from typing import Protocol
 
 from ackproof.faults.base import Cluster, Fault, FaultError, Guard, inject
 from ackproof.faults.drawing import Draw, Drawn, Loop, Once, Together
+from ackproof.faults.durations import format_duration
 from ackproof.faults.limits import BlastRadius, undone
 from ackproof.faults.observations import Mark, Progress, Seen, Watch
 from ackproof.faults.steps import every_fault
-from ackproof.faults.triggers import Conditions, format_duration
+from ackproof.faults.triggers import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,9 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from ackproof.faults.base import Fault
+from ackproof.faults.durations import Duration
 from ackproof.faults.registry import registered
-from ackproof.faults.triggers import Conditions, Duration, Trigger
+from ackproof.faults.triggers import Conditions, Trigger
 
 if TYPE_CHECKING:
     Step = Any  #: a `Fault` or a `Block`; at run time `step_type` says which there are

@@ -12,9 +12,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from ackproof.faults.base import Cluster, Fault, FaultError
+from ackproof.faults.durations import Duration
 from ackproof.faults.operations import Place, Placement
 from ackproof.faults.targets import Target, TargetSpec
-from ackproof.faults.triggers import Duration
 
 Topic = Mapping[int, Placement]
 

@@ -20,28 +20,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, get_args
 
-from pydantic import (
-    BeforeValidator,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from ackproof.faults import state
-from ackproof.faults.state import COMPARISON, OPERATORS, StateCondition
+from ackproof.faults.durations import DURATION, Duration, format_duration
+from ackproof.faults.state import StateCondition
 from ackproof.faults.targets import TOPIC_PARTITION
+from ackproof.faults.written import COMPARISON, OfPartition, Written, compares
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-_DURATION = r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>ms|s|m)"
-_PROGRESS = re.compile(r"(?P<count>[0-9]+)(?P<more> more)? (?P<outcome>acked|sent)")
-_ISR = re.compile(rf"isr of {TOPIC_PARTITION} {COMPARISON} (?P<size>[0-9]+)")
-_LEADER = re.compile(rf"leader of {TOPIC_PARTITION} changed")
-_AFTER = re.compile(rf"after {_DURATION}")
 _LEGAL = (
     "'N acked', 'N more acked', 'N sent', 'N more sent', 'isr of TOPIC-N == K', "
     f"'leader of TOPIC-N changed', 'after 5s', {state.LEGAL}"
@@ -62,12 +52,14 @@ class Observation(state.State, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressIs:
+class ProgressIs(Written):
     """At least `count` sends are acked or sent, in all or (`more`) since the mark."""
+
+    PATTERN: ClassVar = re.compile(r"(?P<count>[0-9]+)(?P<more> more)? (?P<outcome>acked|sent)")
 
     count: int
     outcome: Literal["acked", "sent"]
-    more: bool
+    more: Annotated[bool, BeforeValidator(bool)]
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
@@ -79,30 +71,29 @@ class ProgressIs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrIs:
+class IsrIs(OfPartition):
     """The partition's committed ISR compares to `size` as `op` says."""
 
-    topic: str
-    partition: int
+    PATTERN: ClassVar = re.compile(rf"isr of {TOPIC_PARTITION} {COMPARISON} (?P<size>[0-9]+)")
+
     op: str
     size: int
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
         isr = seen.isr(self.topic, self.partition)
-        return isr is not None and bool(OPERATORS[self.op](len(isr), self.size))
+        return compares(None if isr is None else len(isr), self.op, self.size)
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""
-        return f"isr of {self.topic}-{self.partition} {self.op} {self.size}"
+        return f"isr of {self.place} {self.op} {self.size}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderChanges:
+class LeaderChanges(OfPartition):
     """The partition has a leader, other than the one at the mark."""
 
-    topic: str
-    partition: int
+    PATTERN: ClassVar = re.compile(rf"leader of {TOPIC_PARTITION} changed")
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
@@ -110,14 +101,16 @@ class LeaderChanges:
 
     def __str__(self) -> str:
         """Return the condition as a scenario writes it."""
-        return f"leader of {self.topic}-{self.partition} changed"
+        return f"leader of {self.place} changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class After:
+class After(Written):
     """So many seconds have passed since the mark."""
 
-    seconds: float
+    PATTERN: ClassVar = re.compile(rf"after (?P<seconds>{DURATION})")
+
+    seconds: Duration
 
     def holds(self, seen: Observation) -> bool:
         """Whether the condition holds now."""
@@ -129,21 +122,7 @@ class After:
 
 
 Condition = ProgressIs | IsrIs | LeaderChanges | After | StateCondition
-
-
-def format_duration(seconds: float) -> str:
-    """Return seconds as a scenario writes them: ``5s``, ``1.5s``."""
-    return f"{seconds:g}s"
-
-
-def parse_duration(value: object) -> float:
-    """Return the seconds in ``5s``, ``250ms``, ``2m`` or a bare number of seconds."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    match = re.fullmatch(_DURATION, value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{value!r} is not a duration ('5s', '250ms', '2m', or seconds)")
-    return float(match["number"]) * _UNITS[match["unit"]]
+_KINDS: tuple[type[Condition], ...] = get_args(Condition)
 
 
 def parse_condition(text: object) -> Condition:
@@ -151,25 +130,9 @@ def parse_condition(text: object) -> Condition:
     if isinstance(text, Condition):
         return text
     if isinstance(text, str):
-        if match := _PROGRESS.fullmatch(text):
-            return ProgressIs(
-                count=int(match["count"]),
-                outcome="acked" if match["outcome"] == "acked" else "sent",
-                more=match["more"] is not None,
-            )
-        if match := _ISR.fullmatch(text):
-            return IsrIs(
-                topic=match["topic"],
-                partition=int(match["partition"]),
-                op=match["op"],
-                size=int(match["size"]),
-            )
-        if match := _LEADER.fullmatch(text):
-            return LeaderChanges(topic=match["topic"], partition=int(match["partition"]))
-        if match := _AFTER.fullmatch(text):
-            return After(seconds=float(match["number"]) * _UNITS[match["unit"]])
-        if condition := state.read(text):
-            return condition
+        for kind in _KINDS:
+            if condition := kind.read(text):
+                return condition
     raise ValueError(f"{text!r} is not a condition ({_LEGAL})")
 
 
@@ -203,14 +166,7 @@ class Conditions(tuple[Condition, ...]):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Publish what a scenario may write."""
-        topic = r"[A-Za-z0-9._-]+-[0-9]+"
-        pattern = (
-            r"^([0-9]+( more)? (acked|sent)"
-            rf"|isr of {topic} (==|!=|<=|>=|<|>) [0-9]+"
-            rf"|leader of {topic} changed"
-            r"|after [0-9]+(\.[0-9]+)? ?(ms|s|m)"
-            rf"|{'|'.join(state.schema_patterns())})$"
-        )
+        pattern = f"^({'|'.join(kind.schema_pattern() for kind in _KINDS)})$"
         one: Mapping[str, object] = {"type": "string", "pattern": pattern}
         return {"anyOf": [one, {"type": "array", "items": one}]}
 
@@ -222,15 +178,3 @@ def parse_trigger(value: object) -> Conditions:
 
 
 Trigger = Annotated[Conditions, BeforeValidator(parse_trigger)]
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?(ms|s|m)$"},
-                {"type": "number", "minimum": 0},
-            ]
-        }
-    ),
-]

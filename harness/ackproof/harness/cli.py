@@ -26,8 +26,11 @@ from ackproof.harness.commands import (
     compare,
     dashboard,
     histories,
+    plan,
+    replay,
     runs,
     schedule,
+    shrink,
     warehouse,
 )
 from ackproof.harness.commands.shared import (
@@ -70,6 +73,9 @@ app.command("runs")(runs.runs)
 app.command("show")(runs.show)
 app.command("open")(runs.open_report)
 app.command("schedule")(schedule.schedule)
+app.command("plan")(plan.plan)
+app.command("replay")(replay.replay)
+app.command("shrink")(shrink.shrink)
 
 #: What typer makes of a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -243,7 +249,7 @@ def report(
     to: Annotated[Path | None, typer.Option("--to", help="The file to write.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write report.html again from one stored run, or one page for several.
+    """Write report.html again from one stored run, one page for several, or a comparison's.
 
     Example: [bold]ackproof report runs/latest[/]
     """
@@ -251,9 +257,16 @@ def report(
     from ackproof.harness.run_dir import disk_errors
 
     resolved = [run_dir.resolve() for run_dir in run_dirs]
+    if len(resolved) == 1 and (resolved[0] / "comparison.json").exists():
+        _say_report(compare.write_report_again(resolved[0], to=to), as_json=as_json)
+        return
     path = to or resolved[-1] / "report.html"
     with disk_errors(path):
         write_html(path, resolved, title=resolved[-1].name)
+    _say_report(path, as_json=as_json)
+
+
+def _say_report(path: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"report": str(path)})
     else:

@@ -68,20 +68,25 @@ class Crew:
         self._bootstrap_servers = bootstrap_servers
         self._secrets = secrets
         self._running = ExitStack()
-        #: By number, the topic of each producer, and the how-manieth of that topic it is.
+        self._began = time.monotonic()
+        self._stopping = False
+        #: By number, the topic of each producer, and the how-manieth of that topic it is; a
+        #: successor's are its predecessor's.
         self._planned = [
             (topic, place)
             for topic, sends in scenario.sends.items()
             for place in range(sends.producers)
         ]
-        self._zombies: dict[int, int] = {}
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
         #: Producers and consumers that ended as the scenario wanted: by a crash.
         self._crashed: set[tuple[str, int]] = set()
+        #: Who took whose place: of a producer or consumer, by their numbers.
+        self.heirs: dict[tuple[str, int], int] = {}
 
     def __enter__(self) -> Self:
         """Start everybody."""
+        self._began = time.monotonic()
         self._clients.mkdir(exist_ok=True)
         with ExitStack() as starting:
             starting.push(self._running)
@@ -109,24 +114,49 @@ class Crew:
     def tend(self) -> bool:
         """Start successors of those that crashed or wait as zombies, and let zombies go on.
 
-        Return whether a producer still runs.
+        Return whether a producer still runs, or will take the place of one that a fault has ended.
         """
         for producer in list(self.producers):
             self._tend_producer(producer)
         for consumer in list(self.consumers):
             spec = consumer.spec
-            key = (consumer.noun, spec.number)
-            if spec.crash_after is None or key in self._crashed:
+            if spec.crash_after is None or _key(consumer) in self._crashed:
                 continue
             if consumer.returncode == -signal.SIGKILL:
-                self._crashed.add(key)
-                number = len(self.consumers)
-                again = replace(spec, number=number, crash_after=None, **self._files(number))
-                self._start(ConsumerProcess(again, secrets=self._secrets))
-        return any(producer.returncode is None for producer in self.producers)
+                self.excuse(consumer)
+                self.succeed(consumer)
+        return any(producer.returncode is None for producer in self.producers) or (
+            self._seconds_left > 0 and self._has_vacancy
+        )
+
+    def excuse(self, process: ProducerProcess | ConsumerProcess) -> None:
+        """Note that a process ends because the scenario wants it: that is no trouble."""
+        self._crashed.add(_key(process))
+
+    def succeed(self, process: ProducerProcess | ConsumerProcess) -> None:
+        """Start another process in the place of one that has ended, or stands still."""
+        if isinstance(process, ProducerProcess):
+            self.heirs[_key(process)] = len(self.producers)
+            self._start_producer(self._successor(process))
+        else:
+            number = self.heirs[_key(process)] = len(self.consumers)
+            again = replace(process.spec, number=number, crash_after=None, **self._files(number))
+            self._start(ConsumerProcess(again, secrets=self._secrets))
+
+    @property
+    def _seconds_left(self) -> float:
+        return max(0.0, self._scenario.workload.seconds - (time.monotonic() - self._began))
+
+    @property
+    def _has_vacancy(self) -> bool:
+        return any(
+            _key(producer) in self._crashed and _key(producer) not in self.heirs
+            for producer in self.producers
+        )
 
     def stop_producers(self) -> None:
-        """Ask producers for no more sends."""
+        """Ask producers for no more sends, those that are still to come, too."""
+        self._stopping = True
         for producer in self.producers:
             producer.stop()
 
@@ -135,12 +165,11 @@ class Crew:
         longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
         troubles = self._await(self.producers, longest + SETTLE_S)
         for producer in self.producers:
-            wanted, number = producer.spec.transactions, producer.spec.number
-            interrupted = (producer.noun, number) in self._crashed or number in self._zombies
-            if wanted is None or interrupted:
+            wanted = producer.spec.transactions
+            if wanted is None or _key(producer) in self.heirs:
                 continue
             if wanted.crash_in is not None or wanted.zombie_in is not None:
-                troubles.append(f"producer {number} ended before it was to be interrupted")
+                troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
 
     def bottlenecks(self) -> list[str]:
@@ -180,8 +209,7 @@ class Crew:
             f"consumer {consumer.spec.number} never read the {consumer.spec.crash_after} records "
             "after which it was to crash"
             for consumer in self.consumers
-            if consumer.spec.crash_after is not None
-            and (consumer.noun, consumer.spec.number) not in self._crashed
+            if consumer.spec.crash_after is not None and _key(consumer) not in self._crashed
         ]
         return troubles
 
@@ -191,16 +219,22 @@ class Crew:
         deadline = time.monotonic() + within_s
         troubles = []
         for process in processes:
-            if (process.noun, process.spec.number) in self._crashed:
+            if _key(process) in self._crashed:
                 continue
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except WorkloadError as error:
                 troubles.append(error.message)
             else:
-                if process.error:
+                if process.error and not self._was_fenced(process):
                     troubles.append(process.error)
         return troubles
+
+    def _was_fenced(self, process: ProducerProcess | ConsumerProcess) -> bool:
+        """Whether a process ended because another one has its transactional.id, as is wanted."""
+        from ackproof.harness.clients.transactional import FENCED
+
+        return _key(process) in self.heirs and any(f"({one})" in process.error for one in FENCED)
 
     @property
     def _ends(self) -> Path:
@@ -209,6 +243,8 @@ class Crew:
     def _start(self, process: ProducerProcess | ConsumerProcess) -> None:
         if isinstance(process, ProducerProcess):
             self.producers.append(process)
+            if self._stopping:
+                process.stop()
         else:
             self.consumers.append(process)
         self._running.callback(process.kill)
@@ -219,48 +255,57 @@ class Crew:
         if spec.transactions is None:
             return
         crashes = spec.transactions.crash_in is not None
-        key = (producer.noun, spec.number)
-        if crashes and key not in self._crashed and producer.returncode == -signal.SIGKILL:
-            self._crashed.add(key)
-            self._start_producer(self._successor(producer))
+        if (
+            crashes
+            and _key(producer) not in self._crashed
+            and producer.returncode == -signal.SIGKILL
+        ):
+            self.excuse(producer)
+            self.succeed(producer)
         elif producer.state is State.PAUSED:
-            if spec.number not in self._zombies:
-                self._zombies[spec.number] = len(self.producers)
-                self._start_producer(self._successor(producer))
-            elif self.producers[self._zombies[spec.number]].state is not State.STARTING:
+            heir = self.heirs.get(_key(producer))
+            if heir is None:
+                self.succeed(producer)
+            elif self.producers[heir].state is not State.STARTING:
                 producer.resume()
 
     def _successor(self, producer: ProducerProcess) -> ProducerSpec:
         """Return what goes on where a producer was interrupted."""
-        spec, wanted = producer.spec, self._scenario.workload.transactions
-        assert spec.transactions is not None
-        assert wanted is not None
-        number = len(self.producers)
+        spec, number = producer.spec, len(self.producers)
+        self._planned.append(self._planned[spec.number])
+        left = None if spec.records is None else max(0, spec.records - producer.progress().sent)
+        return replace(
+            self._producer_spec(number),
+            records=left,
+            seconds=self._seconds_left,
+            transactions=self._continued(spec, number),
+        )
+
+    def _continued(self, spec: ProducerSpec, number: int) -> TransactionSpec | None:
+        """Return the transactions of who takes a producer's place; None if it had none."""
+        wanted = self._scenario.workload.transactions
+        if spec.transactions is None or wanted is None:
+            return None
         transactional_id = (
             spec.transactions.transactional_id
             if wanted.successor == "same"
             else _transactional_id(self._run_dir.name, number)
         )
-        left = None if spec.records is None else max(0, spec.records - producer.progress().sent)
         return replace(
-            self._producer_spec(number),
-            records=left,
-            transactions=replace(
-                spec.transactions,
-                transactional_id=transactional_id,
-                predecessor=spec.number,
-                crash_in=None,
-                zombie_in=None,
-            ),
+            spec.transactions,
+            transactional_id=transactional_id,
+            predecessor=spec.number,
+            crash_in=None,
+            zombie_in=None,
         )
 
     def _start_producer(self, spec: ProducerSpec) -> None:
         self._start(ProducerProcess(spec, secrets=self._secrets))
 
     def _producer_spec(self, number: int) -> ProducerSpec:
-        """Return what a producer does; one that was not planned succeeds one of the workload's."""
+        """Return what a producer does."""
         scenario, workload = self._scenario, self._scenario.workload
-        topic, place = self._planned[number] if number < len(self._planned) else (workload.topic, 0)
+        topic, place = self._planned[number]
         sends = scenario.sends[topic]
         share, extra = divmod(sends.records, sends.producers)
         transactions = None
@@ -328,3 +373,7 @@ class Crew:
 
 def _transactional_id(run_id: str, client: int | str) -> str:
     return f"{run_id}-{client}"
+
+
+def _key(process: ProducerProcess | ConsumerProcess) -> tuple[str, int]:
+    return process.noun, process.spec.number

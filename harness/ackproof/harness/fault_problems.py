@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ackproof.faults import Fault, Shape
+from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.limits import Limit, clashes
-from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays, OfPartition
+from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays
 from ackproof.faults.steps import placed_faults
 from ackproof.faults.topic_operation import TopicOperation
-from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.faults.triggers import After, Condition, ProgressIs
+from ackproof.faults.written import OfPartition
 from ackproof.harness.cluster import attach_spec
 from ackproof.harness.cluster.topology import CONTROLLER_ID
 from ackproof.harness.cluster.versions import uses_zookeeper
@@ -27,6 +29,8 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
+        if isinstance(fault, ClientFault):
+            yield from _client_problems(scenario, fault, place)
         if scenario.cluster.attach is None:
             for field, problem in fault.problems(_shape(scenario)):
                 yield (*place, field), problem
@@ -96,6 +100,30 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
         yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
 
 
+def _client_problems(
+    scenario: Scenario, fault: ClientFault, where: Place
+) -> Iterator[tuple[Place, str]]:
+    """Yield clients that are not there, or cannot do what the fault wants."""
+    workload = scenario.workload
+    noun, _, number = fault.client.partition(" ")
+    kind = noun.removesuffix("s")
+    groups = workload.consumers.values()
+    count = workload.producers if kind == "producer" else sum(one.members for one in groups)
+    place = (*where, "client")
+    if count == 0:
+        yield place, "there are no consumers: name a group in workload.consumers"
+    elif number and int(number) >= count:
+        yield place, f"there is no {fault.client}: the first {count} are numbered 0 to {count - 1}"
+    elif fault.name == "rebalance_storm" and all(one.via == "assign" for one in groups):
+        yield place, "no consumers share out partitions: all are assigned theirs (via: assign)"
+    if fault.name == "fill_buffer" and workload.transactions is not None:
+        yield (
+            (*where, "fault"),
+            "a producer with transactions waits for its delivery reports at the end of each, and "
+            "its buffer is never full",
+        )
+
+
 def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
     """Yield a fault that exceeds the blast radius all alone."""
     if not fault.disables or scenario.cluster.attach is not None:
@@ -135,7 +163,7 @@ def _condition_problems(
     """Yield why a condition can never come true."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
-    if isinstance(condition, IsrIs | LeaderChanges | OfPartition):
+    if isinstance(condition, OfPartition):
         yield from _partition_problems(scenario, place, condition.topic, condition.partition)
     match condition:
         case ProgressIs() if condition.count > records:

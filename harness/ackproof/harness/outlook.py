@@ -34,6 +34,7 @@ from ackproof.reference_model import (
     join,
     predict,
 )
+from ackproof.reference_model.prediction import MAX_STATES
 from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 
 # Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
@@ -48,19 +49,23 @@ _SAME_AS = {"oom_kill": "kill"}
 
 _STRENGTH = [Outlook.IMPOSSIBLE.value, Outlook.POSSIBLE.value, Outlook.CERTAIN.value]
 
+#: Each fault adds records and orders; of more, the search would not see the end.
+_MOST_FAULTS = 8
+
 #: Stands for a condition on another partition: it may come true at any time, or have been true.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
 
-def foresee(scenario: Scenario) -> PredictionRecord:
-    """Return what the model says about every anomaly, and why.
+def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
+    """Return what the model says about every anomaly, and why; `max_states` bounds its search.
 
     Of a cluster whose rules the model does not know it says that everything is possible. What
     is certain, or possible, of one topic is so of the run.
     """
     if not scenario.workload.beside:
-        return _of_topic(scenario)
-    return _strongest({topic: _of_topic(_only(scenario, topic)) for topic in scenario.sends})
+        return _of_topic(scenario, max_states)
+    each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
+    return _strongest(each)
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
@@ -92,7 +97,7 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
     )
 
 
-def _of_topic(scenario: Scenario) -> PredictionRecord:
+def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     if unknown := _unknown_rules(scenario):
         return _everything_possible(unknown)
     topic = scenario.workload.topic
@@ -100,7 +105,7 @@ def _of_topic(scenario: Scenario) -> PredictionRecord:
     for partition in range(scenario.topic.partitions):
         readings = tuple(_schedules(scenario, topic, partition))
         if readings not in distinct:  # most partitions differ from each other in nothing
-            distinct[readings] = _of_partition(scenario, readings)
+            distinct[readings] = _of_partition(scenario, readings, max_states)
     joined = _compacted(scenario.topic, join(list(distinct.values())))
     joined = _sent_again(scenario, joined)
     return PredictionRecord(
@@ -192,14 +197,16 @@ def _everything_possible(reason: str) -> PredictionRecord:
     )
 
 
-def _of_partition(scenario: Scenario, readings: Sequence[tuple[Injection, ...]]) -> Prediction:
+def _of_partition(
+    scenario: Scenario, readings: Sequence[tuple[Injection, ...]], max_states: int
+) -> Prediction:
     """Return what may happen to one partition, whichever reading of the schedule comes true."""
     configuration = _configuration(scenario, scenario.topic)
     if unknown := _unknown_words(scenario):
         return _undecided(predict(configuration, []), unknown)
     if not readings:
         return _undecided(predict(configuration, []), "a fault on some of many brokers")
-    predictions = [predict(configuration, schedule) for schedule in readings]
+    predictions = [predict(configuration, one, max_states=max_states) for one in readings]
     joined = join(predictions)
     outlook = {
         anomaly: joined.outlook[anomaly]
@@ -214,6 +221,8 @@ def _unknown_words(scenario: Scenario) -> str:
     """Say what in the schedule the model has no words for; '' if it knows everything."""
     if not plain(scenario.faults):
         return "a schedule with blocks of steps or drawn targets"
+    if len(scenario.faults) > _MOST_FAULTS:
+        return f"a schedule of {len(scenario.faults)} faults (it searches at most {_MOST_FAULTS})"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
     return f"a fault on the {controllers[0]}" if controllers else ""
 

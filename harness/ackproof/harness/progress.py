@@ -35,6 +35,35 @@ class Reporter(Protocol):
         """Show that table no more."""
 
 
+class Within:
+    """Reports what is done within a phase of another reporter: details, no lines of their own."""
+
+    def __init__(self, outer: Reporter) -> None:
+        self._outer = outer
+
+    def note(self, text: str) -> None:
+        """Say something as a detail."""
+        self._outer.update(text)
+
+    @contextlib.contextmanager
+    def phase(self, text: str) -> Iterator[None]:
+        """Say what is under way as a detail."""
+        self._outer.update(text)
+        yield
+
+    def update(self, text: str) -> None:
+        """Add a detail."""
+        self._outer.update(text)
+
+    def show(self, table: RenderableType, *, line: str) -> None:
+        """Show a table as the outer reporter does."""
+        self._outer.show(table, line=line)
+
+    def hide(self) -> None:
+        """Show that table no more."""
+        self._outer.hide()
+
+
 class ConsoleReporter:
     """Reports to a terminal or a log."""
 

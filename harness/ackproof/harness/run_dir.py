@@ -62,6 +62,8 @@ class RunRecord(BaseModel):
     bottlenecks: list[str] = []
     #: Whether the cluster had served another run of the suite before.
     reused: bool = False
+    #: The run that this one repeats; empty for one of its own.
+    replays: str = ""
     #: The Spark data sources that have read the final log, in `spark_analysis.final_log.Reader`.
     readers: list[str] = []
     #: The clocks of engine and nodes against this host's, at the end of the run.
@@ -148,27 +150,67 @@ def write_model(path: Path, model: BaseModel) -> None:
         partial.rename(path)
 
 
+def append_line(path: Path, model: BaseModel) -> None:
+    """Append a model as one line of JSON."""
+    with disk_errors(path.parent), path.open("a", encoding="utf-8") as file:
+        file.write(model.model_dump_json() + "\n")
+
+
+def read_lines(path: Path, model: type[_M]) -> list[_M]:
+    """Return the models that `append_line` wrote; a last line that was cut short is removed.
+
+    Raises RunDirectoryError if a line is damaged.
+    """
+    if not path.exists():
+        return []
+    whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")
+    if cut:
+        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+    try:
+        return [model.model_validate_json(line) for line in whole.splitlines()]
+    except ValidationError as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
+def fresh_name(taken: Path, scenario: str, kind: str, now: datetime) -> str:
+    """Return a name under `taken` for the directory of something that has several runs."""
+    base = f"{now:%Y%m%dT%H%M%SZ}-{scenario}-{kind}"
+    candidates = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+    return next(one for one in candidates if not (taken / one).exists())
+
+
 def read_record(run_dir: Path) -> RunRecord:
     """Return `run.json`; raise RunDirectoryError if this is no run directory."""
-    return _read(run_dir, "run.json", RunRecord)
+    return read_model(run_dir, "run.json", RunRecord)
 
 
 def read_prediction(run_dir: Path) -> PredictionRecord:
     """Return `prediction.json`."""
-    return _read(run_dir, "prediction.json", PredictionRecord)
+    return read_model(run_dir, "prediction.json", PredictionRecord)
 
 
 def read_verdict(run_dir: Path) -> Verdict:
     """Return `verdict.json`."""
-    return _read(run_dir, "verdict.json", Verdict)
+    return read_model(run_dir, "verdict.json", Verdict)
 
 
-def _read(run_dir: Path, name: str, model: type[_M]) -> _M:
+#: What marks a directory that belongs to several runs, and the command that made it.
+_OF_SEVERAL = {"comparison.json": "compare", "shrink.json": "shrink"}
+
+
+def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
+    """Return what `write_model` wrote; raise RunDirectoryError if it is not there or damaged."""
     path = run_dir / name
     _check_version(path)
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        for written, maker in _OF_SEVERAL.items():
+            if (run_dir / written).exists():
+                raise RunDirectoryError(
+                    f"{run_dir} is no run: `ackproof {maker}` made it, of several",
+                    hint="Name one of its runs; its trials.jsonl lists them.",
+                ) from None
         raise RunDirectoryError(
             f"{run_dir} is not a finished run directory: it has no {name}",
             hint="Name a folder under runs/, or runs/latest.",
@@ -182,7 +224,7 @@ def _check_version(path: Path) -> None:
     try:
         version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
     except (OSError, ValueError, AttributeError):
-        return  # `_read` says what is wrong with it
+        return  # `read_model` says what is wrong with it
     if version != SCHEMA_VERSION:
         raise RunDirectoryError(
             f"{path} has schema version {version}, and this ackproof knows {SCHEMA_VERSION}",

@@ -36,6 +36,7 @@ from ackproof.harness.progress import Reporter
 from ackproof.harness.replica_logs import take_replica_logs
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump
+from ackproof.harness.struck_clients import StruckClients
 from ackproof.harness.verdict import Verdict
 from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis import tables
@@ -62,11 +63,12 @@ def run(
     reporter: Reporter,
     pool: ClusterPool | None = None,
     live: bool = False,
+    replays: str = "",
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
 
     Its cluster comes from `pool`; without one it is booted and removed in the end. `client` may be
-    None for a scenario that attaches to a cluster.
+    None for a scenario that attaches to a cluster. `replays` names the run that is repeated.
 
     Raises AckproofError if the environment does not allow a run at all. A KeyboardInterrupt
     passes through when the cluster is gone and what was recorded is on disk; `ackproof check`
@@ -82,7 +84,15 @@ def run(
     )
     with runs.disk_errors(run_dir), contextlib.ExitStack() as stack:
         clusters = pool or stack.enter_context(ClusterPool(client))
-        record(configured, run_dir, client=client, reporter=reporter, pool=clusters, live=live)
+        record(
+            configured,
+            run_dir,
+            client=client,
+            reporter=reporter,
+            pool=clusters,
+            live=live,
+            replays=replays,
+        )
     with reporter.phase("comparing what was acked with what can be read"):
         verdict = analysis.judge_run(run_dir)
     return run_dir, verdict
@@ -96,6 +106,7 @@ def record(
     reporter: Reporter,
     pool: ClusterPool,
     live: bool = False,
+    replays: str = "",
 ) -> None:
     """Run the scenario and leave everything the judge needs in `run_dir`.
 
@@ -107,7 +118,7 @@ def record(
 
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
-    recording = _Recording(configured, run_dir)
+    recording = _Recording(configured, run_dir, replays=replays)
     with recording, contextlib.ExitStack() as stack:
         cluster: AnyCluster
         places = [(name, n) for name, one in scenario.topics.items() for n in range(one.partitions)]
@@ -175,8 +186,9 @@ def record(
 class _Recording:
     """What is known of a run while it goes on, and how it is put on disk in the end."""
 
-    def __init__(self, configured: Configured, run_dir: Path) -> None:
+    def __init__(self, configured: Configured, run_dir: Path, *, replays: str = "") -> None:
         self.configured = configured
+        self.replays = replays
         self.run_dir = run_dir
         self.run_id = run_dir.name
         self.image = ""
@@ -238,6 +250,7 @@ class _Recording:
                 finished_at=_now() if finished else None,
                 troubles=self.troubles,
                 reused=self.reused,
+                replays=self.replays,
                 unobserved=self.unobserved,
                 bottlenecks=self.bottlenecks,
                 readers=self.readers,
@@ -259,6 +272,7 @@ def _exercise(
         progress = crew.progress()
         return Sends(sent=progress.sent, acked=progress.acked)
 
+    cluster.run_clients = StruckClients(crew)
     schedule = Schedule(
         scenario.faults,
         cluster,

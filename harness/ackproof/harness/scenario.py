@@ -21,8 +21,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ackproof.faults import BlastRadius, Fault, StepList
+from ackproof.faults.durations import Duration
 from ackproof.faults.steps import every_fault
-from ackproof.faults.triggers import Duration
 from ackproof.harness import cluster_spec, fault_problems
 from ackproof.harness.client_properties import explained
 from ackproof.harness.cluster import attach_spec, versions
@@ -445,13 +445,13 @@ def _problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
         if name not in scenario.topics:
             legal = ", ".join(sorted(scenario.topics))
-            named = (*place, "topic") if place == ("workload",) else place
-            yield named, f"{name!r} is not a topic here ({legal})"
+            field = ("topic",) if place == ("workload",) else ()
+            yield (*place, *field), f"{name!r} is not a topic here ({legal})"
             continue
         for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
             yield ("topics", name, "settings", key), problem
-        for where, problem in _sends_problems(name, sends, scenario):
-            yield (*place, *where), problem
+        for path, problem in _sends_problems(name, sends, scenario):
+            yield (*place, *path), problem
     yield from fault_problems.problems(scenario)
 
 

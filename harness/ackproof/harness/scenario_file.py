@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from ackproof.faults import registered
+from ackproof.faults import Fault, registered
 from ackproof.faults.steps import BLOCKS
 from ackproof.harness import scenario_matrix
 from ackproof.harness.errors import ScenarioError
@@ -83,13 +83,27 @@ def line_of(path: Path, place: Place) -> int:
         return 1
 
 
-def dump(scenario: Scenario, path: Path) -> None:
-    """Write the resolved scenario, so that `load` of it gives the same one again."""
+def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
+    """Write the resolved scenario, so that `load` of it gives the same one again.
+
+    Without `defaults`, only what differs from them; the Kafka version and the seed in any case.
+    """
     yaml = YAML()
     yaml.default_flow_style = False
     document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    if not defaults:
+        brief = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        steps = [_brief(step) for step in scenario.faults]
+        always = {"seed": scenario.seed, "kafka": scenario.kafka, "faults": steps}
+        document = {key: {**brief, **always}[key] for key in document if key in {**brief, **always}}
     with path.open("w", encoding="utf-8") as file:
         yaml.dump(document, file)
+
+
+def _brief(step: BaseModel) -> dict[str, Any]:
+    """Return a step without what it has by default, but for which fault it is."""
+    settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return {"fault": step.name, **settings} if isinstance(step, Fault) else settings
 
 
 def _parse(path: Path) -> CommentedMap:

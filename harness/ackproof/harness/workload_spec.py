@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.faults.triggers import Duration
+from ackproof.faults.durations import Duration
 from ackproof.harness.client_properties import explained
 from ackproof.harness.clients.consumer_spec import Commit
 from ackproof.harness.scenario_types import Model, Setting

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from ackproof.reference_model.client import disconnect, is_acked
 from ackproof.reference_model.controller import active, begin_shutdown, fence
@@ -102,7 +103,8 @@ class Pending:
             yield ("heal", self.fault), heal(model, state, self.fault)
             return
         for mask in target_masks(model, state, self.fault):
-            yield ("inject", self.fault, mask), inject(model, state, self.fault, mask)
+            for after in inject(model, state, self.fault, mask):
+                yield ("inject", self.fault, mask), after
 
 
 def target_masks(model: Model, state: State, fault: int) -> list[int]:
@@ -127,8 +129,11 @@ def target_masks(model: Model, state: State, fault: int) -> list[int]:
     return sorted(masks)
 
 
-def inject(model: Model, state: State, fault: int, mask: int) -> State:
-    """Return the state with a fault in force; verified at once, but for a controlled shutdown."""
+def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]:
+    """Yield the states with a fault in force; verified at once, but for a controlled shutdown.
+
+    It is one state, but that the power may fail with more or less on the disk.
+    """
     run = state.run
     state = state._replace(
         run=run._replace(
@@ -139,9 +144,12 @@ def inject(model: Model, state: State, fault: int, mask: int) -> State:
         )
     )
     match model.schedule[fault].fault:
-        case "kill":
+        case "kill" | "power_loss" as ending:
             for number in members(mask):
                 state = kill(model, state, number)
+            if ending == "power_loss":
+                yield from _unflushed_lost(state, members(mask))
+                return
         case "restart":
             state = _stop_next(model, state)
         case "isolate_replication":
@@ -153,7 +161,22 @@ def inject(model: Model, state: State, fault: int, mask: int) -> State:
             state = state._replace(run=state.run._replace(cuts=cuts))
         case "none":
             pass
-    return state
+    yield state
+
+
+def _unflushed_lost(state: State, numbers: Sequence[int]) -> Iterator[State]:
+    """Yield the states in which each of these logs keeps any prefix (`LogLoader.recover`).
+
+    Nothing is fsynced before its segment is full (`log.flush.interval.messages`), but the kernel
+    may have written any of it.
+    """
+    logs = [state.brokers[number].log for number in numbers]
+    for lengths in itertools.product(*(range(len(log) + 1) for log in logs)):
+        after = state
+        for number, log, length in zip(numbers, logs, lengths, strict=True):
+            down = state.brokers[number]._replace(log=log[:length])
+            after = after.with_broker(number, down)
+        yield after
 
 
 def kill(model: Model, state: State, number: int) -> State:
@@ -205,7 +228,7 @@ def heal(model: Model, state: State, fault: int) -> State:
     run = state.run._replace(healed=state.run.healed | 1 << fault)
     mask = run.targets[fault]
     match model.schedule[fault].fault:
-        case "kill" | "restart":
+        case "kill" | "power_loss" | "restart":
             started = 0
             for number in members(mask):
                 broker = state.brokers[number]

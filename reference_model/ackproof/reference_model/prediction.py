@@ -177,7 +177,8 @@ def _bounds(model: Model, found: Exploration) -> str:
         "records: one acked and replicated at the start; then, before the first fault and after "
         f"each fault, at most {', '.join(counts)}; at most "
         f"{min(model.configuration.max_in_flight, IN_FLIGHT)} of them in flight",
-        f"faults: the {model.faults} of the schedule, in its order, and no other; logs survive",
+        f"faults: the {model.faults} of the schedule, in its order, and no other; logs survive all "
+        "but a power loss",
         "time: what needs no timer is prompt, so `or_after` fires only if its conditions cannot "
         "come about without one; a number of records includes some of this partition, unless it "
         "stands still; living brokers that are not cut off keep up",

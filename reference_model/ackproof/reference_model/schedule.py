@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
-FaultName = Literal["none", "kill", "restart", "isolate_replication"]
+FaultName = Literal["none", "kill", "power_loss", "restart", "isolate_replication"]
 
 #: How much later than its own bound a step of the schedule may come (seconds): commands take
 #: time, and so does proving that a fault holds.
@@ -96,8 +96,9 @@ class Injection:
     heal_when, heal_or_after: the same for healing, counted from this fault's verification. Both
         empty: healed when the schedule ends.
 
-    A `kill` is SIGKILL: the log keeps what was appended. A `restart` is SIGTERM, a controlled
-    shutdown; it is verified when the process has ended. Healing either starts the process.
+    A `kill` is SIGKILL: the log keeps what was appended. A `power_loss` is SIGKILL, too, and the
+    log keeps any prefix of that. A `restart` is SIGTERM, a controlled shutdown; it is verified
+    when the process has ended. Healing any of them starts the process.
     `isolate_replication` takes from every other broker running now its connections to the
     target's internal listener. It stays with the target through a kill; a broker on the other
     side that is started anew is no longer cut off. `none` does nothing.

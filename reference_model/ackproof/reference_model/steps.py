@@ -180,5 +180,6 @@ def _killing(model: Model, state: State, number: int) -> tuple[int, ...]:
     return tuple(
         fault
         for fault in range(run.injected)
-        if model.schedule[fault].fault == "kill" and run.targets[fault] >> number & 1
+        if model.schedule[fault].fault in ("kill", "power_loss")
+        and run.targets[fault] >> number & 1
     )

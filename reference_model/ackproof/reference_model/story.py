@@ -60,6 +60,7 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
     action = {
         "none": "nothing is done (the control fault).",
         "kill": f"{_names(mask)} is killed (SIGKILL): what it appended stays in its log.",
+        "power_loss": f"{_names(mask)} loses power, and the end of the log that was not fsynced.",
         "restart": f"{_names(mask)} is told to shut down (SIGTERM).",
         "isolate_replication": f"replication from {_names(mask)} is cut: others cannot fetch "
         "from it, producers and the controller still reach it.",
@@ -78,6 +79,7 @@ def _heal(injection: Injection, mask: int) -> str:
     action = {
         "none": "Nothing is to be healed.",
         "kill": f"{_names(mask)} is started again.",
+        "power_loss": f"{_names(mask)} is started again.",
         "restart": f"{_names(mask)} is started again.",
         "isolate_replication": f"Others can fetch from {_names(mask)} again.",
     }

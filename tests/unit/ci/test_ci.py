@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ruamel.yaml import YAML
 
 from ackproof.harness import baseline
 from ackproof.harness.baseline import Baseline, changes
+from ackproof.harness.commands.shared import budget_seconds
 from ackproof.harness.errors import RunDirectoryError, ScenarioError
 from ackproof.harness.report.ci import announce, error_commands, step_summary
 from ackproof.harness.scenario_file import load
@@ -21,7 +23,8 @@ from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Expectation, Verdict, Word
 from unit.comparison.test_comparison import ACKS, verdict
 
-TEMPLATES = Path(__file__).parents[3] / "ci" / "templates"
+ROOT = Path(__file__).parents[3]
+TEMPLATES = ROOT / "ci" / "templates"
 
 
 def violated(index: int, *, what: str = "loss") -> Verdict:
@@ -159,10 +162,34 @@ def test_templates_are_yaml_and_call_commands_that_there_are(path: Path) -> None
     known = get_command(app).commands  # type: ignore[attr-defined]
     found = commands(YAML(typ="safe").load(path.read_text()))
     called = [text.split("ackproof ", 1)[1].split() for text in found if "install" not in text]
-    assert {words[0] for words in called} == {"doctor", "run", "clean"}
+    assert {words[0] for words in called} == {"doctor", "run", "compare", "clean"}
     for name, *rest in called:
         options = {option for one in known[name].params for option in one.opts}
         assert {word for word in rest if word.startswith("--")} <= options
+
+
+def test_every_template_has_a_suite_of_minutes_and_one_for_the_night() -> None:
+    paths = [path for path in TEMPLATES.rglob("*") if path.is_file()]
+    assert len(paths) == 3
+    for path in paths:
+        text = path.read_text()
+        for suite in re.findall(r"chaos/\w+\.yaml", text):
+            assert load(ROOT / "scenarios" / suite.removeprefix("chaos/"))
+        assert "ackproof run chaos/smoke.yaml" in text
+        assert re.search(r"ackproof compare chaos/nightly.yaml --trials \d+ --budget (\w+)", text)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("", None), ("90s", 90.0), ("30m", 1800.0), ("3h", 10800.0)]
+)
+def test_a_budget_may_be_hours(said: str, seconds: float | None) -> None:
+    assert budget_seconds(said) == seconds
+
+
+def test_a_smoke_run_is_of_minutes() -> None:
+    configurations = load(ROOT / "scenarios" / "smoke.yaml")
+    bound = sum(one.scenario.workload.seconds for one in configurations)
+    assert bound <= 180
 
 
 def cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -251,7 +251,8 @@ def test_a_rate_is_kept_from_intended_times(start):
         assert at >= began + sequence * 1_000 - 1_000, "no send before its time"
 
 
-def test_a_producer_without_its_parent_ends(tmp_path):
+@pytest.mark.parametrize("stands_still", [False, True])
+def test_a_producer_without_its_parent_ends(tmp_path, stands_still):
     specification = spec(tmp_path)
     path = tmp_path / "spec.json"
     path.write_text(specification.to_json())
@@ -272,6 +273,8 @@ def test_a_producer_without_its_parent_ends(tmp_path):
     page = ProgressPage(specification.progress)
     try:
         until(lambda: page.read().acked > 0)
+        if stands_still:
+            os.kill(pid, signal.SIGSTOP)
         parent.kill()
         parent.wait()
         until(lambda: page.state is State.DONE)

@@ -95,6 +95,34 @@ def test_an_interrupted_one_says_how_to_go_on_and_does(
     assert "Ended after 2 rounds" in " ".join(capsys.readouterr().out.split())
 
 
+def command(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
+    return cli._run_command()
+
+
+def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
+    compare: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compare(ACKS, "--trials", "3", "--yes", "--budget", "1h")
+    [stored] = tmp_path.glob("*-comparison")
+    before = (stored / "report.html").read_text()
+    (stored / "report.html").unlink()
+    capsys.readouterr()
+    assert command("report", str(stored), monkeypatch=monkeypatch) == 0
+    assert "".join(capsys.readouterr().out.split()) == str(stored / "report.html")
+    assert (stored / "report.html").read_text() == before
+    other = tmp_path / "page.html"
+    assert command("report", str(stored), "--to", str(other), monkeypatch=monkeypatch) == 0
+    assert other.read_text() == before
+    for refusing in ("check", "show", "replay"):
+        assert command(refusing, str(stored), monkeypatch=monkeypatch) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "is no run: `ackproof compare` made it, of several" in said
+
+
 @pytest.mark.parametrize(
     "arguments", [(), (ACKS, "--resume", "x"), (ACKS, "--budget", "soon"), (ACKS, "--shard", "9/9")]
 )

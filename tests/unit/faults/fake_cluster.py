@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.faults.clients import Clients
 from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 
@@ -59,6 +60,9 @@ class FakeCluster:
         raise NotImplementedError
 
     def operations(self) -> Operations:
+        raise NotImplementedError
+
+    def clients(self) -> Clients:
         raise NotImplementedError
 
     def client_listeners(self) -> Sequence[str]:

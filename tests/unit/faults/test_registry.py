@@ -35,6 +35,9 @@ GIVEN: dict[str, dict[str, object]] = {
     "add_partitions": {"topic": "orders", "partitions": 4},
     "alter_config": {"topic": "orders", "key": "retention.ms", "value": 1000},
     "change_replication_factor": {"topic": "orders", "replication_factor": 2},
+    "crash_client": {"client": "producer 0"},
+    "pause_client": {"client": "consumers"},
+    "slow_client": {"client": "producers", "delay": "1s"},
     "command": dict.fromkeys(("inject", "verify", "heal"), "true"),
     "link": {"api": "Produce", "direction": "response", "action": "drop"},
     "preferred_election": {"topic": "orders"},
@@ -42,6 +45,7 @@ GIVEN: dict[str, dict[str, object]] = {
     "recreate_topic": {"topic": "orders"},
     "unclean_election": {"topic": "orders"},
     "upgrade": {"to": "4.3.1"},
+    "upgrade_feature": {"feature": "transaction.version", "level": "2"},
 }
 
 

@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import TypeAdapter
 
-from ackproof.faults.triggers import Trigger, parse_condition, parse_duration, parse_trigger
+from ackproof.faults.durations import parse_duration
+from ackproof.faults.triggers import Trigger, parse_condition, parse_trigger
 
 
 @dataclass(kw_only=True)
@@ -76,6 +77,9 @@ class Seen:
         ("leader of orders-0 == 2", Seen(led_by=2), Seen(led_by=1)),
         ("leader of orders-0 != 2", Seen(led_by=1), Seen(led_by=2)),
         ("leader of orders-0 != 2", Seen(led_by=1), Seen(led_by=None)),
+        ("leader of orders-0 == none", Seen(led_by=None, size=1), Seen(led_by=2, size=1)),
+        ("leader of orders-0 == none", Seen(led_by=None, size=0), Seen(led_by=None, size=None)),
+        ("leader of orders-0 != none", Seen(led_by=1), Seen(led_by=None)),
         ("isr of orders-0 is {1, 3}", Seen(members=(3, 1)), Seen(members=(1, 2, 3))),
         ("isr of orders-0 is {1}", Seen(members=(1,)), Seen(size=None)),
         ("epoch of orders-0 >= 5", Seen(now_epoch=5), Seen(now_epoch=4)),
@@ -108,6 +112,7 @@ def test_an_isr_that_nobody_knows_meets_no_condition(written: str) -> None:
     "written",
     [
         "leader of orders-0 == 2",
+        "leader of orders-0 == none",
         "isr of orders-0 is {1, 3}",
         "epoch of orders-0 >= 5",
         "hw of orders-0 stuck for 2s",

@@ -175,7 +175,7 @@ def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(as
 
 
 @pytest.mark.parametrize(
-    "fault", [{"fault": "power_loss", "target": 1}, {"fault": "flip_byte", "target": 1}]
+    "fault", [{"fault": "wipe_volume", "target": 1}, {"fault": "flip_byte", "target": 1}]
 )
 def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
     fault: dict[str, object], asked: Asked
@@ -185,6 +185,22 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
     assert set(record.predicted.values()) == {"possible"}
     assert all(str(fault["fault"]) in text for text in record.prediction.reasons.values())
     assert asked == []
+
+
+@pytest.mark.parametrize(("faults", "searched"), [(8, True), (9, False)])
+def test_a_schedule_too_long_to_be_searched_excludes_nothing(
+    faults: int, searched: bool, asked: Asked
+) -> None:
+    record = outlook.foresee(scenario(faults=[{"fault": "none"}] * faults))
+    assert (record.predicted["lost"] == "impossible") is searched
+    assert any(schedule for _, schedule in asked) is searched
+    assert searched or "9 faults" in record.prediction.bounds
+
+
+def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
+    fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
+    outlook.foresee(scenario(faults=[fault]))
+    assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
 
 
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:

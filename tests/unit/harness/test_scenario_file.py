@@ -169,6 +169,13 @@ BAD_BLOCKS = [
         1,
         "'link' needs a listener that leads through the link proxy",
     ),
+    ("  - {fault: crash_client, client: producer 9}\n", 1, "there is no producer 9"),
+    ("  - {fault: pause_client, client: consumers}\n", 1, "there are no consumers"),
+    ("  - {fault: purge_client, client: consumers}\n", 1, "producers"),
+    ("  - {fault: pause_client, client: all}\n", 1, "'all'"),
+    ("  - {fault: remove_controller}\n", 1, "there is one controller only"),
+    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is no controller that votes"),
+    ("  - {fault: upgrade_feature, feature: transaction.version, level: 0}\n", 1, "level"),
     ("  - {fault: link, target: 1, api: Fetsch, direction: response, action: cut}\n", 1, "'Fetch'"),
 ]
 
@@ -183,6 +190,28 @@ def test_what_is_wrong_in_a_block_is_refused_with_its_line(
         load(path)
     assert said in refusal.value.message
     assert f"{path}:{begins + line}: " in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("workload", "fault", "said"),
+    [
+        ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),
+        ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "all are assigned theirs"),
+        ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
+    ],
+)
+def test_a_client_that_cannot_do_what_a_fault_wants_is_refused(
+    workload: str, fault: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "clients.yaml"
+    path.write_text(
+        "version: 1\nname: clients\ntopics: {orders: {}}\n"
+        "workload:\n  topic: orders\n  settings: {acks: all, enable.idempotence: true}\n"
+        f"  {workload}\n"
+        f"faults:\n  - {{{fault}}}\n"
+    )
+    with pytest.raises(ScenarioError, match=said):
+        load(path)
 
 
 def test_a_fault_beyond_the_blast_radius_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from unit.reference_model.schedules import (
     ANY_ONE,
     CUT,
     DEMO,
+    FOLLOWERS,
     KILL_FOLLOWERS,
     KILL_LEADER,
     LEADER,
@@ -24,6 +25,7 @@ from unit.reference_model.schedules import (
     SAME,
     TWO_LEADERS,
     UNBOUNDED_DEMO,
+    isr,
     kill,
 )
 
@@ -142,6 +144,49 @@ def test_unclean_election_loses_what_only_the_leader_had(configure, unclean, los
         unclean_leader_election=unclean,
     )
     assert outlook(configuration, UNBOUNDED_DEMO)["lost"] == lost
+
+
+def power_loss(targets=LEADER, **changes):
+    return replace(kill(targets, **changes), fault="power_loss")
+
+
+@pytest.mark.parametrize(("ending", "lost"), [(kill, IMPOSSIBLE), (power_loss, POSSIBLE)])
+def test_only_a_power_loss_takes_what_a_sole_replica_appended(configure, ending, lost):
+    configuration = configure(replication_factor=1, min_insync_replicas=1)
+    assert outlook(configuration, (ending(heal_when=()),))["lost"] == lost
+
+
+@pytest.mark.parametrize(
+    ("version", "least", "lost"),
+    [
+        ("3.9.1", 1, POSSIBLE),
+        ("4.3.1", 1, POSSIBLE),
+        ("3.9.1", 2, POSSIBLE),  # the last replica standing
+        ("4.3.1", 2, IMPOSSIBLE),  # the others are eligible (KIP-966)
+    ],
+)
+def test_power_is_lost_by_the_last_of_the_isr(configure, version, least, lost):
+    configuration = configure(kafka_version=version, min_insync_replicas=least, max_in_flight=1)
+    schedule = (CUT, power_loss(when=(MORE_ACKED,)))
+    assert outlook(configuration, schedule)["lost"] == lost
+    assert outlook(configuration, (power_loss(),))["lost"] == IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("version", "stop", "lost"),
+    [
+        ("3.9.1", "kill", POSSIBLE),
+        ("3.9.1", "restart", POSSIBLE),
+        ("4.3.1", "kill", POSSIBLE),
+        ("4.3.1", "restart", IMPOSSIBLE),
+    ],
+)
+def test_followers_that_stopped_cleanly_stay_eligible(configure, version, stop, lost):
+    # KIP-966: they are elected in place of a last leader that lost power, but not after a crash.
+    configuration = configure(kafka_version=version, max_in_flight=1)
+    followers = Injection(fault=stop, targets=FOLLOWERS, when=(ACKED,))
+    last = power_loss(when=(isr(1),), heal_when=(), heal_or_after=None)
+    assert outlook(configuration, (followers, last))["lost"] == lost
 
 
 def test_one_replica_keeps_what_it_appended(configure):

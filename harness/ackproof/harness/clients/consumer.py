@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -25,7 +26,7 @@ from ackproof.harness.clients import program
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
 from ackproof.harness.clients.forwarding import Forwarding
 from ackproof.harness.clients.polls import PollRecorder
-from ackproof.harness.clients.progress import ProgressPage, State, now_us
+from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
 from ackproof.harness.effects import Effect, EffectStore
 from ackproof.harness.errors import WorkloadError
 
@@ -76,8 +77,10 @@ class Consuming:
         self._terminated = False
         self._fatal: KafkaError | None = None
         self._read = self._processed = 0
+        self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
-        self._consumer = self._connect(secrets)
+        self._secrets = dict(secrets)
+        self._consumer = self._connect(self._secrets)
 
     def terminate(self) -> None:
         """Stop at the next round; for signal handlers."""
@@ -94,6 +97,7 @@ class Consuming:
         self._join()
         while not (self._terminated or self._fatal or self._orphaned() or self._caught_up()):
             self._work(self._consumer.consume(self._spec.poll, POLL_S))
+            self._rejoin()
         self._page.state = State.SETTLING
         if self._caught_up():
             self._recorder.event("caught-up", self.positions)
@@ -144,6 +148,15 @@ class Consuming:
         self._on_assign(self._consumer, places)
         self._consumer.assign(places)
 
+    def _rejoin(self) -> None:
+        """Leave the group and join it again, if that is due by the harness's order."""
+        if self._page.order is not Order.REJOIN or self._spec.partitions is not None:
+            return
+        if time.monotonic() - self._assigned_at >= self._page.argument_s and self.positions:
+            self._consumer.close()
+            self._consumer = self._connect(self._secrets)
+            self._join()
+
     def _work(self, polled: Sequence[Message]) -> None:
         messages = [message for message in polled if message.error() is None]
         for message in polled:
@@ -153,6 +166,9 @@ class Consuming:
             return
         spec = self._spec
         effects = self._recorder.polled(messages)
+        if self._page.order is Order.DAWDLE:
+            time.sleep(self._page.argument_s)
+            self._page.obey()
         for _, partition, offset, *_ in effects:
             self.positions[partition] = offset + 1
         self._read += len(effects)
@@ -287,6 +303,9 @@ class Consuming:
             found = [TopicPartition(place.topic, place.partition) for place in places]
         given = {one.partition: one.offset if one.offset >= 0 else None for one in found}
         self.positions |= given
+        self._assigned_at = time.monotonic()
+        if self._page.order is Order.REJOIN:
+            self._page.obey()
         self._recorder.event("assigned", given)
 
     def _on_revoke(self, _: Any, places: Sequence[TopicPartition]) -> None:

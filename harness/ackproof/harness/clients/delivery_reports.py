@@ -42,6 +42,9 @@ _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
 _SEQUENCE = slice(24, 32)
 _sequence = itemgetter(_SEQUENCE)
 
+#: How a send is reported that a purge ended.
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
@@ -194,6 +197,7 @@ class DeliveryReports:
             sent_at=sent_at,
             resolved_at=sent_at + (latency * 1e6).astype(np.int64),
         )
+        self._page.obey(sum(error.code() in _PURGED for error in errors))
         for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
             self._counts[position] += int(count)
         self._errors.clear()

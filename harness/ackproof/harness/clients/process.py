@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ackproof.harness.clients.consumer_spec import ConsumerSpec
-from ackproof.harness.clients.progress import Progress, ProgressPage, State
+from ackproof.harness.clients.progress import Order, Progress, ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.errors import WorkloadError
 
@@ -40,6 +40,11 @@ class ClientProcess(Generic[_Spec]):
         self.log = spec.progress.with_suffix(".log")
         self._page = ProgressPage(spec.progress, create=True)
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: ``producer 0``."""
+        return f"{self.noun} {self.spec.number}"
 
     def start(self) -> None:
         """Start the process; returns at once. `state` says when it is producing."""
@@ -81,7 +86,7 @@ class ClientProcess(Generic[_Spec]):
         if self._page.error:
             return self._page.error
         tail = self.log.read_text(errors="replace")[-_LOG_TAIL:]
-        return f"{self.noun} {self.spec.number} ended with {code}\n{tail}".rstrip()
+        return f"{self.name} ended with {code}\n{tail}".rstrip()
 
     @property
     def span_us(self) -> tuple[int, int]:
@@ -120,6 +125,24 @@ class ClientProcess(Generic[_Spec]):
         """Have a process that is `State.PAUSED` go on."""
         self._page.ask_to_resume()
 
+    @property
+    def order(self) -> Order:
+        """What the process was told to do wrong."""
+        return self._page.order
+
+    def give(self, order: Order, *, milliseconds: int = 0) -> None:
+        """Tell the process what to do wrong from now on; `obeyed` counts."""
+        self._page.give(order, milliseconds=milliseconds)
+
+    @property
+    def obeyed(self) -> int:
+        """How often the process did what it was told, since it was told."""
+        return self._page.obeyed
+
+    def send_signal(self, signal: int) -> None:
+        """Send the process a signal; a no-op if it has ended."""
+        self._started().send_signal(signal)
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return `returncode`.
 
@@ -130,7 +153,7 @@ class ClientProcess(Generic[_Spec]):
         except subprocess.TimeoutExpired:
             progress = self.progress()
             raise WorkloadError(
-                f"{self.noun} {self.spec.number} still runs after {timeout} s "
+                f"{self.name} still runs after {timeout} s "
                 f"({self.state.name.lower()}, {progress.under_way} sends under way)",
                 hint="stop it and wait longer than delivery.timeout.ms, or kill it: its ledger "
                 "stays readable",
@@ -144,9 +167,7 @@ class ClientProcess(Generic[_Spec]):
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise WorkloadError(
-                f"{self.noun} {self.spec.number} was not started", hint="call start() first"
-            )
+            raise WorkloadError(f"{self.name} was not started", hint="call start() first")
         return self._process
 
 

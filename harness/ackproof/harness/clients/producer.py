@@ -25,7 +25,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from ackproof.harness.clients import program
 from ackproof.harness.clients.delivery_reports import DeliveryReports
 from ackproof.harness.clients.outcome import error_name
-from ackproof.harness.clients.progress import ProgressPage, State, now_us
+from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
 from ackproof.harness.clients.records import Records, cycle
 from ackproof.harness.clients.spec import ProducerSpec
 from ackproof.harness.clients.transactional import Transactions
@@ -73,6 +73,8 @@ class Sending:
         self._callback = reports.on_delivery if reports else None
         self._parent = spec.parent if spec.parent is not None else os.getppid()
         self._next = 0
+        #: Sends made beyond the rate, because they were to fill the client's queue.
+        self._ahead = 0
         self._started = self._served = 0.0
         self._busy_before = 0.0
         self._terminated = False
@@ -197,7 +199,11 @@ class Sending:
         spec = self._spec
         due = self._next + CHUNK
         if spec.rate is not None:
-            due = int((time.monotonic() - self._started) * spec.rate) + 1
+            paced = int((time.monotonic() - self._started) * spec.rate) + 1 + self._ahead
+            if self._page.order is Order.FILL:
+                self._ahead += max(0, due - paced)  # the pace goes on from there
+            else:
+                due = paced
         return due if spec.records is None else min(due, spec.records)
 
     def _sent_at(self, sequences: Int64s, at: int) -> Int64s:
@@ -210,8 +216,9 @@ class Sending:
 
     def _pause(self) -> float:
         """Return how long until the next send is due, within what a poll may take."""
-        rate = self._spec.rate
-        until = POLL_S if rate is None else self._started + self._next / rate - time.monotonic()
+        until, rate = POLL_S, self._spec.rate
+        if rate is not None:
+            until = self._started + (self._next - self._ahead) / rate - time.monotonic()
         # librdkafka waits in whole milliseconds.
         return min(max(until, 0.001), POLL_S)
 
@@ -255,13 +262,24 @@ class Sending:
                     self._reports.refused(sequences, error.code(), at)
                 self._serve(POLL_S)  # a client that refuses everything must not be a busy loop
                 return
+            if self._page.order is Order.FILL:
+                self._page.obey()
             self._serve(POLL_S)
             if self._over():
                 return
 
     def _serve(self, timeout: float) -> None:
         waiting = self._under_way()
-        self._producer.poll(timeout)
+        order = self._page.order
+        if order is Order.FILL:
+            time.sleep(timeout)  # reports that nobody takes count as what fills the queue
+        else:
+            if order in (Order.PURGE_QUEUE, Order.PURGE_ALL):
+                self._producer.purge(in_flight=order is Order.PURGE_ALL)
+            served = self._producer.poll(timeout)
+            if order is Order.DAWDLE and served:
+                time.sleep(self._page.argument_s)
+                self._page.obey()
         now = time.monotonic()
         if waiting and now - self._served > LATE_S:
             self._page.late += int((now - self._served) * 1e6)

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ackproof.harness.clients import parent
 from ackproof.harness.clients.consumer_spec import ConsumerSpec
 from ackproof.harness.clients.progress import ProgressPage, State
 from ackproof.harness.clients.spec import ProducerSpec
@@ -36,12 +36,11 @@ def run(kind: type[Spec], begin: Callable[[Spec, ProgressPage, Mapping[str, str]
 
     Return the exit code of the process. How it ended stands on its page, too.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's to handle
     spec = kind.from_json(Path(sys.argv[1]).read_text())
     page = ProgressPage(spec.progress)
     try:
         client = begin(spec, page, json.loads(sys.stdin.read() or "{}"))
-        signal.signal(signal.SIGTERM, lambda *_: client.terminate())
+        parent.serve(client.terminate)
         client.run()
     except AckproofError as error:
         page.fail(str(error))

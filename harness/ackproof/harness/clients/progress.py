@@ -9,7 +9,10 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     3  failed     8  resume, written by the harness
     4  unknown    9  busy, microseconds of CPU that the client's one thread has used
                  10  late, microseconds in which delivery reports may have waited for that thread
-                 11  length of the error text, which fills the rest of the page
+                 11  order, written by the harness: what to do wrong, each time round
+                 12  its argument, milliseconds
+                 13  obeyed, how often that was done
+                 14  length of the error text, which fills the rest of the page
 
 A consumer counts what it read as `sent`, and what it processed as `acked`.
 
@@ -28,7 +31,7 @@ from pathlib import Path
 
 _SIZE = 4096
 _STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
-_RESUME, _BUSY, _LATE, _ERROR = range(8, 12)
+_RESUME, _BUSY, _LATE, _ORDER, _ARGUMENT, _OBEYED, _ERROR = range(8, 15)
 _TEXT = 8 * (_ERROR + 1)
 
 
@@ -50,6 +53,17 @@ class State(IntEnum):
     CONSUMING = 5
     #: A zombie to be: waits until another with its transactional id has begun.
     PAUSED = 6
+
+
+class Order(IntEnum):
+    """What the harness may tell a client to do wrong (`ackproof.faults.clients.Order`)."""
+
+    NOTHING = 0
+    DAWDLE = 1
+    FILL = 2
+    PURGE_QUEUE = 3
+    PURGE_ALL = 4
+    REJOIN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +178,31 @@ class ProgressPage:
     def ask_to_resume(self) -> None:
         """Have a paused process go on."""
         self._numbers[_RESUME] = 1
+
+    @property
+    def order(self) -> Order:
+        """What the harness has told the process to do wrong."""
+        return Order(self._numbers[_ORDER])
+
+    @property
+    def argument_s(self) -> float:
+        """What belongs to the order, seconds."""
+        return self._numbers[_ARGUMENT] / 1000
+
+    def give(self, order: Order, *, milliseconds: int = 0) -> None:
+        """Tell the process what to do wrong from now on; `obeyed` counts from here."""
+        self._numbers[_OBEYED] = 0
+        self._numbers[_ARGUMENT] = milliseconds
+        self._numbers[_ORDER] = order
+
+    @property
+    def obeyed(self) -> int:
+        """How often the process did what it was told, since it was told."""
+        return self._numbers[_OBEYED]
+
+    def obey(self, times: int = 1) -> None:
+        """Count that the process did what it was told, so often."""
+        self._numbers[_OBEYED] += times
 
     @property
     def error(self) -> str:

@@ -101,9 +101,18 @@ class Transactions:
         )
 
     def room(self, following: int) -> int:
-        """Begin a transaction if none is open; return the sequence at which it must end."""
+        """Begin a transaction if none is open; return the sequence at which it must end.
+
+        That is at once if the client has ended for good: somebody else may have its id by now.
+        """
         if self._first is None:
-            self._producer.begin_transaction()
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as failure:
+                if not failure.args[0].fatal():
+                    raise
+                self.fatal = failure.args[0]
+                return following
             self._first = following
         return self._first + self._spec.size
 

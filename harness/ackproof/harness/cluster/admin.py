@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -266,7 +267,17 @@ class Admin:
         return self._client(give_up_ms=5_000)
 
     def _telling(self) -> AdminClient:
-        return self._client(give_up_ms=60_000)
+        """Return a client that knows who is there now.
+
+        librdkafka sends a change to the broker that its last metadata named as controller (in
+        KRaft any that was unfenced then), and waits in vain if that one has died since.
+        """
+        from confluent_kafka import KafkaException
+
+        client = self._client(give_up_ms=60_000)
+        with contextlib.suppress(KafkaException):  # the change itself will say that nobody answers
+            client.list_topics(timeout=self._timeout_s)
+        return client
 
     def _client(self, *, give_up_ms: int) -> AdminClient:
         """Return the client whose requests to one broker are given up after so long."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.steps import placed_faults
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.scenario_types import Model, Place, Setting
@@ -115,8 +116,10 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[
     for where, one in placed_faults(steps):
         place: Place = ("faults", *where, "fault")
         fault = one.name
+        if isinstance(one, ClientFault):
+            continue  # it breaks processes of ours only
         if fault not in ("none", *FOR_ATTACHED):
-            legal = ", ".join(("none", *FOR_ATTACHED))
+            legal = ", ".join(("none", *FOR_ATTACHED, "and those of clients"))
             yield place, f"{fault!r} needs a cluster that ackproof started (with attach: {legal})"
         elif fault != "none" and attach.i_own is None:
             yield (

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.faults.clients import Clients
 from ackproof.faults.kafka_link import Link
 from ackproof.faults.operations import Operations
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
@@ -53,6 +54,8 @@ class AttachedCluster:
         self.since: datetime | None = None
         self._addresses = admission.addresses()
         self._created: list[str] = []
+        #: The producers and consumers of the run, once there are any.
+        self.run_clients: Clients | None = None
 
     # What a run asks and does.
 
@@ -145,6 +148,12 @@ class AttachedCluster:
     def operations(self) -> Operations:
         """Refuse: an attached cluster is its operator's."""
         self._refuse()
+
+    def clients(self) -> Clients:
+        """Return the producers and consumers of the run; raise FaultError if there are none."""
+        if self.run_clients is None:
+            raise FaultError("no client of a run is there")
+        return self.run_clients
 
     def in_sync(self, broker: int) -> bool:
         """Whether the broker itself says that it is listed, and in the ISR of all of our topics.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
+from ackproof.faults.clients import Clients
 from ackproof.harness.cluster import beside, memory, quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import remove_run
@@ -132,6 +133,8 @@ class KafkaCluster:
         self._sidecar = sidecar
         self._proxy = proxy
         self._operations = ClusterOperations(self)
+        #: The producers and consumers of the run that it serves, once there are any.
+        self.run_clients: Clients | None = None
         #: When it was given to this run, if it has served another before; what is older in its
         #: logs is not this run's.
         self.since: datetime | None = None
@@ -293,6 +296,12 @@ class KafkaCluster:
     def operations(self) -> ClusterOperations:
         """Return what an operator does to the cluster."""
         return self._operations
+
+    def clients(self) -> Clients:
+        """Return the producers and consumers of the run; raise FaultError if there are none."""
+        if self.run_clients is None:
+            raise FaultError("no client of a run is there")
+        return self.run_clients
 
     @_faults
     def kill(self, broker: int) -> None:

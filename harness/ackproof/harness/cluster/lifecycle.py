@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ackproof.harness.cluster import images, quorum, tools, topology
+from ackproof.harness.cluster import features, images, quorum, tools, topology
 from ackproof.harness.cluster.admin import PartitionView, TopicPartition
 from ackproof.harness.cluster.node import CONFIG
 from ackproof.harness.cluster.versions import numbers, uses_zookeeper
@@ -238,9 +238,9 @@ def remove_broker(cluster: KafkaCluster, broker: int) -> None:
     cluster.topology = replace(cluster.topology, brokers=brokers)
     if not cluster.topology.zookeeper:
         tools.run(
-            cluster.nodes[_any_running(cluster)],
+            cluster.nodes[any_running(cluster)],
             _CLUSTER_TOOL,
-            *("unregister", "--bootstrap-server", _inside(cluster), "--id", str(broker)),
+            *("unregister", "--bootstrap-server", inside(cluster), "--id", str(broker)),
         )
 
 
@@ -277,9 +277,9 @@ def begin_reassignment(
             for (topic, number), replicas in wanted.items()
         ],
     }
-    broker = _any_running(cluster)
+    broker = any_running(cluster)
     if numbers(cluster.topology.kafka) >= _REASSIGN_BY_BROKERS:
-        where = f"--bootstrap-server {_inside(cluster)}"
+        where = f"--bootstrap-server {inside(cluster)}"
     else:
         where = f"--zookeeper {cluster.topology.controllers[0].name}:{cluster.port('CONTROLLER')}"
     script = f"cat > /tmp/reassignment.json <<< '{json.dumps(plan)}'\n" + tools.command(
@@ -342,13 +342,13 @@ def remove_controller(cluster: KafkaCluster, controller: int) -> None:
             + ("a broker, too" if node.spec.role == "broker" else "the only member")
         )
     _make_dynamic(cluster)
-    broker = cluster.nodes[_any_running(cluster)]
+    broker = cluster.nodes[any_running(cluster)]
     identity = tools.run_script(
         node, f"sed -n s/^directory.id=//p {topology.DATA_DIR}/meta.properties", "its identity"
     )
     quorum.change(
         broker,
-        *("--bootstrap-server", _inside(cluster), "remove-controller"),
+        *("--bootstrap-server", inside(cluster), "remove-controller"),
         *("--controller-id", str(controller), "--controller-directory-id", identity.strip()),
     )
     node.terminate()
@@ -368,15 +368,9 @@ def _make_dynamic(cluster: KafkaCluster) -> None:
     if cluster.topology.dynamic_quorum:
         return
 
-    ask = ("--bootstrap-server", _inside(cluster), "upgrade", "--feature", "kraft.version=1")
-
     def refusal() -> str:
         try:
-            tools.run(
-                cluster.nodes[_any_running(cluster)],
-                ("org.apache.kafka.tools.FeatureCommand",),
-                *ask,
-            )
+            upgrade_feature(cluster, "kraft.version", "1")
         except ClusterError as error:
             if _VOTERS_UNKNOWN not in error.message:
                 raise
@@ -385,6 +379,16 @@ def _make_dynamic(cluster: KafkaCluster) -> None:
 
     wait_for(refusal, lambda said: not said, within_s=_NOTICED_S, failure=ClusterError)
     cluster.topology = replace(cluster.topology, dynamic_quorum=True)
+
+
+def upgrade_feature(cluster: KafkaCluster, feature: str, level: str) -> None:
+    """Finalize a higher level of a feature; raise ClusterError with Kafka's reason to refuse."""
+    features.upgrade(cluster.nodes[any_running(cluster)], inside(cluster), feature, level)
+
+
+def feature_level(cluster: KafkaCluster, feature: str) -> str | None:
+    """Return a feature's finalized level, None if the cluster does not know the feature."""
+    return features.level(cluster.nodes[any_running(cluster)], inside(cluster), feature)
 
 
 def _await_gone(cluster: KafkaCluster, broker: int) -> None:
@@ -448,16 +452,16 @@ def _running(cluster: KafkaCluster) -> list[int]:
     ]
 
 
-def _any_running(cluster: KafkaCluster) -> int:
+def any_running(cluster: KafkaCluster) -> int:
     """Return a broker that runs; raise ClusterError if none does."""
     for broker in _running(cluster):
         return broker
     raise ClusterError("no broker runs that Kafka's tools could ask")
 
 
-def _inside(cluster: KafkaCluster) -> str:
+def inside(cluster: KafkaCluster) -> str:
     """Return where tools inside the network begin."""
-    node = cluster.nodes[_any_running(cluster)]
+    node = cluster.nodes[any_running(cluster)]
     return f"{node.spec.name}:{cluster.port('INTERNAL')}"
 
 

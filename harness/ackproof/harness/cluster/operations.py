@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.faults import FaultError
 from ackproof.faults.operations import Place, Placement
+from ackproof.harness.cluster import quorum
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
 
@@ -34,6 +35,7 @@ class ClusterOperations:
         self._overridden: dict[tuple[str, str], str | None] = {}
         self._ids: dict[str, str | None] = {}
         self._added: list[int] = []
+        self._added_controllers: list[int] = []
 
     def topic(self, name: str) -> Mapping[int, Placement]:
         """Return the topic's partitions; empty if it is not there, or nobody can say now."""
@@ -146,8 +148,17 @@ class ClusterOperations:
             )
 
     def recreated(self, topic: str) -> tuple[str | None, str | None]:
-        """Return the id that a topic had before it was recreated, and its id now (KIP-516)."""
-        return self._ids.get(topic), self._topic_id(topic)
+        """Return the id that a topic had before it was recreated, and its id now (KIP-516).
+
+        A broker may name the old one until its metadata has caught up.
+        """
+        before = self._ids.get(topic)
+        now = seen_within(
+            lambda: self._topic_id(topic),
+            lambda found: found not in (None, before),
+            within_s=_ANSWER_S,
+        )
+        return before, now
 
     def _topic_id(self, name: str) -> str | None:
         """Return the topic's id, None if it is not there or nobody can say now."""
@@ -183,6 +194,42 @@ class ClusterOperations:
         return any(broker in self._cluster.listed_by(one) for one in brokers) or any(
             broker in view.replicas for view in self._cluster.partitions().values()
         )
+
+    def add_controller(self) -> None:
+        """Boot another controller, until it votes in the metadata quorum."""
+        from ackproof.harness.cluster import lifecycle
+
+        with _refusals("another controller"):
+            self._added_controllers.append(lifecycle.add_controller(self._cluster))
+
+    def added_controllers(self) -> Sequence[int]:
+        """Return the controllers that were added, in order."""
+        return list(self._added_controllers)
+
+    def remove_controller(self, controller: int) -> None:
+        """Have a controller vote no more, and end it for good."""
+        from ackproof.harness.cluster import lifecycle
+
+        with _refusals(f"the removal of controller {controller}"):
+            lifecycle.remove_controller(self._cluster, controller)
+
+    def voters(self) -> Sequence[int]:
+        """Return who votes over metadata and is caught up, by what the quorum says of itself."""
+        return quorum.voters(self._cluster)
+
+    def feature_level(self, feature: str) -> str | None:
+        """Return a feature's finalized level, None if the cluster does not know the feature."""
+        from ackproof.harness.cluster import lifecycle
+
+        with _refusals(f"to tell the level of {feature}"):
+            return lifecycle.feature_level(self._cluster, feature)
+
+    def upgrade_feature(self, feature: str, level: str) -> None:
+        """Finalize a higher level of a feature."""
+        from ackproof.harness.cluster import lifecycle
+
+        with _refusals(f"{feature}={level}"):
+            lifecycle.upgrade_feature(self._cluster, feature, level)
 
     def version(self, broker: int) -> str | None:
         """Return the Kafka version that the broker said it started last."""
@@ -244,4 +291,4 @@ def _refusals(what: str) -> Iterator[None]:
     except KafkaException as error:
         raise FaultError(f"Kafka refuses {what}: {error.args[0].str()}") from error
     except (AckproofError, DockerException, RequestException, TimeoutError) as error:
-        raise FaultError(f"{what}: {error}") from error
+        raise FaultError(f"{what}: {str(error) or 'no answer'}") from error

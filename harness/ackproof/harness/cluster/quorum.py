@@ -40,6 +40,11 @@ def members(cluster: KafkaCluster) -> Mapping[int, str]:
     return {one: state for one, state in _replicas(cluster).items() if one in running}
 
 
+def voters(cluster: KafkaCluster) -> list[int]:
+    """Return who leads the quorum or follows it without lag, by what brokers are told of it."""
+    return sorted(one for one, state in _replicas(cluster).items() if state in MEMBERS)
+
+
 def leader(cluster: KafkaCluster) -> int | None:
     """Return who leads the quorum, None while nobody does or can say."""
     return next((one for one, state in members(cluster).items() if state == "leader"), None)

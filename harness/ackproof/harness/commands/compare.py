@@ -12,16 +12,18 @@ import typer
 from ackproof.harness.commands.shared import (
     LOCAL_SPARK,
     RUNS,
+    Budget,
     Json,
     Out,
     Spark,
+    budget_seconds,
     engine,
     exit_with,
     print_json,
     stderr,
     stdout,
 )
-from ackproof.harness.errors import ScenarioError
+from ackproof.harness.errors import RunDirectoryError, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.harness.comparison.summary import Summary
@@ -37,9 +39,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, max=1000, help="Trials of each configuration, at most.")
     ] = 1,
-    budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Begin no trial after so long: 90s, 30m, 2h.")
-    ] = "",
+    budget: Budget = "",
     confidence: Annotated[
         float, typer.Option(min=0.5, max=0.999, help="Of all its statements together.")
     ] = 0.95,
@@ -124,7 +124,6 @@ def _planned(
     yes: bool,
     out: Path,
 ) -> Store:
-    from ackproof.faults.triggers import parse_duration
     from ackproof.harness.comparison.plan import Plan, faults_of, label, require_wanted
     from ackproof.harness.comparison.trials import create, name
     from ackproof.harness.scenario_file import load_all
@@ -133,10 +132,7 @@ def _planned(
     configurations = share(load_all(scenario), Shard.parse(shard))
     if not configurations:
         raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
-    try:
-        budget_s = parse_duration(budget) if budget else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--budget") from None
+    budget_s = budget_seconds(budget)
     plan = Plan(
         comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
         configurations=[label(one, configurations) for one in configurations],
@@ -154,20 +150,50 @@ def _planned(
 
 def _write_reports(store: Store, summary: Summary, results: list[tuple[Path, Verdict]]) -> Path:
     """Write the page and junit.xml of the comparison; its last run has them, too."""
-    from ackproof.harness.report import write_html, write_junit
-    from ackproof.harness.report.comparison import shown_runs
+    from ackproof.harness.report import write_junit
     from ackproof.harness.run_dir import disk_errors
 
     html = store.directory / "report.html"
+    _write_page(html, store, summary, results)
     with disk_errors(store.directory):
-        write_html(
-            html,
-            shown_runs(summary, results),
-            title=store.configurations[0].path.stem,
-            summary=summary,
-        )
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
         for written in ("report.html", "junit.xml"):
             shutil.copyfile(store.directory / written, last / written)
     return last / "report.html" if summary.plan.trials == 1 else html
+
+
+def _write_page(
+    path: Path, store: Store, summary: Summary, results: list[tuple[Path, Verdict]]
+) -> None:
+    from ackproof.harness.report import write_html
+    from ackproof.harness.report.comparison import shown_runs
+    from ackproof.harness.run_dir import disk_errors
+
+    with disk_errors(path):
+        write_html(
+            path,
+            shown_runs(summary, results),
+            title=store.configurations[0].path.stem,
+            summary=summary,
+        )
+
+
+def write_report_again(directory: Path, *, to: Path | None) -> Path:
+    """Write the page of a stored comparison again, by default where it was, and return its path.
+
+    Raises RunDirectoryError if it is damaged, or a run of it is gone.
+    """
+    from ackproof.harness.compare import stored_results
+    from ackproof.harness.comparison.summary import Summary
+    from ackproof.harness.comparison.trials import resume as resume_stored
+    from ackproof.harness.run_dir import read_model
+
+    summary = read_model(directory, "comparison.json", Summary)
+    store = resume_stored(directory)
+    results = list(stored_results(store))
+    if not results:
+        raise RunDirectoryError(f"{directory}: no trial of it has ended, so there is no page")
+    path = to or directory / "report.html"
+    _write_page(path, store, summary, results)
+    return path

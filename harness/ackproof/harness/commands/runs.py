@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ackproof.harness.commands.shared import RUNS, Json, Out, print_json, stdout
+from ackproof.harness.commands.compare import write_report_again
+from ackproof.harness.commands.shared import RUNS, Json, Out, RunDir, located, print_json, stdout
 from ackproof.harness.errors import RunDirectoryError
 
 if TYPE_CHECKING:
     from ackproof.harness.verdict import Verdict
 
-RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name under runs/.")]
 _LATEST = RUNS / "latest"
 
 
@@ -50,7 +50,7 @@ def show(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> N
     from ackproof.harness.report import print_run
     from ackproof.harness.run_dir import read_verdict
 
-    place = _located(run_dir, out)
+    place = located(run_dir, out)
     verdict = read_verdict(place)
     if as_json:
         print_json(verdict.model_dump(mode="json"))
@@ -66,9 +66,11 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
     from ackproof.harness.report import write_html
     from ackproof.harness.run_dir import disk_errors
 
-    place = _located(run_dir, out)
+    place = located(run_dir, out)
     page = place / "report.html"
-    if not page.exists():
+    if not page.exists() and (place / "comparison.json").exists():
+        write_report_again(place, to=None)
+    elif not page.exists():
         with disk_errors(page):
             write_html(page, [place], title=place.name)
     if as_json:
@@ -91,10 +93,3 @@ def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
         except RunDirectoryError:
             found.append((record.parent, None))
     return found
-
-
-def _located(run_dir: Path, out: Path) -> Path:
-    for candidate in (run_dir, out / run_dir):
-        if candidate.is_dir():
-            return candidate.resolve()
-    raise RunDirectoryError(f"{run_dir}: no such run", hint="`ackproof runs` lists them.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +14,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.harness.errors import AckproofError, ExitCode
+from ackproof.harness.errors import AckproofError, ExitCode, RunDirectoryError
 
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
 
 ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
 Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
+RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name under runs/.")]
+Budget = Annotated[
+    str, typer.Option(metavar="TIME", help="Begin no trial after so long: 90s, 30m, 2h.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
 
 
@@ -82,6 +87,30 @@ def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> 
         complain(failure)
         code = code if code == ExitCode.VIOLATED else failure.exit_code
     raise typer.Exit(code)
+
+
+def budget_seconds(budget: str) -> float | None:
+    """Return the seconds of a budget, None for none; hours are meant for budgets alone."""
+    from ackproof.faults.durations import parse_duration
+
+    if not budget:
+        return None
+    if hours := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?h", budget):
+        return float(hours[1]) * 3600
+    try:
+        return parse_duration(budget)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{budget!r} is not a time ('90s', '30m', '2h')", param_hint="--budget"
+        ) from None
+
+
+def located(run_dir: Path, out: Path) -> Path:
+    """Return a run directory, given by path or by name under `out`; raise RunDirectoryError."""
+    for candidate in (run_dir, out / run_dir):
+        if candidate.is_dir():
+            return candidate.resolve()
+    raise RunDirectoryError(f"{run_dir}: no such run", hint="`ackproof runs` lists them.")
 
 
 def complain(error: AckproofError) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from ackproof.harness.comparison.plan import Plan
 from ackproof.harness.errors import RunDirectoryError
-from ackproof.harness.run_dir import disk_errors, write_model
+from ackproof.harness.run_dir import append_line, disk_errors, fresh_name, read_lines, write_model
 from ackproof.harness.scenario_file import Configured, load, load_all
 from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Latency, Outlook, Verdict, Word
@@ -99,11 +99,7 @@ class Store:
     def add(self, trial: Trial) -> None:
         """Keep a trial, in memory and on disk."""
         self.trials.append(trial)
-        with (
-            disk_errors(self.directory),
-            (self.directory / "trials.jsonl").open("a", encoding="utf-8") as file,
-        ):
-            file.write(trial.model_dump_json() + "\n")
+        append_line(self.directory / "trials.jsonl", trial)
 
     def done(self, configuration: str, number: int) -> Trial | None:
         """Return the trial of a configuration in a round, None if it has not ended yet."""
@@ -154,20 +150,9 @@ def resume(directory: Path) -> Store:
 
 def read_trials(directory: Path) -> list[Trial]:
     """Return the trials that ended; a last line that was cut short did not end."""
-    path = directory / "trials.jsonl"
-    if not path.exists():
-        return []
-    whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")
-    if cut:
-        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
-    try:
-        return [Trial.model_validate_json(line) for line in whole.splitlines()]
-    except ValidationError as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+    return read_lines(directory / "trials.jsonl", Trial)
 
 
 def name(scenario: str, now: datetime, taken: Path) -> str:
     """Return a fresh name for a comparison's directory under `taken`."""
-    base = f"{now:%Y%m%dT%H%M%SZ}-{scenario}-comparison"
-    candidates = (base, *(f"{base}-{number}" for number in range(2, 1000)))
-    return next(one for one in candidates if not (taken / one).exists())
+    return fresh_name(taken, scenario, "comparison", now)

@@ -106,8 +106,11 @@ def _frames(
     directory = Storage(spark, run.directory)
 
     def table(name: str, schema: pa.Schema) -> DataFrame:
-        # What happened in the cluster is not known of a run that was killed before it was taken.
-        if name.endswith("_states") and not directory.exists(str(tables.LOCATION[name])):
+        # What happened in the cluster is not known of a run that was killed before it was taken;
+        # reads are only where consumers were.
+        if (name.endswith("_states") or name == "reads") and not directory.exists(
+            str(tables.LOCATION[name])
+        ):
             return frame(spark, [], schema)
         return read_table(spark, run.directory, name, schema)
 
@@ -129,7 +132,7 @@ def _frames(
         "fault_windows": fault_windows,
         "partition_states": partition_states,
         "events": happened.unionByName(troubles.select(*happened.columns)),
-        "metrics": per_second(ledger),
+        "metrics": per_second(ledger, table("reads", tables.READS)),
         "anomalies": table("anomalies", tables.ANOMALIES),
     }
     assert found.keys() == SMALL.keys()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackproof.spark_analysis.tables import Outcome
+from ackproof.spark_analysis.warehouse.lag import lag
+from ackproof.spark_analysis.warehouse.seconds import second
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
@@ -17,7 +19,7 @@ _ACCURACY = 10_000
 _PLACE = ["topic", "partition"]
 
 
-def per_second(ledger: DataFrame) -> DataFrame:
+def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
     """Return the columns of `schemas.METRICS` from `at` on; empty if nothing was sent.
 
     A send that never resolved, because its producer died, counts when it was sent.
@@ -27,8 +29,8 @@ def per_second(ledger: DataFrame) -> DataFrame:
     sends = ledger.where("sent_at is not null or resolved_at is not null").select(
         *_PLACE,
         "outcome",
-        _second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
-        _second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
+        second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
+        second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
         F.when(
             F.col("outcome") == Outcome.ACKED,
             F.unix_micros("resolved_at") - F.unix_micros("sent_at"),
@@ -40,11 +42,14 @@ def per_second(ledger: DataFrame) -> DataFrame:
         F.percentile_approx("latency", list(_QUANTILES.values()), _ACCURACY).alias("quantiles"),
         F.max("latency").alias("longest"),
     )
+    seconds = sends.agg(F.min("sent_s").alias("low"), F.max("done_s").alias("high"))
+    every = seconds.where("low is not null").select(F.explode(F.sequence("low", "high")).alias("s"))
     counts = ("sent", *(what.value for what in Outcome))
     return (
-        _availability(sends)
+        _availability(sends, every)
         .join(sent, "s", "left")
         .join(done, "s", "left")
+        .join(lag(ledger, reads, every), "s", "left")
         .orderBy("s")
         .select(
             F.timestamp_seconds("s").alias("at"),
@@ -55,13 +60,13 @@ def per_second(ledger: DataFrame) -> DataFrame:
             ),
             (F.col("longest") / 1e3).alias("latency_max_ms"),
             "availability",
-            F.lit(None).cast("bigint").alias("lag"),
+            "lag",
         )
     )
 
 
-def _availability(sends: DataFrame) -> DataFrame:
-    """Return every second `s` from the first send to the last outcome, with its availability.
+def _availability(sends: DataFrame, every: DataFrame) -> DataFrame:
+    """Return every second `s` of `every` with its availability.
 
     Of the partitions that had a send under way at some time in the second, the share that
     acknowledged one in it. A partition's sends under way in a second are those begun until its
@@ -72,8 +77,6 @@ def _availability(sends: DataFrame) -> DataFrame:
 
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")
-    seconds = sends.agg(F.min("sent_s").alias("low"), F.max("done_s").alias("high"))
-    every = seconds.where("low is not null").select(F.explode(F.sequence("low", "high")).alias("s"))
     grid = sends.select(*_PLACE).distinct().crossJoin(every)
     changes = (
         sends.select(*_PLACE, F.col("sent_s").alias("s"), F.lit(1).alias("b"), zero, zero)
@@ -96,9 +99,3 @@ def _availability(sends: DataFrame) -> DataFrame:
             )
         )
     )
-
-
-def _second(time: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.floor(F.unix_micros(time) / 1_000_000).cast("bigint")

@@ -115,7 +115,7 @@ EVENTS = _table(
 #: One row a second from the first send to the last outcome. `sent` counts what was sent in it,
 #: the other counts and latencies are of what resolved in it. `availability`: of the partitions
 #: that had sends under way, the share that acknowledged one in this second; null if none had.
-#: `lag` is not measured yet, and null.
+#: `lag`: see `lag.lag`; null if no consumer was there, or nothing acked yet.
 METRICS = _table(
     _required("at", TIME),
     _required("sent", pa.int64()),

@@ -1,0 +1,46 @@
+"""Lengths of time as a scenario writes them: ``5s``, ``250ms``, ``2m``, or a number of seconds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_WRITTEN = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m)")
+
+#: A duration, as part of a longer pattern.
+DURATION = _WRITTEN.pattern
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds as a scenario writes them: ``5s``, ``1.5s``."""
+    return f"{seconds:g}s"
+
+
+def parse_duration(value: object) -> float:
+    """Return the seconds in ``5s``, ``250ms``, ``2m`` or a bare number of seconds.
+
+    Raises ValueError with the value and what is legal.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    match = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a duration ('5s', '250ms', '2m', or seconds)")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": f"^{DURATION}$"},
+                {"type": "number", "minimum": 0},
+            ]
+        }
+    ),
+]

@@ -1,0 +1,69 @@
+"""Finds what a scenario's configuration can lose, and the schedules that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ackproof.harness.planning.question import question
+from ackproof.harness.scenario import Scenario
+from ackproof.reference_model.adversary import Answer, Budgets, Question, search
+from ackproof.reference_model.planning import Plan, nastiest, realized, with_clean_stops
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the search found for a configuration.
+
+    answer: with the fewest perturbations that lose something, or with all that were allowed. loss:
+    the schedule that loses what the answer's trace does; clean: the same with controlled
+    shutdowns, if nothing is lost then. nasty: where nothing can be lost, the schedules that come
+    closest.
+    """
+
+    answer: Answer
+    loss: Plan | None
+    clean: Plan | None
+    nasty: tuple[Plan, ...]
+
+
+def find(
+    scenario: Scenario,
+    budgets: Budgets,
+    *,
+    suite: int,
+    workers: int = 0,
+    max_states: int,
+    say: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """Search with one perturbation, then two, and so on, up to what `budgets` allow in all.
+
+    At most `suite` schedules are returned where nothing can be lost.
+    Raises ScenarioError for what the model does not know.
+    """
+    answer = None
+    for asked in _questions(scenario, budgets):
+        say(f"{asked.budgets.perturbations} perturbations")
+        answer = search(asked, workers=workers, max_states=max_states)
+        if answer.lost:
+            loss = realized(answer)
+            clean = None if loss is None else with_clean_stops(loss)
+            if clean is not None and clean.lost:
+                clean = None
+            return Found(answer=answer, loss=loss, clean=clean, nasty=())
+        if not answer.complete:
+            break
+    assert answer is not None
+    nasty = nastiest(answer.question, most=suite) if answer.impossible else ()
+    return Found(answer=answer, loss=None, clean=None, nasty=tuple(nasty))
+
+
+def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[Question]:
+    """Yield what to ask, the gentlest first: few perturbations, and no power loss among them."""
+    for perturbations in range(1, max(1, budgets.perturbations) + 1):
+        if budgets.power_losses:
+            gentle = replace(budgets, power_losses=0, in_all=perturbations)
+            if gentle.perturbations == perturbations:
+                yield question(scenario, gentle)
+        within = min(perturbations, budgets.perturbations)
+        yield question(scenario, replace(budgets, in_all=within))

@@ -1,0 +1,59 @@
+"""A cluster booted for tests of faults, and a fault put into force on it and healed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from uuid import uuid4
+
+from docker import DockerClient
+
+from ackproof.faults import Fault, Guard, inject
+from ackproof.harness.cluster import images
+from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.versions import DEFAULT_KAFKA
+from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.waits import wait_for
+from integration.command import clock
+
+
+def boot(
+    engine: DockerClient,
+    image: str,
+    spec: ClusterSpec,
+    *,
+    kafka: str = DEFAULT_KAFKA,
+    logs: Path | None = None,
+) -> AbstractContextManager[KafkaCluster]:
+    """Boot a cluster under a name of its own; leaving it removes it."""
+    return booted(
+        spec,
+        client=engine,
+        image=image,
+        run_id=f"test-{uuid4().hex[:8]}",
+        sidecar=lambda: images.ensure_sidecar(client=engine),
+        kafka=kafka,
+        logs=logs,
+    )
+
+
+def until(condition: Callable[[], bool], problem: str = "it never came true") -> None:
+    """Wait until the condition holds."""
+    wait_for(condition, bool, within_s=90, failure=lambda _: ClusterError(problem))
+
+
+def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
+    """Inject a fault that is to be verified."""
+    guard = inject(fault, cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    return guard
+
+
+def recover(cluster: KafkaCluster, guard: Guard, places: Sequence[tuple[str, int]] = ()) -> None:
+    """Heal it, twice, wait until it says that all is well, and until the controller agrees."""
+    guard.heal()
+    guard.fault.heal(cluster, guard.window.nodes)  # twice is a no-op
+    until(guard.recovered, f"{guard.window.fault} did not recover")
+    cluster.await_full_isr(places)

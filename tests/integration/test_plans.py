@@ -1,0 +1,154 @@
+"""What the model finds, real clusters do: planned schedules lose the records that it said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from integration.command import ackproof, printed
+
+pytestmark = pytest.mark.cluster
+
+KRAFT = {
+    "replica.lag.time.max.ms": 5000,
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+}
+ZOOKEEPER = {"replica.lag.time.max.ms": 9000, "zookeeper.session.timeout.ms": 6000}
+
+
+def planned(
+    tmp_path: Path,
+    *options: str,
+    kafka: str = "4.3.1",
+    acks: str | int = "all",
+    min_insync_replicas: int = 2,
+    unclean: bool = False,
+) -> tuple[dict[str, Any], int]:
+    """Plan, run what was planned, and return what `plan --run --json` says, and its exit code."""
+    path = tmp_path / "orders.yaml"
+    document = {
+        "version": 1,
+        "name": "orders",
+        "kafka": kafka,
+        "cluster": {"settings": ZOOKEEPER if kafka.startswith("2.") else KRAFT},
+        "topics": {
+            "orders": {
+                "settings": {
+                    "min.insync.replicas": min_insync_replicas,
+                    "unclean.leader.election.enable": unclean,
+                }
+            }
+        },
+        "workload": {
+            "topic": "orders",
+            "rate": "500/s",
+            "settings": {
+                "acks": acks,
+                "enable.idempotence": False,
+                "delivery.timeout.ms": 20000,
+            },
+        },
+    }
+    with path.open("w") as file:
+        YAML().dump(document, file)
+    result = ackproof(
+        "plan",
+        path,
+        *("--run", "--json", "--out", tmp_path / "plans", "--runs", tmp_path / "runs"),
+        *options,
+    )
+    assert result.stdout, result.stderr
+    (found,) = printed(result)
+    return found, result.returncode
+
+
+def check(found: dict[str, Any], returncode: int, *, clean: bool) -> None:
+    """Require that every run ended as foreseen: all of some phases' records lost, or kept."""
+    summary = [(one["file"], one["reason"], one["phases"]) for one in found["scenarios"]]
+    assert returncode == 0, summary
+    assert found["loss"] == "possible"
+    loss, *control = found["scenarios"]
+    assert loss["lost"] > 0
+    assert any(one["fate"] == "lost" and one["acked"] for one in loss["phases"])
+    assert len(control) == clean
+    for one in control:
+        assert one["lost"] == 0
+        assert one["acked"] > 0
+
+
+def test_the_limit_of_elr_loses_what_the_model_said_and_nothing_with_clean_stops(
+    tmp_path: Path,
+) -> None:
+    found, code = planned(tmp_path, "--kills", "1", "--shrinks", "1")
+    assert found["steps"] == 15
+    check(found, code, clean=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.1.2", "4.3.1"])
+def test_with_one_ack_a_killed_leader_takes_what_nobody_had_fetched(
+    tmp_path: Path, kafka: str
+) -> None:
+    found, code = planned(tmp_path, kafka=kafka, acks=1)
+    assert found["steps"] == 4
+    check(found, code, clean=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
+def test_with_one_ack_a_leader_that_was_deposed_acks_what_is_lost(
+    tmp_path: Path, kafka: str
+) -> None:
+    options = ("--kills", "0", "--power-losses", "0", "--shrinks", "0", "--fencings", "1")
+    found, code = planned(tmp_path, *options, kafka=kafka, acks=1)
+    assert found["steps"] == 3
+    check(found, code, clean=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.3.1"])
+def test_an_unclean_election_takes_who_comes_first(tmp_path: Path, kafka: str) -> None:
+    options = ("--kills", "2", "--power-losses", "0", "--shrinks", "1")
+    found, code = planned(tmp_path, *options, kafka=kafka, unclean=True)
+    assert found["steps"] == 12
+    check(found, code, clean=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.3.1"])
+def test_a_sole_leader_that_loses_power_takes_all_with_it(tmp_path: Path, kafka: str) -> None:
+    options = ("--kills", "0", "--shrinks", "2")
+    found, code = planned(tmp_path, *options, kafka=kafka, min_insync_replicas=1)
+    assert found["steps"] == 13
+    check(found, code, clean=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1"])
+def test_the_last_replica_standing_loses_what_the_others_hold(tmp_path: Path, kafka: str) -> None:
+    found, code = planned(tmp_path, "--kills", "0", "--shrinks", "2", kafka=kafka)
+    assert found["steps"] == 14
+    check(found, code, clean=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kafka", ["4.1.2", "4.3.1"])
+def test_the_limit_of_elr_is_found_with_kills_alone(tmp_path: Path, kafka: str) -> None:
+    found, code = planned(tmp_path, "--kills", "2", "--shrinks", "0", kafka=kafka)
+    assert found["steps"] == 15
+    check(found, code, clean=True)
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_lost_the_nastiest_schedules_lose_nothing(tmp_path: Path) -> None:
+    found, code = planned(
+        tmp_path, "--kills", "1", "--power-losses", "1", "--shrinks", "1", "--in-all", "2"
+    )
+    assert found["loss"] == "impossible"
+    assert len(found["scenarios"]) >= 2
+    assert [one["lost"] for one in found["scenarios"]] == [0] * len(found["scenarios"])
+    assert code == 0, [(one["file"], one["reason"], one["phases"]) for one in found["scenarios"]]

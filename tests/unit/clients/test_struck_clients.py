@@ -1,0 +1,228 @@
+"""Client processes that are stopped, ended and misled, against librdkafka's mock cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
+
+from ackproof.faults import Fault, FaultError, Guard, inject
+from ackproof.faults.clients import Clients
+from ackproof.faults.crash_client import CrashClient
+from ackproof.faults.fill_buffer import FillBuffer
+from ackproof.faults.pause_client import PauseClient
+from ackproof.faults.purge_client import PurgeClient
+from ackproof.faults.slow_client import SlowClient
+from ackproof.harness.clients import ProducerProcess
+from ackproof.harness.clients.progress import Order
+from ackproof.harness.crew import Crew
+from ackproof.harness.ledger import recover
+from ackproof.harness.scenario import Scenario
+from ackproof.harness.struck_clients import StruckClients
+from integration.command import clock
+from unit.clients.mock_cluster import mock_cluster
+from unit.faults.fake_cluster import FakeCluster
+
+WITHIN = 30.0
+
+
+def scenario(**workload: object) -> Scenario:
+    return Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "struck",
+            "topics": {"orders": {"partitions": 4}},
+            "workload": {
+                "topic": "orders",
+                "records": 1_000_000,
+                "seconds": "60s",
+                "rate": 2000,
+                "settings": {"acks": "all", "enable.idempotence": False, "linger.ms": 20},
+                **workload,
+            },
+        }
+    )
+
+
+class ClusterWith(FakeCluster):
+    def __init__(self, clients: Clients) -> None:
+        super().__init__()
+        self.run_clients = clients
+
+    def clients(self) -> Clients:
+        return self.run_clients
+
+
+@pytest.fixture
+def crew_of(tmp_path: Path) -> Iterator[Callable[..., Crew]]:
+    crews: list[Crew] = []
+    (tmp_path / "ledger").mkdir()
+    with mock_cluster() as cluster:
+
+        def make(**workload: object) -> Crew:
+            crew = Crew(
+                scenario(**workload), tmp_path, bootstrap_servers=cluster.bootstrap, secrets={}
+            )
+            crews.append(crew)
+            crew.__enter__()
+            until(lambda: all(one.progress().acked > 0 for one in crew.producers))
+            return crew
+
+        yield make
+        for crew in crews:
+            crew.__exit__(None, None, None)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    retry(
+        retry=retry_if_result(lambda true: not true),
+        stop=stop_after_delay(WITHIN),
+        wait=wait_fixed(0.005),
+    )(condition)()
+
+
+def strike(crew: Crew, fault: Fault) -> Guard:
+    return inject(fault, ClusterWith(StruckClients(crew)), clock=clock)
+
+
+def struck(crew: Crew, fault: Fault) -> Guard:
+    """Show that it is not proved before it is injected, and return it in force."""
+    with pytest.raises(FaultError):
+        fault.verify(ClusterWith(StruckClients(crew)), [1])
+    guard = strike(crew, fault)
+    assert guard.window.verified, guard.window.evidence
+    return guard
+
+
+def recover_from(guard: Guard) -> None:
+    guard.heal()
+    until(guard.recovered)
+
+
+def go_on(crew: Crew, producer: ProducerProcess) -> None:
+    before = producer.progress().acked
+    until(lambda: producer.progress().acked > before)
+
+
+def outcomes(process: ProducerProcess) -> dict[str, int]:
+    assert process.spec.ledger is not None
+    counts = pc.value_counts(recover(process.spec.ledger)["outcome"]).to_pylist()
+    return {row["values"]: row["counts"] for row in counts}
+
+
+def settled(crew: Crew) -> list[str]:
+    crew.stop_producers()
+    return crew.await_producers()
+
+
+def test_a_paused_producer_stands_still_until_it_is_healed(crew_of) -> None:
+    crew = crew_of(producers=2)
+    still, other = crew.producers
+    guard = struck(crew, PauseClient(client="producer 0"))
+    before = still.progress()
+    go_on(crew, other)
+    assert still.progress() == before
+    assert not guard.recovered()
+    assert "stands still already" in strike(crew, PauseClient(client="producer 0")).window.evidence
+    recover_from(guard)
+    go_on(crew, still)
+    assert settled(crew) == []
+
+
+@pytest.mark.parametrize(("how", "code"), [("kill", -signal.SIGKILL), ("exit", 70)])
+def test_a_crashed_producer_is_succeeded_and_no_trouble(crew_of, how, code) -> None:
+    crew = crew_of(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 5000})
+    guard = struck(crew, CrashClient(client="producers", how=how))
+    first = crew.producers[0]
+    assert first.returncode == code
+    assert crew.tend(), "the workload waits for who takes its place"
+    recover_from(guard)
+    guard.fault.heal(ClusterWith(StruckClients(crew)), [1])  # twice is a no-op
+    first, heir = crew.producers
+    assert first.spec.records - heir.spec.records == first.progress().sent
+    assert outcomes(first)["unknown"] > 0, "what lingered was not waited for"
+    assert StruckClients(crew).running("producer 0") == ["producer 1"]
+    assert StruckClients(crew).running("producers") == ["producer 1"]
+    assert settled(crew) == []
+
+
+def test_a_fault_that_lasts_until_the_end_leaves_a_successor_that_ends(crew_of) -> None:
+    crew = crew_of()
+    guard = struck(crew, CrashClient(client="producer 0"))
+    crew.stop_producers()
+    guard.heal()
+    assert crew.await_producers() == []
+    assert crew.producers[1].returncode == 0
+
+
+def test_a_process_that_ended_on_its_own_is_a_trouble(crew_of) -> None:
+    crew = crew_of()
+    os.kill(crew.producers[0].pid, signal.SIGKILL)
+    until(lambda: not crew.tend())
+    (trouble,) = settled(crew)
+    assert "producer 0 ended with -9" in trouble
+
+
+def test_a_full_buffer_refuses_and_loses_nothing(crew_of) -> None:
+    crew = crew_of()
+    (producer,) = crew.producers
+    guard = struck(crew, FillBuffer())
+    assert "refused for want of room" in guard.window.evidence
+    assert producer.progress().sent - producer.progress().acked > 50_000
+    recover_from(guard)
+    assert producer.order is Order.NOTHING
+    assert settled(crew) == []
+    assert set(outcomes(producer)) == {"acked"}
+    assert producer.progress().under_way == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "codes"),
+    [("queue", {"_PURGE_QUEUE"}), ("all", {"_PURGE_QUEUE", "_PURGE_INFLIGHT"})],
+)
+def test_what_is_purged_is_failed_or_unknown(crew_of, what, codes) -> None:
+    crew = crew_of()
+    (producer,) = crew.producers
+    guard = struck(crew, PurgeClient(what=what))
+    recover_from(guard)
+    go_on(crew, producer)
+    assert settled(crew) == []
+    table = recover(producer.spec.ledger)
+    assert {"_PURGE_QUEUE"} <= set(table["error"].drop_null().to_pylist()) <= codes
+    assert outcomes(producer)["failed"] > 0, "not sent yet, and the sole attempt"
+    assert producer.progress().under_way == 0
+
+
+def test_a_slow_callback_delays_outcomes(crew_of) -> None:
+    crew = crew_of()
+    (producer,) = crew.producers
+    guard = struck(crew, SlowClient(client="producers", delay="300ms"))
+    clash = strike(crew, PurgeClient())
+    assert "does something wrong already: dawdle" in clash.window.evidence
+    recover_from(guard)
+    assert settled(crew) == []
+    table = recover(producer.spec.ledger)
+    waited = pc.subtract(table["resolved_at"], table["sent_at"]).cast("int64")
+    assert pc.max(waited).as_py() >= 300_000
+
+
+def test_a_consumer_is_succeeded_by_a_member_of_its_group(crew_of) -> None:
+    crew = crew_of(consumers={"readers": {"members": 2}})
+    guard = struck(crew, CrashClient(client="consumer 1"))
+    recover_from(guard)
+    assert [one.spec.group for one in crew.consumers] == ["readers"] * 3
+    assert StruckClients(crew).running("consumer 1") == ["consumer 2"]
+    assert StruckClients(crew).running("consumers") == ["consumer 0", "consumer 2"]
+    assert settled(crew) == []
+
+
+def test_who_is_not_there_cannot_be_hit(crew_of) -> None:
+    crew = crew_of()
+    assert settled(crew) == []
+    guard = strike(crew, PauseClient(client="producers"))
+    assert "no client runs as producers" in guard.window.evidence

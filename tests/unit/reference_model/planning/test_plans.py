@@ -1,0 +1,190 @@
+"""What operators do to bring about the losses that the search finds, and what that leads to."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from ackproof.reference_model.adversary import Budgets, Question, search
+from ackproof.reference_model.planning import (
+    Deed,
+    ModelContradictsItselfError,
+    Operation,
+    Plan,
+    carried_out,
+    kinds,
+    nastiest,
+    plan,
+    realized,
+    settling,
+    with_clean_stops,
+)
+
+B2 = Question(kafka_version="4.3.1", acks="1", budgets=Budgets(kills=1))
+B3 = Question(kafka_version="4.3.1", acks="1", budgets=Budgets(fencings=1))
+B4 = Question(kafka_version="4.3.1", unclean_election=True, budgets=Budgets(kills=2, shrinks=1))
+B5 = Question(
+    kafka_version="4.3.1", min_insync_replicas=1, budgets=Budgets(power_losses=1, shrinks=2)
+)
+B6 = Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
+B7 = Question(kafka_version="4.3.1", budgets=Budgets(power_losses=1, kills=1, shrinks=1))
+B7_BY_KILLS = replace(B7, budgets=Budgets(power_losses=1, kills=2))
+CASES = {
+    "B2": (B2, ["withhold 0", "kill 0"]),
+    "B2 with ZooKeeper": (
+        replace(B2, kafka_version="2.6.2"),
+        ["withhold 0", "kill 0"],
+    ),
+    "B3": (B3, ["cut off 0"]),
+    "B4": (B4, ["lag 1", "kill 0", "kill 2"]),
+    "B5": (B5, ["lag 1", "lag 2", "lose power 0", "start 0"]),
+    "B6": (B6, ["lag 1", "lag 2", "lose power 0", "start 0"]),
+    "B7": (B7, ["lag 2", "kill 1", "lose power 0", "start 1", "start 0"]),
+    "B7 by kills": (B7_BY_KILLS, ["kill 1", "kill 2", "lose power 0", "start 2", "start 0"]),
+}
+
+
+def found(question: Question) -> Plan:
+    made = realized(search(question))
+    assert made is not None
+    return made
+
+
+def told(made: Plan) -> list[str]:
+    return [f"{one.deed} {one.broker}" for one in made.operations]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_loss_that_the_search_finds_is_brought_about(case):
+    question, operations = CASES[case]
+    made = found(question)
+    assert told(made) == operations
+    assert made.lost
+
+
+@pytest.mark.parametrize("question", [B5, B6, B7, B7_BY_KILLS])
+def test_where_power_is_lost_clean_stops_lose_nothing(question):
+    clean = with_clean_stops(found(question))
+    assert clean is not None
+    assert not clean.lost
+    assert {one.deed for one in clean.operations} <= {Deed.LAG, Deed.STOP, Deed.START}
+
+
+@pytest.mark.parametrize("question", [B2, B4])
+def test_what_is_lost_by_an_election_is_lost_with_clean_stops_too(question):
+    clean = with_clean_stops(found(question))
+    assert clean is not None
+    assert clean.lost
+
+
+def test_there_is_no_clean_version_where_no_process_ends():
+    assert with_clean_stops(found(B3)) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "fates"),
+    [
+        (B2, ["kept", "lost", "kept"]),
+        (B3, ["kept", "lost"]),
+        (B4, ["kept", "lost", "none", "none"]),
+        (B6, ["lost", "lost", "none", "none", "none"]),
+        (B7, ["lost", "lost", "none", "none", "none", "kept"]),
+    ],
+)
+def test_each_stage_says_what_becomes_of_its_records(question, fates):
+    made = found(question)
+    assert [made.fate(stage) for stage in made.stages] == fates
+
+
+def test_power_loss_takes_nothing_that_is_fsynced_with_each_record():
+    flushed = replace(B7, flush_every_record=True)
+    assert carried_out(flushed, found(B7).operations) is None
+
+
+def test_a_controlled_shutdown_fsyncs_what_power_loss_then_leaves():
+    stops = [
+        Operation(deed=Deed.STOP, broker=0),
+        Operation(deed=Deed.START, broker=0),
+        Operation(deed=Deed.LOSE_POWER, broker=0),
+    ]
+    made = carried_out(B7, stops)
+    assert made is not None
+    logs = [stage.scene.state.replicas[0].log for stage in made.stages]
+    assert logs[-1] == logs[1]  # what it held when it shut down
+    assert logs[-1] != logs[2]  # what it wrote afterwards is gone
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [Operation(deed=Deed.START, broker=0)],
+        [Operation(deed=Deed.JOIN, broker=0, ends=Deed.LAG)],
+        [Operation(deed=Deed.KILL, broker=0), Operation(deed=Deed.KILL, broker=0)],
+        [Operation(deed=Deed.LAG, broker=1), Operation(deed=Deed.WITHHOLD, broker=1)],
+        [Operation(deed=Deed.CUT_OFF, broker=1), Operation(deed=Deed.STOP, broker=1)],
+        [
+            Operation(deed=Deed.CUT_OFF, broker=1),
+            Operation(deed=Deed.KILL, broker=1),
+            Operation(deed=Deed.START, broker=1),
+        ],
+        # Its session has not ended.
+        [Operation(deed=Deed.KILL, broker=1, settled=False), Operation(deed=Deed.START, broker=1)],
+    ],
+)
+def test_what_cannot_be_done_is_no_plan(operations):
+    assert carried_out(B7, operations) is None
+
+
+def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
+    monkeypatch.setattr(plan, "MOST_OPERATIONS", 5)
+    race = Question(kafka_version="0.10.2.2", budgets=Budgets(kills=2))
+    answer = search(race)
+    assert answer.lost
+    assert realized(answer) is None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
+    """What happens by itself is stepped through in one order; any other leads to the same scene."""
+    question = CASES[case][0]
+    made = found(question)
+    prompt, chance = settling._prompt, random.Random(7)
+
+    def shuffled(*scene):
+        steps = list(prompt(*scene))
+        chance.shuffle(steps)
+        # A replica is looked at for the ISR when it fetches, and what it fetches comes with that.
+        asks = {"expand"}
+        return iter(sorted(steps, key=lambda step: step[0][0] in asks))
+
+    monkeypatch.setattr(settling, "_prompt", shuffled)
+    for _ in range(20):
+        again = carried_out(question, made.operations)
+        assert again is not None
+        assert again.lost == made.lost
+        for ours, theirs in zip(made.stages, again.stages, strict=True):
+            first, second = ours.scene.state, theirs.scene.state
+            seen = [one.partition.controller._replace(epoch=0) for one in (first, second)]
+            assert seen[0] == seen[1]
+            assert [r.log for r in first.replicas] == [r.log for r in second.replicas]
+            assert first.writes.acked == second.writes.acked
+
+
+def test_where_nothing_can_be_lost_schedules_take_many_kinds_of_steps():
+    safe = Question(kafka_version="4.3.1", budgets=Budgets(kills=2, shrinks=1))
+    assert search(safe).impossible
+    suite = nastiest(safe, most=3)
+    assert suite
+    assert not any(one.lost for one in suite)
+    taken = [kinds(one) for one in suite]
+    # Each adds something, and together they go as far as an election from the ELR.
+    for number, own in enumerate(taken):
+        assert own - frozenset().union(*taken[:number])
+    assert "fence: leader from the ELR, ISR grows" in frozenset().union(*taken)
+
+
+def test_a_suite_of_what_loses_is_refused():
+    with pytest.raises(ModelContradictsItselfError, match="lose power"):
+        nastiest(B7, most=3)
