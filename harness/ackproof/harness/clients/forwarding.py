@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
 from ackproof.harness.clients.transactional import until_answered
@@ -35,6 +35,7 @@ class Forwarding:
     def __init__(self, spec: ConsumerSpec, secrets: Mapping[str, str]) -> None:
         self._spec = spec
         self._in_transactions = spec.commit is Commit.TRANSACTION
+        self._fatal: KafkaError | None = None
         own: dict[str, Any] = {}
         if self._in_transactions:
             own = {
@@ -48,31 +49,39 @@ class Forwarding:
                 **_SETTINGS,
                 **own,
                 **secrets,
+                "error_cb": self._on_error,
             }
         )
         if self._in_transactions:
             self._demand(until_answered(self._producer.init_transactions))
 
     def send(self, messages: Sequence[Message]) -> bool:
-        """Send these records on, and wait for their acks; return whether all came."""
+        """Send these records on, and wait for their acks; return whether all came.
+
+        Raises `WorkloadError` if the client allows no further sends.
+        """
         refused: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 refused.append(error)
 
-        if self._in_transactions:
-            self._producer.begin_transaction()
-        for message in messages:
-            partition, offset = message.partition(), message.offset()
-            for topic, partitions in self._spec.into.items():
-                self._producer.produce(
-                    topic,
-                    message.value(),
-                    KEY.pack(partition, offset, self._spec.number),
-                    partition % partitions,
-                    on_delivery=on_delivery,
-                )
+        try:
+            if self._in_transactions:
+                self._producer.begin_transaction()
+            for message in messages:
+                partition, offset = message.partition(), message.offset()
+                key = KEY.pack(partition, offset, self._spec.number)
+                for topic, partitions in self._spec.into.items():
+                    self._producer.produce(
+                        topic,
+                        message.value(),
+                        key,
+                        partition % partitions,
+                        on_delivery=on_delivery,
+                    )
+        except KafkaException as failure:  # only when the client has ended for good
+            self._demand(failure.args[0])
         self._producer.flush()
         return not refused
 
@@ -98,10 +107,16 @@ class Forwarding:
         """Abort the open transaction."""
         self._demand(until_answered(self._producer.abort_transaction))
 
+    def _on_error(self, error: KafkaError) -> None:
+        # Without a callback of ours a fatal error is raised wherever Python happens to be.
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._fatal = error
+
     def _demand(self, error: KafkaError | None) -> None:
         if error is not None:
+            why = error if self._fatal is None else self._fatal
             raise WorkloadError(
-                f"consumer {self._spec.number} cannot send on in transactions as "
-                f"{self._spec.transactional_id!r}: {error.str()}",
-                hint="the transaction coordinator must be up; see the brokers' logs",
+                f"consumer {self._spec.number} cannot send on as "
+                f"{self._spec.transactional_id!r}: {why.str()}",
+                hint="another with its transactional.id has fenced it, or no coordinator is up",
             )
