@@ -35,7 +35,6 @@ class Forwarding:
     def __init__(self, spec: ConsumerSpec, secrets: Mapping[str, str]) -> None:
         self._spec = spec
         self._in_transactions = spec.commit is Commit.TRANSACTION
-        self._fatal: KafkaError | None = None
         own: dict[str, Any] = {}
         if self._in_transactions:
             own = {
@@ -49,7 +48,6 @@ class Forwarding:
                 **_SETTINGS,
                 **own,
                 **secrets,
-                "error_cb": self._on_error,
             }
         )
         if self._in_transactions:
@@ -80,9 +78,14 @@ class Forwarding:
                         partition % partitions,
                         on_delivery=on_delivery,
                     )
-        except KafkaException as failure:  # only when the client has ended for good
-            self._demand(failure.args[0])
-        self._producer.flush()
+            self._producer.flush()
+        except (KafkaException, SystemError) as failure:
+            # The client has ended for good, and says so (confluent-kafka's `error_cb`) wherever it
+            # is: within a callback of ours that is a SystemError, with the cause.
+            ended = failure if isinstance(failure, KafkaException) else failure.__cause__
+            if not isinstance(ended, KafkaException):
+                raise
+            self._demand(ended.args[0])
         return not refused
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> KafkaError | None:
@@ -107,16 +110,10 @@ class Forwarding:
         """Abort the open transaction."""
         self._demand(until_answered(self._producer.abort_transaction))
 
-    def _on_error(self, error: KafkaError) -> None:
-        # Without a callback of ours a fatal error is raised wherever Python happens to be.
-        if error.fatal() or error.code() == KafkaError._FATAL:
-            self._fatal = error
-
     def _demand(self, error: KafkaError | None) -> None:
         if error is not None:
-            why = error if self._fatal is None else self._fatal
             raise WorkloadError(
                 f"consumer {self._spec.number} cannot send on as "
-                f"{self._spec.transactional_id!r}: {why.str()}",
+                f"{self._spec.transactional_id!r}: {error.str()}",
                 hint="another with its transactional.id has fenced it, or no coordinator is up",
             )
