@@ -427,7 +427,10 @@ class Sending:
             if self._recorder:
                 messages[-1]["callback"] = self._recorder.on_last_of_batch
             at = _now_us()
-            taken = produce_batch(self._spec.topic, messages, partition, self._callback)
+            if self._page.order is Order.SKEW:
+                taken = self._produce_skewed(messages, partition)
+            else:
+                taken = produce_batch(self._spec.topic, messages, partition, self._callback)
             if self._recorder:
                 self._recorder.handed_over(sequences[:taken], at)
             if taken == len(messages):
@@ -447,6 +450,27 @@ class Sending:
             self._serve(POLL_S)
             if self._over():
                 return
+
+    def _produce_skewed(self, messages: list[dict[str, Any]], partition: int) -> int:
+        """Do as `produce_batch` does, which knows no timestamps."""
+        timestamp = _now_us() // 1000 + int(self._page.argument_s * 1000)
+        for taken, message in enumerate(messages):
+            try:
+                self._producer.produce(
+                    self._spec.topic,
+                    message["value"],
+                    partition=partition,
+                    on_delivery=message.get("callback", self._callback),
+                    timestamp=timestamp,
+                )
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+                return taken
+            except KafkaException as failure:
+                message["_error"] = failure.args[0]
+                return taken
+            self._page.obey()
+        return len(messages)
 
     def _serve(self, timeout: float) -> None:
         order = self._page.order
