@@ -187,6 +187,20 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
     assert asked == []
 
 
+def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknown(
+    asked: Asked,
+) -> None:
+    workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
+    consumers = {"fault": "crash_client", "client": "consumer 0"}
+    outlook.foresee(scenario(workload=workload, faults=[consumers]))
+    assert {one.fault for _, schedule in asked for one in schedule} == {"none"}
+    asked.clear()
+    producers = {"fault": "crash_client", "client": "producers"}
+    found = outlook.foresee(scenario(workload=workload, faults=[producers]))
+    assert set(found.predicted.values()) == {"possible"}
+    assert not asked
+
+
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
     outlook.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
