@@ -159,7 +159,6 @@ def link_of(**fields: object) -> LinkFault:
     return LinkFault.model_validate({"fault": "link", "within": "30s", **fields})
 
 
-@pytest.mark.slow
 def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: KafkaCluster) -> None:
     began = datetime.now(UTC)
     name = f"t-{uuid4().hex[:8]}"
