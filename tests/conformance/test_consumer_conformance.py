@@ -42,6 +42,9 @@ only_real = pytest.mark.parametrize(
     "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
 )
 
+#: What another test does with a real cluster and more.
+only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
+
 
 def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, bool, within_s=WITHIN, failure=lambda _: ClusterError("not in time"))
@@ -105,21 +108,13 @@ class Clients:
             assert process.wait(WITHIN) == -signal.SIGKILL, process.error
         return process
 
-    def into(self, *topics: str) -> dict[str, int]:
-        """Make topics that start so, and return them with their partitions."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        names = [f"{self.topic}-{topic}" for topic in topics]
-        made = admin.create_topics([NewTopic(name, PARTITIONS) for name in names])
-        for name in names:
-            made[name].result(WITHIN)
-        return dict.fromkeys(names, PARTITIONS)
-
     def take_forwarded(self, topics: dict[str, int]) -> None:
         """Take what was sent on into these topics as what was processed."""
         settings = {"bootstrap.servers": self.bootstrap}
         places = [(name, n) for name, count in topics.items() for n in range(count)]
         forwarded.take(
             self.run_dir,
+            run_id="run-1",
             of=self.topic,
             groups={"billing": list(topics)},
             ends=Admin(self.bootstrap).end_offsets(places),
@@ -143,6 +138,24 @@ class Clients:
     def processed(self) -> Counter[int]:
         """How often each sequence was processed."""
         return Counter(row["sequence"] for row in self.rows("effects"))
+
+
+@pytest.fixture
+def into(
+    request: pytest.FixtureRequest, bootstrap: str, topic: str
+) -> Callable[..., dict[str, int]]:
+    """Make topics that are this test's, and return them with their partitions."""
+
+    def make(*topics: str) -> dict[str, int]:
+        names = [f"{topic}-{one}" for one in topics]
+        if request.node.get_closest_marker("cluster"):
+            admin = AdminClient({"bootstrap.servers": bootstrap})
+            made = admin.create_topics([NewTopic(name, PARTITIONS) for name in names])
+            for name in names:
+                made[name].result(WITHIN)
+        return dict.fromkeys(names, PARTITIONS)
+
+    return make
 
 
 @pytest.fixture
@@ -188,10 +201,24 @@ def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
     assert max(processed.values()) == 2
 
 
+@only_mock
+@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER, Commit.BEFORE])
+def test_what_is_sent_on_into_topics_is_what_was_processed(clients, into, commit):
+    topics = into("invoices", "audit")
+    clients.produce()
+    clients.consumer(into=topics, commit=commit, transactional_id=clients.topic, partitions=ALL)
+    clients.consume_up_to(SENDS // PARTITIONS)
+    clients.take_forwarded(topics)
+    assert clients.processed() == Counter(range(SENDS))
+    assert not (clients.run_dir / LOCATION["effects"] / "_consumer-0.sqlite3").exists()
+
+
 @only_real
 @pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
-def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(clients, commit):
-    topics = clients.into("invoices", "audit")
+def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(
+    clients, into, commit
+):
+    topics = into("invoices", "audit")
     sends_on = {"into": topics, "commit": commit, "transactional_id": clients.topic}
     clients.produce()
     clients.consumer(**sends_on, partitions=ALL, crashes=True)
@@ -204,8 +231,8 @@ def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(
 
 
 @only_real
-def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients):
-    topics = clients.into("invoices")
+def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients, into):
+    topics = into("invoices")
     sends_on = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
     zombie = clients.consumer(**sends_on, partitions=ALL)
     until(lambda: zombie.state is State.CONSUMING)

@@ -34,6 +34,7 @@ _Made = tuple[str, int, int, int, int]
 def take(
     run_dir: Path,
     *,
+    run_id: str,
     of: str,
     groups: Mapping[str, Sequence[str]],
     ends: Mapping[tuple[str, int], int],
@@ -45,7 +46,7 @@ def take(
     and `settings` those of a client of the cluster. Raises `WorkloadError` if the topics cannot be
     read up to there, and `DiskError`.
     """
-    token = run_token(run_dir.name)
+    token = run_token(run_id)
     for group, topics in groups.items():
         places = {place: end for place, end in ends.items() if place[0] in topics}
         times: dict[_Made, Counter[str]] = defaultdict(Counter)
@@ -65,9 +66,7 @@ def take(
                 rows[consumer] += [(*made, at)] * max(counts.values())
         for consumer, found in sorted(rows.items()):
             process = f"consumer-{consumer}"
-            effects.write(
-                run_dir, process, found, run_id=run_dir.name, consumer=consumer, group=group
-            )
+            effects.write(run_dir, process, found, run_id=run_id, consumer=consumer, group=group)
 
 
 def _records(

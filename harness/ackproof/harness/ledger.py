@@ -74,7 +74,7 @@ class LedgerWriter:
         self.path = path
         self._schema = origin.schema()
         self._stream = StreamWriter(path, self._schema, what="the ledger")
-        self.reserve(0)  # Arrow's first array of numpy's imports pandas: not beside the first sends
+        pa.array(np.zeros(0, np.int64))  # the first imports pandas: not beside the first sends
 
     def reserve(self, below: int) -> None:
         """Record that sequences below `below` may be handed to the client from now on."""

@@ -393,6 +393,7 @@ def _take_forwarded(scenario: Scenario, cluster: AnyCluster, recording: _Recordi
     if places:
         forwarded.take(
             recording.run_dir,
+            run_id=recording.run_id,
             of=scenario.workload.topic,
             groups=scenario.forwarded,
             ends=cluster.admin.end_offsets(places),

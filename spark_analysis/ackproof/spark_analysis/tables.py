@@ -110,7 +110,8 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 
 #: One row a send. `offset` is null unless the broker told it (never with acks=0) and the send is
 #: acked. A send in a transaction is acked once that is committed.
-#: `resolved_at` is when the outcome became known; null for sends whose producer died first.
+#: `sent_at` is when it was handed over, or was due in an open loop, if that was earlier;
+#: `resolved_at` when the outcome became known. Both are null if its producer died first.
 LEDGER = _table(
     _required("producer", pa.int64()),
     _required("sequence", pa.int64()),

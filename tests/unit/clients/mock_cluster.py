@@ -10,7 +10,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-PRODUCE = 0  # the API key
+#: API keys.
+PRODUCE, TXN_OFFSET_COMMIT = 0, 28
 
 
 def _library() -> ctypes.CDLL:
@@ -26,7 +27,7 @@ def _library() -> ctypes.CDLL:
 
 
 class MockCluster:
-    """Three brokers in this process, which answer Produce requests as told."""
+    """Three brokers in this process, which answer requests as told."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -39,9 +40,13 @@ class MockCluster:
 
     def answer_produce(self, *codes: int) -> None:
         """Answer the next Produce requests with these errors."""
+        self.answer(PRODUCE, *codes)
+
+    def answer(self, api: int, *codes: int) -> None:
+        """Answer the next requests of an API with these errors."""
         errors = (ctypes.c_int * len(codes))(*codes)
         self._library.rd_kafka_mock_push_request_errors_array(
-            self._cluster, ctypes.c_int16(PRODUCE), ctypes.c_size_t(len(codes)), errors
+            self._cluster, ctypes.c_int16(api), ctypes.c_size_t(len(codes)), errors
         )
 
     def close(self) -> None:

@@ -23,9 +23,9 @@ def taken(tmp_path, monkeypatch):
     """Return what `take` makes of records in the topics."""
 
     def take(*records, topics=("invoices", "audit")):
-        run_dir = tmp_path / RUN
+        run_dir = tmp_path / "some-folder"
         monkeypatch.setattr(forwarded, "_records", lambda places, settings: iter(records))
-        forwarded.take(run_dir, of="orders", groups={"g": topics}, ends={}, settings={})
+        forwarded.take(run_dir, run_id=RUN, of="orders", groups={"g": topics}, ends={}, settings={})
         folder = run_dir / "effects"
         return pq.read_table(folder).to_pylist() if folder.exists() else []
 

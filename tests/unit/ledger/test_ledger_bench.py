@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
 from ackproof.harness.bench import ledger as bench
 from ackproof.harness.bench.ledger import LedgerBench, bench_ledger
 from ackproof.harness.bench.peers import Peers, together
+from ackproof.harness.cli import app
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.ledger import LedgerWriter, Origin
 
@@ -119,3 +122,40 @@ def test_a_single_slow_turn_does_not_decide():
         bytes_per_send=11.0,
     )
     assert result.ratios["ledgered_to_plain"] == pytest.approx(0.7)
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run `ackproof bench ledger` without a cluster; every way's rate is 10."""
+
+    def measured(bootstrap, peers, *, records, size, processes, repetitions):
+        rates = dict.fromkeys(WAYS, (10.0,) * repetitions)
+        return LedgerBench(
+            records=records, size=size, processes=processes, rates=rates, bytes_per_send=11.0
+        )
+
+    cluster = SimpleNamespace(bootstrap_servers="broker:1")
+    monkeypatch.setattr(bench, "bench_ledger", measured)
+    monkeypatch.setattr(bench, "fresh_broker", lambda: contextlib.nullcontext((cluster, None)))
+    return lambda *options: CliRunner().invoke(app, ["bench", "ledger", *options])
+
+
+def test_the_command_prints_rates_and_ratios_of_each_size(command):
+    printed = command("--repetitions", "2").output
+    assert "32 bytes, 1,000,000 records, 2 processes together" in printed
+    assert "1024 bytes, 262,144 records" in printed
+    assert "perf test together, records/s:    10  10" in printed
+    assert "together / perf test:             1.00" in printed
+
+
+def test_the_command_gives_machines_all_of_it(command):
+    found = json.loads(command("--size", "64", "--json").output)
+    assert [one["size"] for one in found] == [64]
+    assert set(found[0]["rates"]) == set(WAYS)
+    assert found[0]["ratios"]["ledgered_to_plain"] == 1.0
+
+
+def test_a_value_that_cannot_name_its_send_is_refused(command):
+    refused = command("--size", "20")
+    assert refused.exit_code == 2
+    assert "32" in refused.output

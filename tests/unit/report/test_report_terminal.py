@@ -79,6 +79,16 @@ def test_run_says_verdict_and_reason_first(finding):
     assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
 
 
+def test_several_topics_are_told_apart(acks_1):
+    by_topic = {"orders": {"sent": 2000, "acked": 2000}, "clicks": {"sent": 10, "lost": 3}}
+    verdict = acks_1.verdict.model_copy(update={"by_topic": by_topic})
+    several = printed(lambda console: print_run(console, verdict, acks_1.directory))
+    lines = several.splitlines()
+    assert "orders: 2,000 sent, 2,000 acked" in lines
+    assert "clicks: 10 sent, 3 lost" in lines
+    assert not any(line.startswith("orders: ") for line in shown(acks_1).splitlines())
+
+
 def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
     text = " ".join(shown(acks_1).split())
     assert "1. orders-0: leader 1, ISR {1, 2, 3}" in text

@@ -189,6 +189,17 @@ def test_after_a_rebalance_a_poll_may_begin_anywhere(spark, tmp_path):
     assert run.found(spark) == []
 
 
+def test_what_a_consumer_rewound_it_may_poll_again(spark, tmp_path):
+    run = Run(tmp_path, "aaaa")
+    run.event("assigned", poll=0)
+    run.poll(0, 0, 1)
+    run.event("rewound", poll=1)
+    run.poll(1, 0, 1)
+    run.poll(2, 2, 3)
+    run.process(*range(4))
+    assert run.found(spark) == []
+
+
 def test_what_a_producer_commits_after_its_successor_began_is_a_zombies(spark, tmp_path):
     run = Run(tmp_path, "aaaa")
     run.transaction(0, 0, 2, ended_at=at(9))
