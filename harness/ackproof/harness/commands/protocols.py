@@ -29,7 +29,7 @@ def show(scenario: Path, *, as_json: bool) -> None:
             ]
         )
         return
-    told = {True: "can lose", False: "loses nothing", None: "not decided"}
+    told = {True: "loss", False: "safe", None: "undecided"}
     for version, rows in found.items():
         for f in dict.fromkeys(row.f for row in rows):
             own = [row for row in rows if row.f == f]
