@@ -61,7 +61,7 @@ class Failures:
             for kind, count in (("SIGKILL", self.kills), ("power loss", self.power_losses))
             if count
         ]
-        return ", ".join(what) + (f", {self.lags} lag" if self.lags else "")
+        return " and ".join([*what, *([f"{self.lags} lag"] if self.lags else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

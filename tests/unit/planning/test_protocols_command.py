@@ -36,10 +36,10 @@ def test_it_is_json_for_machines() -> None:
         "majority of 3, not fsynced",
     ]
     assert {row["kafka_version"] for row in rows} == {"4.3.1"}
-    assert [row["lost"]["1 power loss, 1 lag"] for row in rows] == [True, False, False, True]
+    assert [row["lost"]["1 power loss and 1 lag"] for row in rows] == [True, False, False, True]
 
 
 def test_it_is_a_table_for_people() -> None:
     told = printed()
-    assert "loss" in told
-    assert "safe" in told
+    assert "can lose to: 1 power loss and 1 lag" in told
+    assert "loses nothing to: 1 SIGKILL; 1 SIGKILL and 1 lag" in told

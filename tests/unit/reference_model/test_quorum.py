@@ -94,10 +94,12 @@ def test_for_one_failure_in_sync_replicas_take_two_copies_and_a_majority_three(r
     pair, usual, fsynced, unsynced = rows.values()
     assert [row.protocol.copies for row in rows.values()] == [2, 3, 3, 3]
     assert all(row.writable for row in rows.values())
-    assert not any(row.lost["1 SIGKILL"] or row.lost["1 SIGKILL, 1 lag"] for row in rows.values())
+    assert not any(
+        row.lost["1 SIGKILL"] or row.lost["1 SIGKILL and 1 lag"] for row in rows.values()
+    )
     # What an ISR of one acked is lost with its power; so is what a majority had not fsynced.
     losing = {"pair": pair, "usual": usual, "fsynced": fsynced, "unsynced": unsynced}
-    found = {name: row.lost["1 power loss, 1 lag"] for name, row in losing.items()}
+    found = {name: row.lost["1 power loss and 1 lag"] for name, row in losing.items()}
     assert found == {"pair": True, "usual": False, "fsynced": False, "unsynced": True}
 
 

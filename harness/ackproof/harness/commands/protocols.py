@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,8 +11,6 @@ from ackproof.harness.commands.shared import print_json, stderr, stdout
 
 def show(scenario: Path, *, as_json: bool) -> None:
     """Print the comparison under the rules of each Kafka version that a scenario names."""
-    from rich.table import Table
-
     from ackproof.harness.scenario_file import load_all
     from ackproof.reference_model.protocols import compare
 
@@ -29,23 +28,13 @@ def show(scenario: Path, *, as_json: bool) -> None:
             ]
         )
         return
-    told = {True: "loss", False: "safe", None: "undecided"}
+    say = functools.partial(stdout().print, highlight=False, soft_wrap=True)
+    told = {False: "loses nothing to", True: "can lose to", None: "not decided"}
     for version, rows in found.items():
-        for f in dict.fromkeys(row.f for row in rows):
-            own = [row for row in rows if row.f == f]
-            table = Table(
-                title=f"f = {f} (in-sync replicas of Kafka {version})", title_justify="left"
-            )
-            table.add_column("protocol")
-            table.add_column("acked when held by")
-            table.add_column(f"acks with {f} down")
-            for name in own[0].lost:
-                table.add_column(name)
-            for row in own:
-                table.add_row(
-                    row.protocol.name,
-                    row.protocol.acked_by,
-                    "yes" if row.writable else "no",
-                    *(told[lost] for lost in row.lost.values()),
-                )
-            stdout().print(table)
+        for row in rows:
+            acks = "acks" if row.writable else "does not ack"
+            say(f"[bold]f = {row.f}: {row.protocol.name}[/] (Kafka {version})")
+            say(f"  acked when held by {row.protocol.acked_by}; {acks} with {row.f} down")
+            for lost, words in told.items():
+                if names := [name for name, one in row.lost.items() if one is lost]:
+                    say(f"  {words}: {'; '.join(names)}")
