@@ -15,6 +15,7 @@ from typing import get_args
 from ackproof.faults import Fault, plain
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.predictions import predict
 from ackproof.harness.run_dir import PredictionRecord
 from ackproof.harness.scenario import Scenario, TopicSpec
 from ackproof.harness.verdict import PredictionReport
@@ -32,7 +33,6 @@ from ackproof.reference_model import (
     Progress,
     Role,
     join,
-    predict,
 )
 from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
 
