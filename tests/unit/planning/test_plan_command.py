@@ -159,6 +159,8 @@ def test_where_nothing_can_be_lost_there_is_a_suite_that_expects_so(tmp_path: Pa
     assert found["loss"] == "impossible"
     assert len(found["scenarios"]) >= 2
     assert all("safe" in one["file"] for one in found["scenarios"])
+    kinds = [set(one["kinds"]) for one in found["scenarios"]]
+    assert all(own - set().union(*kinds[:number]) for number, own in enumerate(kinds))
     for one in found["scenarios"]:
         assert load(Path(one["file"]))[0].scenario.expect.loss == "none"
         assert {phase["fate"] for phase in one["phases"]} == {"kept"}
