@@ -16,6 +16,7 @@ from ackproof.faults import Fault, plain
 from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.predictions import predict
 from ackproof.harness.run_dir import PredictionRecord
 from ackproof.harness.scenario import Scenario, Sends, TopicSpec
 from ackproof.harness.verdict import PredictionReport
@@ -33,7 +34,6 @@ from ackproof.reference_model import (
     Progress,
     Role,
     join,
-    predict,
 )
 from ackproof.reference_model.prediction import MAX_STATES
 from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
