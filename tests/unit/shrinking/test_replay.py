@@ -100,6 +100,12 @@ def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
     assert "acked" not in str(second.when)
 
 
+def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> None:
+    _, replay = recorded(tmp_path, kill(1, when="isr of orders-0 == 2", or_after="2s"))
+    assert 1990 <= replay.faults[0].when[0].count <= 2020
+    assert len(replay.faults[0].when) == 1
+
+
 def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
     cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
     then, replay = recorded(
