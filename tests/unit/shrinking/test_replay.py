@@ -113,6 +113,14 @@ def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> 
     assert len(replay.faults[0].when) == 1
 
 
+def test_acks_whose_transaction_was_aborted_later_count(tmp_path: Path) -> None:
+    world, one = World(), scenario(kill(1, when="300 acked"))
+    rows = [{**row, "outcome": "aborted", "offset": None} for row in play(one, world)]
+    replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
+    assert 300 <= replay.faults[0].when[0].count <= 310
+    assert replay.faults[0].when[0].outcome == "acked"
+
+
 def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
     cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
     then, replay = recorded(
