@@ -20,18 +20,21 @@ from pydantic import TypeAdapter, ValidationError
 from ackproof import reference_model
 from ackproof.harness.cluster.cache import cache_dir
 from ackproof.reference_model import Configuration, Injection, Prediction
+from ackproof.reference_model.prediction import MAX_STATES
 
 
-def predict(configuration: Configuration, schedule: Sequence[Injection]) -> Prediction:
+def predict(
+    configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = MAX_STATES
+) -> Prediction:
     """Return what `reference_model.predict` says, from the cache if it has been asked before.
 
     A cache that cannot be read or written is none.
     """
     stored = TypeAdapter(Prediction)
-    name = f"{_key(configuration, schedule)}.json"
+    name = f"{_key(configuration, schedule, max_states)}.json"
     with contextlib.suppress(OSError, ValidationError):
         return stored.validate_json((_folder() / name).read_bytes())
-    prediction = reference_model.predict(configuration, schedule)
+    prediction = reference_model.predict(configuration, schedule, max_states=max_states)
     with contextlib.suppress(OSError):
         partial = _folder() / f"{name}.{os.getpid()}"
         partial.write_bytes(stored.dump_json(prediction))
@@ -45,8 +48,8 @@ def _folder() -> Path:
     return folder
 
 
-def _key(configuration: Configuration, schedule: Sequence[Injection]) -> str:
-    asked = [asdict(configuration), *map(asdict, schedule)]
+def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
+    asked = [max_states, asdict(configuration), *map(asdict, schedule)]
     text = json.dumps(asked, sort_keys=True, default=sorted)  # targets are sets
     return hashlib.sha256(f"{_model()} {text}".encode()).hexdigest()[:32]
 

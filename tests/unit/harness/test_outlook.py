@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     questions: Asked = []
 
     def answer(
-        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int
+        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = 0
     ) -> Prediction:
         questions.append((configuration, tuple(schedule)))
         return predict(configuration, [])

@@ -44,9 +44,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     really, found = reference_model.predict, []
 
-    def predict(configuration: Configuration, schedule: Sequence[Injection]) -> Prediction:
+    def predict(
+        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int
+    ) -> Prediction:
         found.append(len(schedule))
-        return really(configuration, schedule)
+        return really(configuration, schedule, max_states=max_states)
 
     monkeypatch.setattr(reference_model, "predict", predict)
     return found
@@ -57,6 +59,8 @@ def test_the_same_question_is_searched_once(asked: list[int]) -> None:
     assert predictions.predict(CONFIGURATION, list(FAULTS)) == first
     assert asked == [2]
     assert first.trace
+    assert predictions.predict(CONFIGURATION, FAULTS, max_states=3) != first
+    assert asked == [2, 2]
 
 
 def test_another_question_is_searched(asked: list[int]) -> None:
