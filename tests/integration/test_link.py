@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
@@ -18,7 +19,7 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario import TopicSpec
 from integration.command import clock
-from integration.faulting import boot
+from integration.faulting import boot, in_force, recover, until
 
 pytestmark = pytest.mark.cluster
 
@@ -185,3 +186,50 @@ def test_a_link_fault_that_meets_no_message_is_not_verified(
 def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
     with pytest.raises(FaultError, match=r"set cluster\.proxied"):
         cluster.link()
+
+
+@pytest.fixture(scope="module")
+def between(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+    """Two brokers that reach each other and their controller through the proxy."""
+    spec = ClusterSpec(
+        brokers=2,
+        heap="128m",
+        proxied=["INTERNAL", "CONTROLLER"],
+        settings={"replica.lag.time.max.ms": 2000},
+    )
+    with boot(engine, image, spec) as cluster:
+        yield cluster
+
+
+def link_of(**fields: object) -> LinkFault:
+    return LinkFault.model_validate({"fault": "link", "within": "30s", **fields})
+
+
+def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: KafkaCluster) -> None:
+    began = datetime.now(UTC)
+    name = f"t-{uuid4().hex[:8]}"
+    settings = {"min.insync.replicas": 1}
+    between.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
+    fetch = in_force(
+        between,
+        link_of(
+            target=1, api="Fetch", direction="response", action="hold", client="broker-2-fetcher"
+        ),
+    )
+    producer = Producer({"bootstrap.servers": between.bootstrap_servers, "acks": 1})
+    producer.produce(name, b"what the follower lacks")
+    assert producer.flush(20) == 0
+    producer.close()
+    told = in_force(
+        between,
+        link_of(
+            target="active controller", api="AlterPartition", direction="request", action="hold"
+        ),
+    )
+    assert name in between.await_logged(1, "Shrinking ISR", since=began, within_s=30)
+    assert between.isr(name, 0) == (1, 2)  # the controller has not heard of it
+    assert between.log_end(name, 0) == (0, 0)  # nor is anything replicated
+    recover(between, told)
+    until(lambda: set(between.isr(name, 0) or ()) == {1})
+    recover(between, fetch, [(name, 0)])
+    until(lambda: between.log_end(name, 0) == (1, 0))

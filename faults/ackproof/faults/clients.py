@@ -28,8 +28,9 @@ End = Literal["kill", "exit"]
 #: What a client may be told to do wrong, each time round, until it is told otherwise. dawdle: be
 #: busy for so long with what a poll returned; fill: hand over as many records as are taken, and
 #: serve no delivery report; purge_queue: purge what waits to be sent; purge_all: what is on its
-#: way, too; rejoin: leave the group every so long, and join it again.
-Order = Literal["nothing", "dawdle", "fill", "purge_queue", "purge_all", "rejoin"]
+#: way, too; rejoin: leave the group every so long, and join it again; skew: send records with
+#: timestamps that are so far off.
+Order = Literal["nothing", "dawdle", "fill", "purge_queue", "purge_all", "rejoin", "skew"]
 
 
 class Clients(Protocol):

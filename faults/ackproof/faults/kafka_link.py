@@ -1,5 +1,8 @@
 """What a proxy that understands Kafka's framing can do to requests and responses.
 
+Nodes are told apart by their client.id: a follower fetches as ``broker-2-fetcher-0``, a broker asks
+controllers as its id.
+
 The proxy is in the path of a listener only where a scenario asks (`cluster.proxied`). It acts by
 rules: one API, requests or responses, of some brokers and clients.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-#: Requests that clients send, and their keys (`org.apache.kafka.common.protocol.ApiKeys`).
+#: Requests of clients and nodes, and their keys (`org.apache.kafka.common.protocol.ApiKeys`).
 API_KEYS = {
     "Produce": 0,
     "Fetch": 1,
@@ -29,7 +32,28 @@ API_KEYS = {
     "AddOffsetsToTxn": 25,
     "EndTxn": 26,
     "TxnOffsetCommit": 28,
+    # Sent by brokers and controllers only.
+    "WriteTxnMarkers": 27,
+    "Vote": 52,
+    "BeginQuorumEpoch": 53,
+    "AlterPartition": 56,
+    "FetchSnapshot": 59,
+    "BrokerHeartbeat": 63,
+    "AllocateProducerIds": 67,
 }
+
+#: Which of them go to controllers, and which to brokers, only over the listener between nodes.
+TO_CONTROLLERS = frozenset(
+    {
+        "Vote",
+        "BeginQuorumEpoch",
+        "AlterPartition",
+        "FetchSnapshot",
+        "BrokerHeartbeat",
+        "AllocateProducerIds",
+    }
+)
+BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
 Api = Literal[
     "Produce",
@@ -50,6 +74,13 @@ Api = Literal[
     "AddOffsetsToTxn",
     "EndTxn",
     "TxnOffsetCommit",
+    "WriteTxnMarkers",
+    "Vote",
+    "BeginQuorumEpoch",
+    "AlterPartition",
+    "FetchSnapshot",
+    "BrokerHeartbeat",
+    "AllocateProducerIds",
 ]
 Direction = Literal["request", "response"]
 Action = Literal["hold", "delay", "drop", "duplicate", "cut"]

@@ -1,4 +1,4 @@
-"""One kind of Kafka request or response between clients and brokers is held, lost or repeated.
+"""One kind of Kafka request or response, to brokers or controllers, is held, lost or repeated.
 
 A producer whose Produce response is lost sends the batch again: without idempotence it is then in
 the log twice. It needs a listener whose clients are led through ackproof's proxy
@@ -28,14 +28,19 @@ class LinkFault(Fault):
     disables: ClassVar[bool] = False
     fault: Literal["link"] = "link"
     api: Api = Field(description="the kind of message, by Kafka's name")
-    direction: Direction = Field(description="what clients send, or what brokers answer")
+    direction: Direction = Field(description="what the targets are sent, or what they answer")
     action: Action = Field(
         description="hold: until healed, with all behind it; delay; drop; duplicate; "
         "cut: close the connection instead"
     )
     delay: Duration | None = Field(default=None, gt=0, description="for delay: how long")
     count: int | None = Field(default=None, ge=1, description="only so many messages")
-    client: str = Field(default="", description="only clients whose client.id begins so")
+    client: str = Field(
+        default="",
+        description="only clients whose client.id begins so: broker-2-fetcher for what broker 2 "
+        "fetches, 2 for what broker 2 asks controllers",
+        examples=["broker-2-fetcher"],
+    )
     within: Duration = Field(
         default=10.0, gt=0, description="how long to wait for the first such message"
     )

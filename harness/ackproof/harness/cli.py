@@ -27,6 +27,7 @@ from ackproof.harness.commands import (
     dashboard,
     histories,
     plan,
+    protocols,
     replay,
     runs,
     schedule,
@@ -169,11 +170,25 @@ def _run_all(
 
 
 @app.command()
-def predict(scenario: ScenarioPath, as_json: Json = False) -> None:
+def predict(
+    scenario: ScenarioPath,
+    *,
+    compare_protocols: Annotated[
+        bool,
+        typer.Option(
+            "--compare-protocols",
+            help="Instead: what in-sync replicas and majority quorums survive, and what acks cost.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Say what the reference model allows, with the shortest trace to a loss. Needs no cluster.
 
     Example: [bold]ackproof predict scenarios/acks.yaml[/]
     """
+    if compare_protocols:
+        protocols.show(scenario, as_json=as_json)
+        return
     from ackproof.harness.outlook import foresee
     from ackproof.harness.report.listings import print_prediction
     from ackproof.harness.scenario_file import load_all

@@ -47,6 +47,8 @@ TIMERS = ("replica.lag.time.max.ms", "broker.session.timeout.ms", "zookeeper.ses
 
 #: Listeners that every cluster has.
 OWN_LISTENERS = ("INTERNAL", "CONTROLLER", "EXTERNAL")
+#: Those of them by which nodes reach each other, and which may lead through the link proxy.
+PROXIED_INSIDE = ("INTERNAL", "CONTROLLER")
 
 _SEVERAL_DIRECTORIES = (3, 7)
 
@@ -136,8 +138,9 @@ class ClusterSpec(Model):
     )
     proxied: list[str] = Field(
         default_factory=list,
-        description="those of these listeners whose clients are led through the link proxy",
-        examples=[["REPORTING"]],
+        description="what leads through the link proxy: some of these listeners, INTERNAL (broker "
+        "to broker), CONTROLLER (to controllers)",
+        examples=[["REPORTING"], ["INTERNAL"]],
     )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
@@ -204,7 +207,7 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
             )
         yield from _setting_problems(own.settings, ("cluster", "overrides", number, "settings"))
     yield from _listener_problems(cluster.listeners)
-    yield from _proxied_problems(cluster)
+    yield from _proxied_problems(cluster, kafka)
     yield from _controller_problems(cluster, kafka)
     yield from security.problems(cluster.security, kafka)
     yield from _directory_problems(cluster, kafka)
@@ -238,12 +241,18 @@ def _listener_problems(listeners: list[str]) -> Iterator[tuple[Place, str]]:
             yield place, f"{name} is named twice"
 
 
-def _proxied_problems(cluster: ClusterSpec) -> Iterator[tuple[Place, str]]:
+def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
     for index, name in enumerate(cluster.proxied):
         place = ("cluster", "proxied", index)
-        if name not in cluster.listeners:
-            legal = ", ".join(cluster.listeners) or "none is named"
-            yield place, f"{name!r} is not one of cluster.listeners ({legal})"
+        legal = [*cluster.listeners, *PROXIED_INSIDE]
+        if name not in legal:
+            yield (
+                place,
+                f"{name!r} is not one of cluster.listeners, nor of those between nodes "
+                f"({', '.join(legal)})",
+            )
+        elif name == "CONTROLLER" and (cluster.combined or uses_zookeeper(kafka)):
+            yield place, "only controllers of their own, in KRaft, can be led to through the proxy"
         elif name in cluster.proxied[:index]:
             yield place, f"{name} is named twice"
     if cluster.proxied and cluster.security.tls != "none":

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from ackproof.faults import Fault, Shape
 from ackproof.faults.client_fault import ClientFault
+from ackproof.faults.isolate_replication import IsolateReplication
+from ackproof.faults.kafka_link import BETWEEN_BROKERS, TO_CONTROLLERS
 from ackproof.faults.limits import Limit, clashes
+from ackproof.faults.link import LinkFault
+from ackproof.faults.links import Links
 from ackproof.faults.state import FaultHas, IsrIsExactly, LeaderIs, LogSays
 from ackproof.faults.steps import placed_faults
 from ackproof.faults.topic_operation import TopicOperation
@@ -16,7 +20,7 @@ from ackproof.faults.written import OfPartition
 from ackproof.harness.cluster import attach_spec
 from ackproof.harness.cluster.topology import CONTROLLER_ID
 from ackproof.harness.cluster.versions import uses_zookeeper
-from ackproof.harness.cluster_spec import OWN_LISTENERS
+from ackproof.harness.cluster_spec import OWN_LISTENERS, PROXIED_INSIDE
 from ackproof.harness.scenario_types import Place
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
+        yield from _proxy_problems(scenario, fault, place)
         if isinstance(fault, ClientFault):
             yield from _client_problems(scenario, fault, place)
         if scenario.cluster.attach is None:
@@ -86,18 +91,41 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
     for broker in target.brokers:
         if not 1 <= broker <= last:
             yield place, f"there is no broker {broker} (brokers are 1 to {last})"
-    if fault.name == "link" and not scenario.cluster.proxied:
-        yield (
-            (*where, "fault"),
-            "'link' needs a listener that leads through the link proxy: name one in "
-            "cluster.listeners, cluster.proxied and workload.listener",
-        )
     if target.count > last:
         yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
         yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
         yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+
+
+def _proxy_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    """Yield what does not pass the link proxy, and what passes it and cannot be cut beside it."""
+    proxied = set(scenario.cluster.proxied)
+    inside = sorted(proxied & set(PROXIED_INSIDE))
+    cuts = isinstance(fault, Links | IsolateReplication)
+    if inside and cuts and getattr(fault, "peers", None) != "clients":
+        yield (
+            (*where, "fault"),
+            f"{fault.name!r} cuts links from node to node, and {', '.join(inside)} leads through "
+            "the link proxy (cluster.proxied): use 'link', or leave it out there",
+        )
+    if not isinstance(fault, LinkFault) or scenario.cluster.attach is not None:
+        return
+    if not proxied:
+        yield (
+            (*where, "fault"),
+            "'link' needs a listener that leads through the link proxy: name one in "
+            "cluster.listeners, cluster.proxied and workload.listener",
+        )
+        return
+    to_controllers = fault.target.of_controllers
+    if fault.api in BETWEEN_BROKERS and "INTERNAL" not in proxied:
+        yield (*where, "api"), f"{fault.api} needs INTERNAL in cluster.proxied"
+    if (to_controllers or fault.api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
+        yield (*where, "api"), f"{fault.api} to controllers needs CONTROLLER in cluster.proxied"
+    elif fault.api in TO_CONTROLLERS and not to_controllers:
+        yield (*where, "target"), f"{fault.api} is asked of controllers: say 'active controller'"
 
 
 def _client_problems(

@@ -19,6 +19,8 @@ from ackproof.spark_analysis.tables import LOCATION, Outcome
 
 #: Sends or acks of which there was none for so long stood still.
 _STILL_S = 1.0
+#: A schedule counts an ack when it comes in, whatever becomes of its transaction later.
+_ACKNOWLEDGED = [str(Outcome.ACKED), str(Outcome.ABORTED)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,10 @@ def milestones(run_dir: Path, times: Sequence[datetime]) -> list[Milestone]:
     order = sorted(times)
     moments = np.array([_microseconds(one) for one in order], dtype=np.int64)
     sent, acked = _Tally(moments), _Tally(moments)
+    acknowledged = pa.array(_ACKNOWLEDGED)
     columns = ["outcome", "sent_at", "resolved_at"]
     for batch in ds.dataset(run_dir / LOCATION["ledger"]).to_batches(columns=columns):
-        is_acked = pc.equal(batch.column("outcome"), str(Outcome.ACKED))
+        is_acked = pc.is_in(batch.column("outcome"), acknowledged)
         sent.add(batch.column("sent_at").cast(pa.int64()).to_numpy())
         acked.add(batch.column("resolved_at").filter(is_acked).cast(pa.int64()).to_numpy())
     found = {

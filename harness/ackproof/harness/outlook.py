@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import get_args
 
 from ackproof.faults import Fault, plain
+from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.predictions import predict
 from ackproof.harness.run_dir import PredictionRecord
 from ackproof.harness.scenario import Scenario, Sends, TopicSpec
 from ackproof.harness.verdict import PredictionReport
@@ -32,7 +34,6 @@ from ackproof.reference_model import (
     Progress,
     Role,
     join,
-    predict,
 )
 from ackproof.reference_model.prediction import MAX_STATES
 from ackproof.spark_analysis.tables import OF_REPLICAS, PREDICTED
@@ -144,7 +145,7 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     stalls = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
-    struck = any(fault.name != "none" for fault in scenario.every_fault)
+    struck = any(_in_the_model(fault) != "none" for fault in scenario.every_fault)
     if (
         settings.idempotence
         or settings.acks == "0"
@@ -228,9 +229,14 @@ def _unknown_words(scenario: Scenario) -> str:
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {_SAME_AS.get(fault.name, fault.name) for fault in scenario.every_fault} - set(
-        get_args(FaultName)
-    )
+    return {_in_the_model(fault) for fault in scenario.every_fault} - set(get_args(FaultName))
+
+
+def _in_the_model(fault: Fault) -> str:
+    """Return what a fault is to acked records: of consumers, nothing at all."""
+    if isinstance(fault, ClientFault) and fault.client.startswith("consumer"):
+        return "none"
+    return _SAME_AS.get(fault.name, fault.name)
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -286,7 +292,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
         # The model knows it: `_unknown_faults`.
-        fault=_SAME_AS.get(fault.name, fault.name),  # type: ignore[arg-type]
+        fault=_in_the_model(fault),  # type: ignore[arg-type]
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pyarrow.compute as pc
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.faults import Fault, FaultError, Guard, inject
 from ackproof.faults.clients import Clients
+from ackproof.faults.clients import Order as Told
 from ackproof.faults.crash_client import CrashClient
 from ackproof.faults.fill_buffer import FillBuffer
 from ackproof.faults.pause_client import PauseClient
 from ackproof.faults.purge_client import PurgeClient
+from ackproof.faults.skew_timestamps import SkewTimestamps
 from ackproof.faults.slow_client import SlowClient
 from ackproof.harness.clients import ProducerProcess
 from ackproof.harness.clients.progress import Order
@@ -115,6 +120,18 @@ def outcomes(process: ProducerProcess) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in counts}
 
 
+def timestamps(crew: Crew) -> list[int]:
+    """Return those of all records, as a consumer reads them; milliseconds."""
+    spec = crew.producers[0].spec
+    consumer = Consumer({"bootstrap.servers": spec.bootstrap_servers, "group.id": "t"})
+    consumer.assign([TopicPartition("orders", n, OFFSET_BEGINNING) for n in range(4)])
+    found: list[int] = []
+    while len(found) < crew.progress().acked:
+        found += [message.timestamp()[1] for message in consumer.consume(1000, timeout=10)]
+    consumer.close()
+    return found
+
+
 def settled(crew: Crew) -> list[str]:
     crew.stop_producers()
     return crew.await_producers()
@@ -136,7 +153,7 @@ def test_a_paused_producer_stands_still_until_it_is_healed(crew_of) -> None:
 
 @pytest.mark.parametrize(("how", "code"), [("kill", -signal.SIGKILL), ("exit", 70)])
 def test_a_crashed_producer_is_succeeded_and_no_trouble(crew_of, how, code) -> None:
-    crew = crew_of(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 5000})
+    crew = crew_of(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 1000})
     guard = struck(crew, CrashClient(client="producers", how=how))
     first = crew.producers[0]
     assert first.returncode == code
@@ -157,7 +174,9 @@ def test_a_fault_that_lasts_until_the_end_leaves_a_successor_that_ends(crew_of) 
     crew.stop_producers()
     guard.heal()
     assert crew.await_producers() == []
-    assert crew.producers[1].returncode == 0
+    heir = crew.producers[1]
+    assert heir.returncode == 0
+    assert heir.progress().sent == 0
 
 
 def test_a_process_that_ended_on_its_own_is_a_trouble(crew_of) -> None:
@@ -211,6 +230,21 @@ def test_a_slow_callback_delays_outcomes(crew_of) -> None:
     assert pc.max(waited).as_py() >= 300_000
 
 
+@pytest.mark.parametrize(("direction", "sign"), [("past", -1), ("future", 1)])
+def test_records_bear_timestamps_that_are_off(crew_of, direction, sign) -> None:
+    crew = crew_of()
+    guard = struck(crew, SkewTimestamps(by="30m", direction=direction))
+    recover_from(guard)
+    go_on(crew, crew.producers[0])
+    assert settled(crew) == []
+    assert set(outcomes(crew.producers[0])) == {"acked"}
+    now = time.time() * 1000
+    minutes = [(at - now) / 60_000 for at in timestamps(crew)]
+    seen = [wanted for one in minutes for wanted in (0, sign * 30) if abs(one - wanted) < 5]
+    assert set(seen) == {0, sign * 30}
+    assert len(seen) == len(minutes)
+
+
 def test_a_consumer_is_succeeded_by_a_member_of_its_group(crew_of) -> None:
     crew = crew_of(consumers={"readers": {"members": 2}})
     guard = struck(crew, CrashClient(client="consumer 1"))
@@ -226,3 +260,7 @@ def test_who_is_not_there_cannot_be_hit(crew_of) -> None:
     assert settled(crew) == []
     guard = strike(crew, PauseClient(client="producers"))
     assert "no client runs as producers" in guard.window.evidence
+
+
+def test_faults_and_clients_have_the_same_orders() -> None:
+    assert get_args(Told) == tuple(one.name.lower() for one in Order)

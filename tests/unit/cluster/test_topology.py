@@ -7,14 +7,14 @@ import pytest
 
 from ackproof.harness.cluster.formatting import meta_properties, new_id
 from ackproof.harness.cluster.topology import NodeSpec, Topology, arrange, ports_needed
-from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.harness.cluster_spec import ClusterSpec, problems
 
 
 def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
     """Arrange a cluster on ports from 20001."""
     spec = ClusterSpec.model_validate(cluster)
     ports = range(20001, 20001 + ports_needed(spec, kafka))
-    return arrange(spec, kafka, cluster_id="a" * 22, ports=ports)
+    return arrange(spec, kafka, cluster_id="a" * 22, ports=ports, gateway="10.0.0.1")
 
 
 def properties(of: Topology, node: NodeSpec) -> dict[str, str]:
@@ -111,6 +111,37 @@ def test_further_listeners_have_ports_of_their_own_inside_and_outside() -> None:
     assert found.bootstrap("CUT") == "127.0.0.1:20003,127.0.0.1:20006"
     assert found.bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20004"
     assert (found.port("SLOW"), found.port("CUT")) == (9095, 9096)
+
+
+def test_nodes_reach_each_other_by_way_of_the_proxy_where_that_is_wanted() -> None:
+    found = topology(brokers=2, controllers=3, proxied=["INTERNAL", "CONTROLLER"])
+    ports = [one.gateway_ports["CONTROLLER"] for one in found.controllers]
+    voters = ",".join(f"{100 + n}@10.0.0.1:{port}" for n, port in enumerate(ports))
+    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {voters}
+    for node in found.brokers:
+        own = properties(found, node)
+        assert (
+            f"INTERNAL://10.0.0.1:{node.gateway_ports['INTERNAL']}" in own["advertised.listeners"]
+        )
+        assert "INTERNAL://:9092" in own["listeners"]
+    inside = [port for node in found.nodes for port in node.gateway_ports.values()]
+    assert len({*inside, *(one.external_port for one in found.brokers)}) == 7
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kafka", "refused"),
+    [
+        ({}, "4.3.1", False),
+        ({"combined": True, "controllers": 3}, "4.3.1", True),
+        ({"controllers": 3}, "2.6.2", True),
+    ],
+)
+def test_only_controllers_of_their_own_are_led_to_through_the_proxy(
+    cluster: dict[str, Any], kafka: str, refused: bool
+) -> None:
+    spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
+    said = [problem for _, problem in problems(spec, kafka)]
+    assert any("only controllers of their own" in one for one in said) is refused
 
 
 def test_racks_are_dealt_in_turn_and_a_broker_may_have_another() -> None:

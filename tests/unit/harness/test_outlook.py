@@ -35,7 +35,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """What the model is asked; it answers as if there were no faults."""
     questions: Asked = []
 
-    def answer(configuration: Configuration, schedule: Sequence[Injection]) -> Prediction:
+    def answer(
+        configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = 0
+    ) -> Prediction:
         questions.append((configuration, tuple(schedule)))
         return predict(configuration, [])
 
@@ -201,6 +203,20 @@ def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
     outlook.foresee(scenario(faults=[fault]))
     assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
+
+
+def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknown(
+    asked: Asked,
+) -> None:
+    workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
+    consumers = {"fault": "crash_client", "client": "consumer 0"}
+    outlook.foresee(scenario(workload=workload, faults=[consumers]))
+    assert {one.fault for _, schedule in asked for one in schedule} == {"none"}
+    asked.clear()
+    producers = {"fault": "crash_client", "client": "producers"}
+    found = outlook.foresee(scenario(workload=workload, faults=[producers]))
+    assert set(found.predicted.values()) == {"possible"}
+    assert not asked
 
 
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:

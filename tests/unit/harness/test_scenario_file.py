@@ -193,6 +193,45 @@ def test_what_is_wrong_in_a_block_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize(
+    ("proxied", "fault", "said"),
+    [
+        ("LINK", "target: 1, api: AlterPartition", "needs CONTROLLER in cluster.proxied"),
+        ("LINK", "target: 1, api: WriteTxnMarkers", "needs INTERNAL in cluster.proxied"),
+        ("LINK", "target: active controller, api: Fetch", "needs CONTROLLER"),
+        ("CONTROLLER", "target: 1, api: AlterPartition", "say 'active controller'"),
+        ("OTHER", "target: 1, api: Fetch", "'OTHER' is not one of cluster.listeners"),
+    ],
+)
+def test_what_does_not_pass_the_proxy_is_refused(
+    proxied: str, fault: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "link.yaml"
+    path.write_text(
+        "version: 1\nname: link\n"
+        f"cluster: {{listeners: [LINK], proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
+        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
+        f"faults:\n  - {{fault: link, direction: response, action: hold, {fault}}}\n"
+    )
+    with pytest.raises(ScenarioError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize("proxied", ["INTERNAL", "CONTROLLER"])
+def test_what_leads_through_the_proxy_is_not_cut_beside_it(proxied: str, tmp_path: Path) -> None:
+    path = tmp_path / "cut.yaml"
+    text = (
+        f"version: 1\nname: cut\ncluster: {{proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
+        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
+        "faults:\n  - {fault: partition, target: 1, peers: PEERS}\n"
+    )
+    path.write_text(text.replace("PEERS", "brokers"))
+    with pytest.raises(ScenarioError, match=f"{proxied} leads through the link proxy"):
+        load(path)
+    path.write_text(text.replace("PEERS", "clients"))
+    assert load(path)
+
+
+@pytest.mark.parametrize(
     ("workload", "fault", "said"),
     [
         ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),

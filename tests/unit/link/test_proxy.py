@@ -18,6 +18,7 @@ from ackproof.harness.link.proxy import LinkProxy, Route
 from unit.link.test_framing import request, response
 
 PRODUCE, METADATA = 0, 3
+HERE = "127.0.0.1"
 
 
 class Server:
@@ -80,7 +81,7 @@ def link() -> Iterator[tuple[LinkProxy, Server, Client]]:
         stack.callback(server.close)
         proxy = LinkProxy()
         stack.enter_context(proxy.running())
-        proxy.add_route(Route(broker=1, listen=listen, forward=forward))
+        proxy.add_route(Route(broker=1, listen=(HERE, listen), forward=(HERE, forward)))
         client = Client(listen)
         stack.callback(client.close)
         yield proxy, server, client
@@ -207,5 +208,5 @@ def test_a_port_that_is_taken_is_named() -> None:
         server = Server(port)
         proxy = LinkProxy()
         with proxy.running(), pytest.raises(ClusterError, match=f"cannot listen on port {port}"):
-            proxy.add_route(Route(broker=1, listen=port, forward=1))
+            proxy.add_route(Route(broker=1, listen=(HERE, port), forward=(HERE, 1)))
         server.close()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ackproof.faults import plain
+from ackproof.harness import cli
 from ackproof.harness.errors import RunDirectoryError
-from ackproof.harness.replay import recorded_run
-from ackproof.harness.scenario_file import dump, load
+from ackproof.harness.replay import Replay, recorded_run
+from ackproof.harness.run_dir import read_verdict, write_model
+from ackproof.harness.scenario_file import Configured, dump, load
+from ackproof.harness.verdict import Verdict
+from unit.comparison.test_comparison import verdict
 from unit.faults.test_schedule import World
 from unit.shrinking.recorded import Acks, always, play, scenario, store
 
@@ -100,6 +107,20 @@ def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
     assert "acked" not in str(second.when)
 
 
+def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> None:
+    _, replay = recorded(tmp_path, kill(1, when="isr of orders-0 == 2", or_after="2s"))
+    assert 1990 <= replay.faults[0].when[0].count <= 2020
+    assert len(replay.faults[0].when) == 1
+
+
+def test_acks_whose_transaction_was_aborted_later_count(tmp_path: Path) -> None:
+    world, one = World(), scenario(kill(1, when="300 acked"))
+    rows = [{**row, "outcome": "aborted", "offset": None} for row in play(one, world)]
+    replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
+    assert 300 <= replay.faults[0].when[0].count <= 310
+    assert replay.faults[0].when[0].outcome == "acked"
+
+
 def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
     cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
     then, replay = recorded(
@@ -166,3 +187,71 @@ def test_a_fault_with_keys_of_its_own_is_read_back(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"no run\.json"):
         recorded_run(tmp_path)
+
+
+# The command
+
+
+def judged(run_dir: Path, one: Any, *, lost: int) -> Path:
+    """Give a stored run a verdict, as `judge` would."""
+    made = verdict(
+        Configured(scenario=one, name="", varied={}, path=run_dir), 1, run_dir.name, lost=lost
+    )
+    write_model(run_dir / "verdict.json", made)
+    return run_dir
+
+
+@pytest.fixture
+def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return the command, with a cluster on paper in place of brokers."""
+    one = scenario(kill(1, when="300 acked", heal_after="1s"), kill(2, when="500 more acked"))
+    world = World()
+    rows = play(one, world)
+    judged(store(tmp_path / "then", one, world.windows, rows), one, lost=5)
+    monkeypatch.setattr("ackproof.harness.cluster.engine.connect", lambda: None)
+
+    def command(*arguments: str, lost: int = 7, begins: int = 2) -> int:
+        def run(configured: Configured, *, replays: str, **_: object) -> tuple[Path, Verdict]:
+            assert replays == "then"
+            again = World()
+            rows = play(configured.scenario, again)
+            windows = again.windows[:begins]
+            run_dir = store(tmp_path / "again", configured.scenario, windows, rows)
+            return judged(run_dir, configured.scenario, lost=lost), read_verdict(run_dir)
+
+        monkeypatch.setattr("ackproof.harness.runner.run", run)
+        line = ["ackproof", "replay", *arguments, "--out", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", line)
+        return cli._run_command()
+
+    return command
+
+
+def test_the_command_says_that_it_went_the_same_way(
+    replay: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay("then") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "It went the same way" in said
+    assert "lost 5 7" in said
+    stored = Replay.model_validate_json((tmp_path / "again" / "replay.json").read_text())
+    assert (stored.replays, stored.same) == ("then", True)
+    assert (tmp_path / "again" / "report.html").exists()
+    assert (tmp_path / "again" / "junit.xml").exists()
+
+
+@pytest.mark.parametrize(("lost", "begins"), [(0, 2), (7, 1)])
+def test_another_outcome_or_a_fault_that_never_began_is_another_way(
+    replay: Callable[..., int], lost: int, begins: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay("then", "--json", lost=lost, begins=begins)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["same"] is False
+    assert [step["now_acked"] is None for step in printed["steps"]] == [False, begins == 1]
+
+
+def test_no_run_of_that_name_is_one_sentence(
+    replay: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay("nothing-there") == 2
+    assert "no such run" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from ackproof.harness.run_dir import PredictionRecord, write_model
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, load
 from ackproof.harness.shrink import Shrinking
+from ackproof.harness.shrinking import reductions
 from ackproof.harness.shrinking.lab import Lab, Predict, asked_briefly
 from ackproof.harness.shrinking.store import Plan, Shrunk, Store, create, resume
 from ackproof.harness.shrinking.story import headline, needed, write_story
@@ -174,6 +175,16 @@ def test_brokers_and_controllers_that_are_not_needed_go(tmp_path: Path) -> None:
     assert (minimal.scenario.cluster.brokers, minimal.scenario.cluster.controllers) == (3, 1)
     assert minimal.scenario.topic.assignment == []
     assert {"brokers", "controllers"} <= {change.what for change in found.changes}
+    assert "brokers: 1" not in {answer.what for answer in found.answers}, "fewer than replicas"
+
+
+def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:
+    document = scenario(
+        {"fault": "kill", "target": 4, "id": "step-1", "heal_after": "1s"},
+        cluster={"brokers": 5},
+    )
+    [brokers, _] = reductions.nodes(document)
+    assert (brokers.value, brokers.least) == (5, 4)
 
 
 @pytest.mark.parametrize(("losing", "enough"), [([1, 1], True), ([0, 1, 1], True), ([1, 0], None)])

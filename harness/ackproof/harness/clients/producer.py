@@ -247,7 +247,10 @@ class Sending:
             if self._reports:
                 messages[-1]["callback"] = self._reports.on_last_of_batch
             at = now_us()
-            taken = produce_batch(self._spec.topic, messages, partition, self._callback)
+            if self._page.order is Order.SKEW:
+                taken = self._produce_skewed(messages, partition)
+            else:
+                taken = produce_batch(self._spec.topic, messages, partition, self._callback)
             if self._reports:
                 self._reports.handed_over(sequences[:taken], self._sent_at(sequences[:taken], at))
             if taken == len(messages):
@@ -267,6 +270,28 @@ class Sending:
             self._serve(POLL_S)
             if self._over():
                 return
+
+    def _produce_skewed(self, messages: list[dict[str, Any]], partition: int) -> int:
+        """Do as `produce_batch` does, which knows no timestamps."""
+        timestamp = now_us() // 1000 + int(self._page.argument_s * 1000)
+        for taken, message in enumerate(messages):
+            try:
+                self._producer.produce(
+                    self._spec.topic,
+                    message["value"],
+                    key=message.get("key"),
+                    partition=partition,
+                    on_delivery=message.get("callback", self._callback),
+                    timestamp=timestamp,
+                )
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+                return taken
+            except KafkaException as failure:
+                message["_error"] = failure.args[0]
+                return taken
+            self._page.obey()
+        return len(messages)
 
     def _serve(self, timeout: float) -> None:
         waiting = self._under_way()

@@ -64,6 +64,7 @@ class Order(IntEnum):
     PURGE_QUEUE = 3
     PURGE_ALL = 4
     REJOIN = 5
+    SKEW = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,10 +288,10 @@ class KafkaCluster:
             raise FaultError("no listener leads through the link proxy: set cluster.proxied")
         return self._proxy
 
-    def lead_through_proxy(self, node: NodeSpec) -> None:
+    def lead_through_proxy(self, node: int) -> None:
         """Have the node's proxied listeners reached through the proxy; a no-op without any."""
-        for listener in self.topology.proxied:
-            add_route(self.link(), node, listener)
+        for route in _routes(self.nodes[node], self.topology):
+            self.link().add_route(route)
 
     def operations(self) -> ClusterOperations:
         """Return what an operator does to the cluster."""
@@ -536,9 +536,16 @@ def booted(
         # leaves nothing behind, sidecars included.
         cleanup.callback(remove_run, client, run_id)
         security = secured(spec.security)
-        topology = arrange(spec, kafka, cluster_id=new_id(), ports=ports, security=security)
         network = ClusterNetwork(run_id)
         network.create()
+        topology = arrange(
+            spec,
+            kafka,
+            cluster_id=new_id(),
+            ports=ports,
+            security=security,
+            gateway=network.gateway,
+        )
         checkpoint = b""
         if not topology.zookeeper:
             scram = security.scram if security else ""
@@ -546,7 +553,6 @@ def booted(
                 client, image, spec.features, run_id=run_id, scram=scram
             )
         laps.lap("network and ports")
-        proxy = cleanup.enter_context(_leading(topology)) if topology.proxied else None
         maker = NodeMaker(
             image=image,
             run_id=run_id,
@@ -555,6 +561,13 @@ def booted(
             more_ports=lambda count: cleanup.enter_context(reserved(count)),
         )
         nodes = {node.node_id: maker.make(node, topology) for node in topology.nodes}
+        proxy = None
+        if topology.proxied:
+            proxy = LinkProxy()
+            cleanup.enter_context(proxy.running())
+            for node in nodes.values():
+                for route in _routes(node, topology):
+                    proxy.add_route(route)
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             for start in [pool.submit(node.boot) for node in nodes.values()]:
                 start.result()
@@ -574,21 +587,26 @@ def booted(
         yield cluster
 
 
-def add_route(proxy: LinkProxy, node: NodeSpec, listener: str) -> None:
-    """Have the proxy lead to this listener of the node."""
-    listen = node.further_ports[listener]
-    proxy.add_route(Route(broker=node.node_id, listen=listen, forward=node.behind_ports[listener]))
-
-
-@contextlib.contextmanager
-def _leading(topology: Topology) -> Iterator[LinkProxy]:
-    """Yield the proxy in front of every broker's proxied listeners."""
-    proxy = LinkProxy()
-    with proxy.running():
-        for node in topology.brokers:
-            for listener in topology.proxied:
-                add_route(proxy, node, listener)
-        yield proxy
+def _routes(node: KafkaNode, topology: Topology) -> list[Route]:
+    """Return how the node's proxied listeners are reached through the proxy."""
+    spec = node.spec
+    clients = [
+        Route(
+            broker=spec.node_id,
+            listen=("127.0.0.1", spec.further_ports[listener]),
+            forward=("127.0.0.1", port),
+        )
+        for listener, port in spec.behind_ports.items()
+    ]
+    nodes = [
+        Route(
+            broker=spec.node_id,
+            listen=(topology.gateway, port),
+            forward=(node.address, topology.port(listener)),
+        )
+        for listener, port in spec.gateway_ports.items()
+    ]
+    return clients + nodes
 
 
 def _state_of(topology: Topology) -> State | None:

@@ -200,11 +200,11 @@ def add_broker(cluster: KafkaCluster, own: BrokerSpec | None = None) -> int:
     """
     number = max(cluster.broker_ids()) + 1
     listeners, proxied = cluster.topology.listeners, cluster.topology.proxied
-    ports = iter(cluster.maker.more_ports(1 + len(listeners) + len(proxied)))
+    ports = iter(cluster.maker.more_ports(topology.ports_of_broker(listeners, proxied)))
     spec = topology.broker(number, own or BrokerSpec(), listeners, ports, proxied=proxied)
     cluster.topology = replace(cluster.topology, brokers=(*cluster.topology.brokers, spec))
-    cluster.lead_through_proxy(spec)
     cluster.nodes[number] = cluster.maker.make(spec, cluster.topology)
+    cluster.lead_through_proxy(number)
     cluster.nodes[number].boot()
 
     def look() -> Mapping[int, frozenset[int]]:

@@ -56,6 +56,12 @@ class ClusterNetwork:
         assert self._subnet is not None  # create() comes first
         return str(self._subnet[_FIRST_HOST + index])
 
+    @property
+    def gateway(self) -> str:
+        """The machine's own address on the network, where engine and harness share a machine."""
+        assert self._subnet is not None  # create() comes first
+        return str(self._subnet[1])
+
     def _create(self) -> Network:
         from docker.errors import APIError
 

@@ -10,6 +10,10 @@ apart, so that replication can be cut while clients and the controller still tal
 
 A scenario may name further listeners for clients, from 9095 on: one group of clients can then be
 cut off and another not.
+
+Listeners may lead through the link proxy. Of those for clients, the proxy has the advertised port
+of 127.0.0.1. Of INTERNAL and CONTROLLER, it has a port of the network's gateway, which is the
+machine that the harness runs on: nodes then reach each other by way of it.
 """
 
 from __future__ import annotations
@@ -74,7 +78,8 @@ class NodeSpec:
     `voter`: it votes in the metadata quorum; a broker that does is a combined node.
     `external_port`: its pinned port on 127.0.0.1, a ZooKeeper node's client port; None for a
     controller. `further_ports`: the same for each further listener. `behind_ports`: where those are
-    published that clients reach through the link proxy, which has the other port. `memory` and
+    published that clients reach through the link proxy, which has the other port. `gateway_ports`:
+    where the proxy stands in front of INTERNAL or CONTROLLER. `memory` and
     `cpus` limit its container; `disk` is the size of its disk in bytes, None for the engine's own.
     `settings` are its own, beside those that all brokers share.
     """
@@ -85,6 +90,7 @@ class NodeSpec:
     external_port: int | None = None
     further_ports: Mapping[str, int] = field(default_factory=dict)
     behind_ports: Mapping[str, int] = field(default_factory=dict)
+    gateway_ports: Mapping[str, int] = field(default_factory=dict)
     heap: str = DEFAULT_HEAP
     memory: str | None = None
     cpus: float | None = None
@@ -110,8 +116,8 @@ class Topology:
 
     `controllers` decide over metadata: controllers of their own, brokers that are controllers too,
     or ZooKeeper nodes. `dynamic_quorum`: who votes stands in the metadata log, not in each node's
-    configuration (KIP-853). `listeners` names the further listeners for clients, `proxied` those of
-    them that lead through the link proxy.
+    configuration (KIP-853). `listeners` names the further listeners for clients, `proxied` what
+    leads through the link proxy; `gateway` is the machine's address on the cluster's network.
     """
 
     cluster_id: str
@@ -121,6 +127,7 @@ class Topology:
     dynamic_quorum: bool = False
     listeners: tuple[str, ...] = ()
     proxied: tuple[str, ...] = ()
+    gateway: str = ""
     security: Security | None = None
     settings: Mapping[str, object]
 
@@ -184,7 +191,7 @@ class Topology:
             return {**found, "listeners": f"CONTROLLER://:{self.port('CONTROLLER')}"}
         bound = [name for name in names if name != "CONTROLLER" or node.voter]
         advertised = {
-            "INTERNAL": f"{node.name}:{self.port('INTERNAL')}",
+            "INTERNAL": self._inside(node, "INTERNAL"),
             **{
                 name: f"127.0.0.1:{host_port(node, name)}" for name in ("EXTERNAL", *self.listeners)
             },
@@ -211,11 +218,17 @@ class Topology:
         }
 
     def _quorum(self) -> Mapping[str, str]:
-        places = [(one, f"{one.name}:{LISTENER_PORTS['CONTROLLER']}") for one in self.controllers]
+        places = [(one, self._inside(one, "CONTROLLER")) for one in self.controllers]
         if self.dynamic_quorum:
             return {"controller.quorum.bootstrap.servers": ",".join(place for _, place in places)}
         voters = ",".join(f"{one.node_id}@{place}" for one, place in places)
         return {"controller.quorum.voters": voters}
+
+    def _inside(self, node: NodeSpec, listener: str) -> str:
+        """Return where other nodes reach this listener of the node."""
+        if listener in node.gateway_ports:
+            return f"{self.gateway}:{node.gateway_ports[listener]}"
+        return f"{node.name}:{LISTENER_PORTS[listener]}"
 
     def _zookeeper(self, node: NodeSpec) -> Mapping[str, object]:
         return {
@@ -238,8 +251,13 @@ def host_port(node: NodeSpec, listener: str) -> int | None:
 
 def ports_needed(spec: ClusterSpec, kafka: str) -> int:
     """Return how many ports of 127.0.0.1 the cluster takes."""
-    own = spec.controllers if uses_zookeeper(kafka) else 0
-    return own + spec.brokers * (1 + len(spec.listeners) + len(spec.proxied))
+    own = spec.controllers if uses_zookeeper(kafka) or "CONTROLLER" in spec.proxied else 0
+    return own + spec.brokers * ports_of_broker(spec.listeners, spec.proxied)
+
+
+def ports_of_broker(listeners: Sequence[str], proxied: Sequence[str]) -> int:
+    """Return how many ports a broker takes, those of the link proxy in front of it, too."""
+    return 1 + len(listeners) + sum(name != "CONTROLLER" for name in proxied)
 
 
 def arrange(
@@ -249,8 +267,9 @@ def arrange(
     cluster_id: str,
     ports: Sequence[int],
     security: Security | None = None,
+    gateway: str = "",
 ) -> Topology:
-    """Return the cluster that `spec` describes, on these ports of 127.0.0.1."""
+    """Return the cluster that `spec` describes, on these ports of 127.0.0.1 (and of `gateway`)."""
     left = iter(ports)
     in_zookeeper = uses_zookeeper(kafka)
     voters = range(1, spec.controllers + 1) if spec.combined else range(0)
@@ -260,6 +279,7 @@ def arrange(
             role="zookeeper" if in_zookeeper else "controller",
             voter=True,
             external_port=next(left) if in_zookeeper else None,
+            gateway_ports={"CONTROLLER": next(left)} if "CONTROLLER" in spec.proxied else {},
             heap=spec.heap,
         )
         for index in range(0 if spec.combined else spec.controllers)
@@ -282,6 +302,7 @@ def arrange(
         brokers=brokers,
         listeners=tuple(spec.listeners),
         proxied=tuple(spec.proxied),
+        gateway=gateway,
         security=security,
         settings=spec.settings,
     )
@@ -303,7 +324,8 @@ def broker(
         voter=voter,
         external_port=next(ports),
         further_ports={name: next(ports) for name in listeners},
-        behind_ports={name: next(ports) for name in proxied},
+        behind_ports={name: next(ports) for name in proxied if name in listeners},
+        gateway_ports={name: next(ports) for name in proxied if name == "INTERNAL"},
         heap=own.heap or DEFAULT_HEAP,
         memory=own.memory,
         cpus=own.cpus,

@@ -145,6 +145,7 @@ def _document(
                 "file": str(one.path),
                 "foreseen": one.foreseen,
                 "story": list(one.story),
+                "kinds": list(one.kinds),
                 "phases": [phase.model_dump() for phase in one.phases],
                 **held.get(one.path, {}),
             }

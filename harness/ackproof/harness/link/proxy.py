@@ -1,4 +1,4 @@
-"""The proxy: for each broker a port of 127.0.0.1 in front of the port that it is published on.
+"""The proxy: for each node a port of this machine in front of a listener of it.
 
 It runs in a thread of its own and ends with the process, so that a SIGKILL of the harness leaves
 nothing of it. Without a rule every message is passed on as soon as it is whole.
@@ -31,11 +31,11 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where clients of a broker connect, and where the broker is, both on 127.0.0.1."""
+    """Where those connect who want to reach a node, and where it is: each an address and a port."""
 
     broker: int
-    listen: int
-    forward: int
+    listen: tuple[str, int]
+    forward: tuple[str, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class _InForce:
 
 
 class LinkProxy:
-    """Leads clients to brokers, and holds, delays, drops, repeats or cuts what rules say.
+    """Leads clients and nodes to nodes, and holds, delays, drops, repeats or cuts what rules say.
 
     Its methods may be called from any thread; `ackproof.faults.kafka_link.Link`.
     """
@@ -85,16 +85,16 @@ class LinkProxy:
                 with contextlib.suppress(asyncio.CancelledError):  # the proxy ends
                     await self._serve(route, reader, writer)
 
-            self._servers.append(
-                await asyncio.start_server(accept, "127.0.0.1", route.listen, limit=_CHUNK)
-            )
+            self._servers.append(await asyncio.start_server(accept, *route.listen, limit=_CHUNK))
 
         try:
             asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
         except OSError as error:
             raise ClusterError(
-                f"the link proxy cannot listen on port {route.listen} of 127.0.0.1: {error}",
-                hint="Start again: another port is chosen each time.",
+                f"the link proxy cannot listen on port {route.listen[1]} of {route.listen[0]}: "
+                f"{error}",
+                hint="Start again: another port is chosen each time. INTERNAL and CONTROLLER can "
+                "lead through the proxy only where the container engine runs on this machine.",
             ) from error
 
     def _close(self) -> None:
@@ -160,9 +160,7 @@ class LinkProxy:
         """Pass on what one client and its broker say until one of them ends."""
         with _closing(writer):
             try:
-                there, back = await asyncio.open_connection(
-                    "127.0.0.1", route.forward, limit=_CHUNK
-                )
+                there, back = await asyncio.open_connection(*route.forward, limit=_CHUNK)
             except OSError:
                 return  # the broker is down: so is its port
             with _closing(back):

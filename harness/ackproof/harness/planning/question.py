@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof.harness.cluster.versions import numbers, uses_zookeeper
 from ackproof.harness.errors import ScenarioError
@@ -30,10 +30,15 @@ class Timers:
 def question(scenario: Scenario, budgets: Budgets) -> Question:
     """Return what a scenario's configuration is asked; its faults do not matter.
 
+    With ZooKeeper a follower cannot be made to lag: one of the brokers is the controller, and talks
+    to the others where they replicate. So `budgets.shrinks` is 0 then.
+
     Raises ScenarioError for what the model or the planner does not know.
     """
     if problem := next(_not_known(scenario), None):
         raise ScenarioError(f"no plan for {scenario.name}: {problem}")
+    if uses_zookeeper(scenario.kafka):
+        budgets = replace(budgets, shrinks=0)
     topic = scenario.topic
     level = scenario.cluster.features.get(_ELR)
     try:

@@ -9,16 +9,20 @@ from ackproof.harness.errors import DiskError
 from ackproof.harness.planning.compile import Phase, compiled, phases, story, write
 from ackproof.harness.planning.planner import Found
 from ackproof.harness.scenario import Scenario
-from ackproof.reference_model.planning import Plan
+from ackproof.reference_model.planning import Plan, kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A scenario file, what the model foresees of it, and of each phase's records."""
+    """A scenario file, what the model foresees of it, and of each phase's records.
+
+    kinds: the kinds of steps of the model that it takes.
+    """
 
     path: Path
     foreseen: str
     story: tuple[str, ...]
+    kinds: tuple[str, ...]
     phases: tuple[Phase, ...]
 
 
@@ -49,5 +53,6 @@ def _write(scenario: Scenario, plan: Plan, name: str, *, records: int, out: Path
         path=path,
         foreseen="acked records are lost" if plan.lost else "nothing acked is lost",
         story=tuple(story(plan, scenario)),
+        kinds=tuple(sorted(kinds(plan))),
         phases=tuple(phases(plan)),
     )

@@ -220,6 +220,9 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
     for name in LOCATION:
         if name not in ("anomalies", *OPTIONAL):  # of anomalies `_read_lost` says it
             tables.note_absence(name)
+    for name in ("reads", "transactions"):  # read for their plots alone
+        for _ in tables.batches(name, []):
+            pass
     return Run(
         directory=directory,
         verdict=verdict,

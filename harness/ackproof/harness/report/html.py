@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.harness.comparison.summary import Summary
-from ackproof.harness.report import comparison, plots, words
+from ackproof.harness.report import client_plots, comparison, plots, words
 from ackproof.harness.report.causes import Loss, read_losses
 from ackproof.harness.report.data import Run, read_run
 from ackproof.harness.report.plots import Figure
@@ -127,7 +127,7 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 anchor=f"run-{number}",
                 run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=plots.figures(run),
+                figures=[*plots.figures(run), *client_plots.figures(run)],
                 stories=[words.story(record, run.windows) for record in telling],
                 losses=read_losses(run.directory, telling),
                 row=_Row(

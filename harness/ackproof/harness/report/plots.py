@@ -129,7 +129,7 @@ def faults(run: Run) -> Figure | None:
             Key(colour="@fault/0.15", text="healed, recovering"),
         ),
         traces=traces,
-        layout=_layout(
+        layout=timed_layout(
             run,
             height=_FAULT_HEIGHT * len(shown) + 40,
             yaxis=_lane_axis(len(shown)),
@@ -200,7 +200,7 @@ def rate(run: Run, sends: Sends) -> Figure:
         ("@failed", sends.failed, "failed", 0.0),
     ]
     drawn = [entry for entry in series if entry[2] == "acked" or entry[1].any()]
-    at = _bin_starts(sends)
+    at = bin_starts(sends)
     traces: list[dict[str, Any]] = [
         {
             "type": "scatter",
@@ -244,12 +244,12 @@ def rate(run: Run, sends: Sends) -> Figure:
         caption="Sends per second, by when their outcome became known; "
         f"bins of {sends.width:g} s.{untimed}",
         spoken=_spoken_rate(sends),
-        height=230 + _band_height(run),
+        height=230 + band_height(run),
         keys=tuple(Key(colour=colour, text=text) for colour, _, text, _ in drawn),
         traces=traces,
-        layout=_layout(
+        layout=timed_layout(
             run,
-            height=230 + _band_height(run),
+            height=230 + band_height(run),
             bands=True,
             yaxis={"rangemode": "tozero", "tickformat": ",~r", "nticks": 5},
         ),
@@ -376,7 +376,7 @@ def timeline(run: Run) -> Figure | None:
             for leader in sorted(by_leader)
         ),
         traces=traces,
-        layout=_layout(
+        layout=timed_layout(
             run,
             height=height,
             bands=True,
@@ -425,7 +425,7 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
     low = math.log10(max(float(np.nanmin(sends.minimum)), 1e-3))
     high = math.log10(max(float(np.nanmax(sends.maximum)), 1e-3))
     decades = range(math.floor(low), math.ceil(high) + 1)
-    at = _bin_starts(sends, middle=True)
+    at = bin_starts(sends, middle=True)
 
     def line(values: Floats, text: str, **style: Any) -> dict[str, Any]:
         return {
@@ -437,7 +437,7 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             **style,
         }
 
-    height = 230 + _band_height(run)
+    height = 230 + band_height(run)
     return Figure(
         name="quantiles",
         title="Ack latency",
@@ -457,7 +457,7 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             line(sends.p99, "p99", mode="lines", line={"color": "@p99", "width": 1.75}),
             line(sends.p50, "median", mode="lines", line={"color": "@p50", "width": 1.75}),
         ],
-        layout=_layout(
+        layout=timed_layout(
             run,
             height=height,
             bands=True,
@@ -582,7 +582,8 @@ def _hover_of_mark(lane: LossLane, first: int, last: int, count: int) -> str:
     return f"{words.count(count)} lost: {lane.by}s {words.count(first)} to {words.count(last)}"
 
 
-def _bin_starts(sends: Sends, *, middle: bool = False) -> list[float]:
+def bin_starts(sends: Sends, *, middle: bool = False) -> list[float]:
+    """Return where each bin begins, or its middle, in seconds."""
     shift = 0.5 if middle else 0.0
     return [round((index + shift) * sends.width, 3) for index in range(sends.acked.size)]
 
@@ -637,11 +638,12 @@ def _band_rows(run: Run) -> list[int]:
     return rows
 
 
-def _band_height(run: Run) -> int:
+def band_height(run: Run) -> int:
+    """Return how high the faults' labels above a plot are."""
     return _LABEL_HEIGHT * (max(_band_rows(run), default=-1) + 1)
 
 
-def _layout(
+def timed_layout(
     run: Run,
     *,
     height: int,
@@ -651,6 +653,7 @@ def _layout(
     annotations: Sequence[dict[str, Any]] = (),
     **more: Any,
 ) -> dict[str, Any]:
+    """Return the layout of a plot over the run's time, with the faults as bands behind it."""
     shapes, labels = [], list(annotations)
     if bands:
         for window, row in zip(run.windows, _band_rows(run), strict=True):
@@ -699,7 +702,7 @@ def _layout(
                         "font": {"size": 11, "color": "@fault"},
                     }
                 )
-    top = _MARGIN["t"] + (_band_height(run) if bands and band_labels else 0)
+    top = _MARGIN["t"] + (band_height(run) if bands and band_labels else 0)
     return {
         "height": height,
         "margin": {**_MARGIN, "t": top},

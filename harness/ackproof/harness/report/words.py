@@ -338,5 +338,6 @@ def reproduce(directory: Path) -> list[tuple[str, str]]:
     scenario = shlex.quote(str(directory / SCENARIO_FILE))
     return [
         ("Run the same scenario with the same seed on new brokers", f"ackproof run {scenario}"),
+        ("Run it again with every fault at the same acks", f"ackproof replay {here}"),
         ("Judge the stored run again, without a cluster", f"ackproof check {here}"),
     ]

@@ -129,8 +129,6 @@ def _timed(question: Question, scene: Scene) -> Iterator[Taken]:
             for label, partition, after in fencings(question, state.partition, replica, number):
                 yield label, scene.with_broker(number, after, partition)
     for number, replica in enumerate(state.replicas):
-        if scene.held(Deed.CUT_OFF, number):
-            continue  # it could not tell the controller
         for label, after in shrinks(replica, number):
             _, *names = label
             late = names[1]

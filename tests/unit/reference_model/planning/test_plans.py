@@ -18,6 +18,7 @@ from ackproof.reference_model.planning import (
     nastiest,
     plan,
     realized,
+    scene,
     settling,
     with_clean_stops,
 )
@@ -143,6 +144,14 @@ def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
     answer = search(race)
     assert answer.lost
     assert realized(answer) is None
+
+
+def test_a_follower_that_has_every_record_does_not_lag():
+    lag = Operation(deed=Deed.LAG, broker=1)
+    cut = scene.done(B7, scene.opening(B7), lag)
+    assert not list(settling.settle(B7, cut, timers=True))
+    _, written = settling.produce(replace(B7, budgets=Budgets(records=1)), cut)
+    assert ("shrink", 0, 1) in [label for label, _ in settling.settle(B7, written, timers=True)]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,0 +1,63 @@
+"""Predictions, remembered: what the model says of a configuration and a schedule is searched once.
+
+They lie in the cache folder, under a name that is made of the configuration, the schedule and the
+model's own source: another version of the model has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ackproof import reference_model
+from ackproof.harness.cluster.cache import cache_dir
+from ackproof.reference_model import Configuration, Injection, Prediction
+from ackproof.reference_model.prediction import MAX_STATES
+
+
+def predict(
+    configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = MAX_STATES
+) -> Prediction:
+    """Return what `reference_model.predict` says, from the cache if it has been asked before.
+
+    A cache that cannot be read or written is none.
+    """
+    stored = TypeAdapter(Prediction)
+    name = f"{_key(configuration, schedule, max_states)}.json"
+    with contextlib.suppress(OSError, ValidationError):
+        return stored.validate_json((_folder() / name).read_bytes())
+    prediction = reference_model.predict(configuration, schedule, max_states=max_states)
+    with contextlib.suppress(OSError):
+        partial = _folder() / f"{name}.{os.getpid()}"
+        partial.write_bytes(stored.dump_json(prediction))
+        partial.replace(_folder() / name)
+    return prediction
+
+
+def _folder() -> Path:
+    folder = cache_dir() / "predictions"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
+    asked = [max_states, asdict(configuration), *map(asdict, schedule)]
+    text = json.dumps(asked, sort_keys=True, default=sorted)  # targets are sets
+    return hashlib.sha256(f"{_model()} {text}".encode()).hexdigest()[:32]
+
+
+@cache
+def _model() -> str:
+    """Return a digest of the model's source."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(reference_model.__file__)).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
