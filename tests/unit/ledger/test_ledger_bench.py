@@ -21,6 +21,7 @@ PERF = (
     "{records} records sent, {rate} records/sec (3.81 MB/sec), 1.97 ms avg latency, "
     "201.00 ms max latency, 1 ms 50th, 8 ms 95th, 21 ms 99th, 25 ms 99.9th.\n"
 )
+SAID: list[str] = []
 WAYS = [
     *("plain", "ledgered", "verifiable", "perf_test"),
     *("ledgered_together", "perf_test_together"),
@@ -65,7 +66,9 @@ def broker(turns, *, acked: int = 200, perf: str = PERF.format(records=1000, rat
 
 
 def measure(peers: Peers) -> LedgerBench:
-    return bench_ledger("broker:1", peers, records=1000, size=32, processes=2, repetitions=3)
+    return bench_ledger(
+        "broker:1", peers, records=1000, size=32, processes=2, repetitions=3, say=SAID.append
+    )
 
 
 def test_the_ways_take_turns_and_ratios_are_medians_over_turns(turns):
@@ -80,6 +83,8 @@ def test_the_ways_take_turns_and_ratios_are_medians_over_turns(turns):
         "together_to_perf_test": pytest.approx(1.0),
     }
     assert result.bytes_per_send > 0
+    assert SAID[0] == "32 bytes, turn 1 of 3, plain: 100 records/s"
+    assert len(SAID) == len(WAYS) * 3
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_a_single_slow_turn_does_not_decide():
 def command(monkeypatch):
     """Run `ackproof bench ledger` without a cluster; every way's rate is 10."""
 
-    def measured(bootstrap, peers, *, records, size, processes, repetitions):
+    def measured(bootstrap, peers, *, records, size, processes, repetitions, say):
         rates = dict.fromkeys(WAYS, (10.0,) * repetitions)
         return LedgerBench(
             records=records, size=size, processes=processes, rates=rates, bytes_per_send=11.0

@@ -79,11 +79,13 @@ def bench_ledger(
     partitions: int = 3,
     replication_factor: int = 1,
     settings: Mapping[str, Setting] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> LedgerBench:
     """Measure every way against the cluster at `bootstrap_servers`, in a topic of its own.
 
-    `settings` are librdkafka's, for our ways; all use acks=all. Raises `WorkloadError` if a
-    producer fails or anything is not acked, and `ClusterError` if the topic cannot be made.
+    `settings` are librdkafka's, for our ways; all use acks=all. `say` hears of each turn. Raises
+    `WorkloadError` if a producer fails or anything is not acked, and `ClusterError` if the topic
+    cannot be made.
     """
     topic = f"ackproof-bench-{uuid4().hex[:8]}"
     turns: dict[str, list[float]] = {}
@@ -126,7 +128,11 @@ def bench_ledger(
             if turn == 0:
                 send_all(spec("warm"))  # the broker, which has just been started
             for name, send in ways.items():
-                turns.setdefault(name, []).append(send())
+                rate = send()
+                turns.setdefault(name, []).append(rate)
+                say(
+                    f"{size} bytes, turn {turn + 1} of {repetitions}, {name}: {rate:,.0f} records/s"
+                )
             assert ledgered.ledger is not None  # asked for above
             bytes_per_send = ledgered.ledger.stat().st_size / records
     return LedgerBench(

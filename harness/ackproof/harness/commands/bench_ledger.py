@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ackproof.harness.commands.shared import Json, print_json
+from ackproof.harness.commands.shared import Json, print_json, stderr
 from ackproof.spark_analysis.record import HEADER_SIZE
 
 #: Turns of larger values take as long with fewer of them: the bytes of a turn are at most these.
@@ -58,6 +58,7 @@ def ledger(
                 size=one,
                 processes=processes,
                 repetitions=repetitions,
+                say=lambda line: stderr().print(line, style="dim", highlight=False),
             )
             for one in sizes
         ]
