@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -21,6 +21,8 @@ from ackproof.harness.commands.shared import (
 from ackproof.harness.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from ackproof.harness.planning.planner import Found
     from ackproof.harness.planning.written import Written
     from ackproof.harness.scenario import Scenario
@@ -79,8 +81,9 @@ def plan(
     for one in load(scenario):
         whole = one.scenario
         name = f"{whole.name}-{one.name}".replace(" ", "-").lower() if one.name else whole.name
-        with stderr().status(f"{name}: searching"):
-            found = find(whole, budgets, suite=suite, max_states=max_states)
+        with stderr().status(f"{name}: searching") as status:
+            say = _sayer(status, name)
+            found = find(whole, budgets, suite=suite, max_states=max_states, say=say)
         written = write_all(whole, found, name=name, records=records, out=out)
         found_all.append((whole, found, written))
     held = _run_all([path for _, _, written in found_all for path in written], runs) if run else {}
@@ -94,6 +97,11 @@ def plan(
         _exit([one for document in documents for one in document["scenarios"]])
     if any(not found.answer.lost and not found.answer.impossible for _, found, _ in found_all):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _sayer(status: Status, name: str) -> Callable[[str], None]:
+    """Return what tells of a search on a terminal."""
+    return lambda text: status.update(f"{name}: searching {text}")
 
 
 def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any]]:

@@ -32,7 +32,6 @@ def find(
     budgets: Budgets,
     *,
     suite: int,
-    workers: int = 0,
     max_states: int,
     say: Callable[[str], None] = lambda text: None,
 ) -> Found:
@@ -45,7 +44,7 @@ def find(
     race: Answer | None = None
     for asked in _questions(scenario, budgets):
         say(f"{asked.budgets.perturbations} perturbations")
-        answer = search(asked, workers=workers, max_states=max_states)
+        answer = search(asked, max_states=max_states)
         if answer.lost:
             if loss := realized(answer):
                 clean = with_clean_stops(loss)
