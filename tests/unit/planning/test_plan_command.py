@@ -15,6 +15,7 @@ from ackproof.harness import run_dir as runs
 from ackproof.harness.cli import app
 from ackproof.harness.errors import ScenarioError
 from ackproof.harness.planning.compile import Phase
+from ackproof.harness.planning.held import as_foreseen as all_as_foreseen
 from ackproof.harness.planning.held import hold
 from ackproof.harness.planning.question import question
 from ackproof.harness.scenario_file import load
@@ -311,4 +312,16 @@ def test_a_phase_holds_if_all_or_none_of_its_records_are_lost(  # noqa: PLR0917 
     run_dir: Path, after: str, until: str, fate: str, acked: int, lost: int, as_foreseen: bool
 ) -> None:
     (found,) = hold(run_dir, [Phase(after=after, until=until, fate=fate)])
-    assert (found.acked, found.lost, found.as_foreseen) == (acked, lost, as_foreseen)
+    assert (found.acked, found.lost) == (acked, lost)
+    assert all_as_foreseen([found]) == as_foreseen
+
+
+def test_a_phase_without_records_says_nothing_beside_one_that_has_some(run_dir: Path) -> None:
+    lost = Phase(after="", until="acked-0", fate="lost")
+    empty = Phase(after="rest-1", until="rest-1", fate="lost")
+    kept = Phase(after="rest-1", until="acked-1", fate="kept")
+    nothing = Phase(after="never-began", until="acked-1", fate="kept")
+    held = hold(run_dir, [lost, empty, kept])
+    assert [one.acked for one in held] == [2, 0, 4]
+    assert all_as_foreseen(held)
+    assert not all_as_foreseen(hold(run_dir, [lost, nothing]))

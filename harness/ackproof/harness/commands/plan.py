@@ -106,7 +106,7 @@ def _sayer(status: Status, name: str) -> Callable[[str], None]:
 
 def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any]]:
     """Run every scenario; return by its file how the run ended, and what became of each phase."""
-    from ackproof.harness.planning.held import hold
+    from ackproof.harness.planning.held import as_foreseen, hold
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.scenario_file import load
     from ackproof.harness.suite import run_suite
@@ -131,7 +131,7 @@ def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any
                 {**held.phase.model_dump(), "acked": held.acked, "lost": held.lost}
                 for held in found
             ],
-            "as_foreseen": all(held.as_foreseen for held in found),
+            "as_foreseen": as_foreseen(found),
         }
     return outcomes
 
