@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from integration.command import ackproof, printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 KRAFT = {
     "replica.lag.time.max.ms": 5000,
@@ -88,7 +88,6 @@ def test_the_limit_of_elr_loses_what_the_model_said_and_nothing_with_clean_stops
     check(found, code, clean=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.1.2", "4.3.1"])
 def test_with_one_ack_a_killed_leader_takes_what_nobody_had_fetched(
     tmp_path: Path, kafka: str
@@ -98,7 +97,6 @@ def test_with_one_ack_a_killed_leader_takes_what_nobody_had_fetched(
     check(found, code, clean=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_with_one_ack_a_leader_that_was_deposed_acks_what_is_lost(
     tmp_path: Path, kafka: str
@@ -109,7 +107,6 @@ def test_with_one_ack_a_leader_that_was_deposed_acks_what_is_lost(
     check(found, code, clean=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_an_unclean_election_takes_who_comes_first(tmp_path: Path, kafka: str) -> None:
     options = ("--kills", "2", "--power-losses", "0", "--shrinks", "1")
@@ -118,7 +115,6 @@ def test_an_unclean_election_takes_who_comes_first(tmp_path: Path, kafka: str) -
     check(found, code, clean=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
 def test_a_sole_leader_that_loses_power_takes_all_with_it(tmp_path: Path, kafka: str) -> None:
     options = ("--kills", "0", "--shrinks", "2")
@@ -127,14 +123,12 @@ def test_a_sole_leader_that_loses_power_takes_all_with_it(tmp_path: Path, kafka:
     check(found, code, clean=True)
 
 
-@pytest.mark.slow
 def test_the_last_replica_standing_loses_what_the_others_hold(tmp_path: Path) -> None:
     found, code = planned(tmp_path, "--kills", "0", "--shrinks", "2", kafka="3.9.1")
     assert found["steps"] == 14
     check(found, code, clean=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("least", "steps"), [(1, 12), (2, 14)])
 def test_with_zookeeper_the_last_leader_takes_all_with_it(
     tmp_path: Path, least: int, steps: int
@@ -144,14 +138,12 @@ def test_with_zookeeper_the_last_leader_takes_all_with_it(
     check(found, code, clean=True)
 
 
-@pytest.mark.slow
 def test_with_zookeeper_an_unclean_election_takes_who_comes_first(tmp_path: Path) -> None:
     options = ("--kills", "3", "--power-losses", "0")
     found, code = planned(tmp_path, *options, kafka="2.6.2", unclean=True)
     check(found, code, clean=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["4.1.2", "4.3.1"])
 def test_the_limit_of_elr_is_found_with_kills_alone(tmp_path: Path, kafka: str) -> None:
     found, code = planned(tmp_path, "--kills", "2", "--shrinks", "0", kafka=kafka)
@@ -159,7 +151,6 @@ def test_the_limit_of_elr_is_found_with_kills_alone(tmp_path: Path, kafka: str) 
     check(found, code, clean=True)
 
 
-@pytest.mark.slow
 def test_where_nothing_can_be_lost_the_nastiest_schedules_lose_nothing(tmp_path: Path) -> None:
     found, code = planned(
         tmp_path, "--kills", "1", "--power-losses", "1", "--shrinks", "1", "--in-all", "2"

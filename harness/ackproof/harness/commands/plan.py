@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -21,6 +21,8 @@ from ackproof.harness.commands.shared import (
 from ackproof.harness.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from ackproof.harness.planning.planner import Found
     from ackproof.harness.planning.written import Written
     from ackproof.harness.scenario import Scenario
@@ -79,8 +81,9 @@ def plan(
     for one in load(scenario):
         whole = one.scenario
         name = f"{whole.name}-{one.name}".replace(" ", "-").lower() if one.name else whole.name
-        with stderr().status(f"{name}: searching"):
-            found = find(whole, budgets, suite=suite, max_states=max_states)
+        with stderr().status(f"{name}: searching") as status:
+            say = _sayer(status, name)
+            found = find(whole, budgets, suite=suite, max_states=max_states, say=say)
         written = write_all(whole, found, name=name, records=records, out=out)
         found_all.append((whole, found, written))
     held = _run_all([path for _, _, written in found_all for path in written], runs) if run else {}
@@ -96,9 +99,14 @@ def plan(
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
+def _sayer(status: Status, name: str) -> Callable[[str], None]:
+    """Return what tells of a search on a terminal."""
+    return lambda text: status.update(f"{name}: searching {text}")
+
+
 def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any]]:
     """Run every scenario; return by its file how the run ended, and what became of each phase."""
-    from ackproof.harness.planning.held import hold
+    from ackproof.harness.planning.held import as_foreseen, hold
     from ackproof.harness.progress import ConsoleReporter
     from ackproof.harness.scenario_file import load
     from ackproof.harness.suite import run_suite
@@ -123,7 +131,7 @@ def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any
                 {**held.phase.model_dump(), "acked": held.acked, "lost": held.lost}
                 for held in found
             ],
-            "as_foreseen": all(held.as_foreseen for held in found),
+            "as_foreseen": as_foreseen(found),
         }
     return outcomes
 

@@ -15,10 +15,10 @@ from ackproof.reference_model.planning import Plan, nastiest, realized, with_cle
 class Found:
     """What the search found for a configuration.
 
-    answer: with the fewest perturbations that lose something, or with all that were allowed. loss:
-    the schedule that loses what the answer's trace does; clean: the same with controlled
-    shutdowns, if nothing is lost then. nasty: where nothing can be lost, the schedules that come
-    closest.
+    answer: with the fewest perturbations that lose something by a schedule, else by a race only,
+    else with all that were allowed. loss: the schedule that loses what the answer's trace does;
+    clean: the same with controlled shutdowns, if nothing is lost then. nasty: where nothing can be
+    lost, the schedules that come closest.
     """
 
     answer: Answer
@@ -32,7 +32,6 @@ def find(
     budgets: Budgets,
     *,
     suite: int,
-    workers: int = 0,
     max_states: int,
     say: Callable[[str], None] = lambda text: None,
 ) -> Found:
@@ -41,21 +40,22 @@ def find(
     At most `suite` schedules are returned where nothing can be lost.
     Raises ScenarioError for what the model does not know.
     """
-    answer = None
+    answer: Answer | None = None
+    race: Answer | None = None
     for asked in _questions(scenario, budgets):
         say(f"{asked.budgets.perturbations} perturbations")
-        answer = search(asked, workers=workers, max_states=max_states)
+        answer = search(asked, max_states=max_states)
         if answer.lost:
-            loss = realized(answer)
-            clean = None if loss is None else with_clean_stops(loss)
-            if clean is not None and clean.lost:
-                clean = None
-            return Found(answer=answer, loss=loss, clean=clean, nasty=())
-        if not answer.complete:
+            if loss := realized(answer):
+                clean = with_clean_stops(loss)
+                control = None if clean is None or clean.lost else clean
+                return Found(answer=answer, loss=loss, clean=control, nasty=())
+            race = race or answer
+        elif not answer.complete:
             break
     assert answer is not None
     nasty = nastiest(answer.question, most=suite) if answer.impossible else ()
-    return Found(answer=answer, loss=None, clean=None, nasty=tuple(nasty))
+    return Found(answer=race or answer, loss=None, clean=None, nasty=tuple(nasty))
 
 
 def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[Question]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from ackproof.reference_model.adversary.bounds import Budgets, Question
 from ackproof.reference_model.adversary.search import Answer
@@ -30,6 +31,8 @@ from ackproof.reference_model.planning.settling import produce, settle
 
 #: How many records a schedule's producers may write, one or two after each operation.
 _RECORDS = 7
+#: So many schedules are looked at, at most, in each way of looking for one.
+_MOST_SCHEDULES = 5_000
 #: A schedule has at most so many operations.
 MOST_OPERATIONS = 8
 
@@ -55,12 +58,14 @@ class Stage:
     """What an operation leads to (None: the start); `kinds` are those of what happened by itself.
 
     `probe` is the record that was written when all had come to rest, None if nobody took one.
+    `strays`: a follower left the ISR that no LAG holds, but a cut that should only have delayed it.
     """
 
     operation: Operation | None
     scene: Scene
     kinds: tuple[str, ...]
     probe: int | None
+    strays: bool
 
     @property
     def settled(self) -> bool:
@@ -99,7 +104,7 @@ def realized(answer: Answer) -> Plan | None:
 
     If possible each waits until the one before has come to rest, which does not hang on how fast
     an operator is; and if possible they hit the trace's brokers, else any. None if there are none
-    of `MOST_OPERATIONS`.
+    of `MOST_OPERATIONS` among the first thousands.
     """
     wanted: Wanted = Counter()
     for label, _ in answer.trace:
@@ -112,7 +117,8 @@ def realized(answer: Answer) -> Plan | None:
     question = writing(answer.question)
     for patient in (True, False):
         for allowed in (wanted, anywhere):
-            for stages in explored(question, allowed, most=MOST_OPERATIONS, patient=patient):
+            reached = explored(question, allowed, most=MOST_OPERATIONS, patient=patient)
+            for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
                 if last.settled and lost(last.scene.state):
                     plan = whole(question, stages)
@@ -136,7 +142,7 @@ def explored(
         for stages, left in layer:
             for operation, remaining in _next(question, stages[-1].scene, left, patient):
                 stage = _after(question, stages[-1].scene, operation)
-                if stage is None:
+                if stage is None or stage.strays:
                     continue
                 key = (stage.scene, stage.settled, frozenset(remaining.items()))
                 if key not in seen:
@@ -213,13 +219,15 @@ def _settled(
 ) -> Stage:
     """Return a stage: producers write on while it comes to rest, and once more afterwards."""
     kinds: dict[str, None] = {}
-    probe = None
+    probe, strays = None, False
 
     def rest(*, timers: bool) -> bool:
-        nonlocal scene
+        nonlocal scene, strays
         before = scene
         for label, after in settle(question, scene, timers=timers):
             kinds[kind_of(label, scene, after)] = None
+            what, *names = label
+            strays |= what == "shrink" and not scene.held(Deed.LAG, names[1])
             scene = after
         return scene is not before
 
@@ -233,7 +241,7 @@ def _settled(
             (_, *names), scene = wrote
             probe = names[1]
             rest(timers=False)
-    return Stage(operation=operation, scene=scene, kinds=tuple(kinds), probe=probe)
+    return Stage(operation=operation, scene=scene, kinds=tuple(kinds), probe=probe, strays=strays)
 
 
 def kind_of(label: Label, before: Scene, after: Scene) -> str:
