@@ -178,7 +178,8 @@ def _bins(run: Run, sends: Sends, times: pa.Array) -> Numbers:
     assert run.origin is not None
     origin = int(pa.scalar(run.origin, pa.timestamp("us", tz="UTC")).value)
     micros = times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
-    return np.clip((micros - origin) // round(sends.width * 1e6), 0, sends.acked.size - 1)
+    bins: Numbers = np.clip((micros - origin) // round(sends.width * 1e6), 0, sends.acked.size - 1)
+    return bins
 
 
 def _batches(run: Run, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
