@@ -178,6 +178,22 @@ def test_brokers_and_controllers_that_are_not_needed_go(tmp_path: Path) -> None:
     assert "brokers: 1" not in {answer.what for answer in found.answers}, "fewer than replicas"
 
 
+def test_a_step_no_longer_waits_for_one_that_is_gone() -> None:
+    first = {"fault": "kill", "target": 1, "id": "step-1", "heal_after": "1s"}
+    second = {
+        "fault": "kill",
+        "target": 2,
+        "id": "step-2",
+        "when": ["50 acked", "step-1 recovered"],
+        "heal_when": "step-1 ended",
+    }
+    both = scenario(first, second)
+    alone = reductions.keep_steps(both, [1])
+    assert alone is not None
+    assert (str(alone.faults[0].when), str(alone.faults[0].heal_when)) == ("50 acked", "at once")
+    assert reductions.keep_steps(both, [0, 1]) == both
+
+
 def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:
     document = scenario(
         {"fault": "kill", "target": 4, "id": "step-1", "heal_after": "1s"},
