@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from ackproof.spark_analysis import record, tables
 from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
 
-#: What may become of a send without transactions.
-OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
+#: What may become of a send.
+OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.ABORTED)
 
 RUN_ID = "run-of-tests"
 SIZE = 40

@@ -40,13 +40,15 @@ def anomalies(history: History) -> list[str]:  # noqa: PLR0912  one branch a rul
         send = sent.get(key)
         if send is None or send.outcome is Outcome.FAILED:
             report(Anomaly.PHANTOM, partition, name, offsets[0], send)
+        elif send.outcome is Outcome.ABORTED:
+            report(Anomaly.ABORTED_READ, partition, name, offsets[0], send)
         for offset in offsets[1:]:
             report(Anomaly.DUPLICATED, partition, name, offset, send)
 
     claimed = {
         key: offsets[0]
         for key, offsets in copies.items()
-        if key in sent and sent[key].outcome is not Outcome.FAILED
+        if key in sent and sent[key].outcome in (Outcome.ACKED, Outcome.UNKNOWN)
     }
     for (partition, producer, sequence), offset in claimed.items():
         if any(

@@ -85,7 +85,7 @@ def damaged_history(draw: random.Random) -> History:  # noqa: PLR0912  one branc
             log[partition].append(None)  # a marker: no record
         offset = len(log[partition])
         log[partition].append((producer, sequence))
-        outcome = draw.choices(OUTCOMES, [0.95, 0.02, 0.03])[0]
+        outcome = draw.choices(OUTCOMES, [0.94, 0.02, 0.03, 0.01])[0]
         placed = outcome is Outcome.ACKED and draw.random() > 0.02
         sends[producer, sequence] = Send(
             producer=producer,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from ackproof.spark_analysis.tables import OF_CLIENTS, OF_REPLICAS, Outcome, RecordState
+from ackproof.spark_analysis.tables import OF_CLIENTS, OF_REPLICAS, Anomaly, Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from spark_histories import (
@@ -37,7 +37,7 @@ def _sends(draw) -> list[Send]:
     sends = []
     few = draw(st.sampled_from([0, 6]))
     for producer, sequence in draw(st.lists(_names, unique=True, min_size=few, max_size=8)):
-        outcome = draw(st.sampled_from([Outcome.ACKED, Outcome.ACKED, *OUTCOMES]))
+        outcome = draw(st.sampled_from([Outcome.ACKED] * 4 + [*OUTCOMES]))
         sent = draw(_seconds)
         late = draw(st.one_of(_seconds, st.none()) if outcome is Outcome.UNKNOWN else _seconds)
         sends.append(
@@ -145,7 +145,7 @@ def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
     for topic, history in histories.items():
         assert sorted(found[topic]) == anomalies(history), f"seed {SEED}: {history}"
     # The histories are worth something only if each anomaly occurs, and often.
-    others = {*OF_REPLICAS, *OF_CLIENTS}
+    others = {*OF_REPLICAS, *OF_CLIENTS} - {Anomaly.ABORTED_READ}
     seen = {kind: count for kind, count in result.counts.items() if kind not in others}
     assert min(seen.values()) > HISTORIES / 10, seen
 
