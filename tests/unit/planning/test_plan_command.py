@@ -74,7 +74,7 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
     assert (found["loss"], found["steps"]) == ("possible", 15)
     loss, clean = found["scenarios"]
     assert faults(loss["file"]) == [
-        {"fault": "none", "id": "acked-0", "when": ["200 more sent", "200 more acked"]},
+        {"fault": "none", "id": "acked-0", "when": ["1000 more sent", "200 more acked"]},
         {
             "fault": "partition",
             "id": "step-1",
@@ -86,7 +86,7 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
             "id": "rest-1",
             "when": ["leader of orders-0 == 1", "isr of orders-0 is {1, 2}"],
         },
-        {"fault": "none", "id": "acked-1", "when": ["200 more sent", "200 more acked"]},
+        {"fault": "none", "id": "acked-1", "when": ["1000 more sent", "200 more acked"]},
         {"fault": "kill", "id": "step-2", "target": [2], "heal_when": ["rest-3 began"]},
         {
             "fault": "none",
@@ -105,7 +105,7 @@ def test_the_limit_of_elr_is_compiled_into_triggers_on_state(tmp_path: Path) -> 
             "id": "rest-5",
             "when": ["leader of orders-0 == 1", "isr of orders-0 is {1, 2}"],
         },
-        {"fault": "none", "id": "acked-5", "when": ["200 more sent", "200 more acked"]},
+        {"fault": "none", "id": "acked-5", "when": ["1000 more sent", "200 more acked"]},
     ]
     assert loss["phases"] == [
         {"after": "", "until": "acked-0", "fate": "lost"},
@@ -141,6 +141,9 @@ def test_with_one_ack_the_leader_is_killed_before_the_others_have_its_records(
     (loss,) = found["scenarios"]  # a clean stop would lose as much: there is no control
     kinds = [one["fault"] for one in faults(loss["file"])]
     assert kinds == ["none", "isolate_replication", "none", "kill", "none", "none"]
+    # The cut must not last until the followers have lagged.
+    waits = [one["when"] for one in faults(loss["file"]) if one.get("id", "").startswith("acked")]
+    assert [when[0] for when in waits] == ["1000 more sent", "200 more sent", "1000 more sent"]
 
 
 def test_with_zookeeper_no_follower_is_made_to_lag(tmp_path: Path) -> None:
