@@ -6,10 +6,16 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 
 #: How a process ends that was told to exit without flush.
 EXITED = 70
+
+#: So often is the parent looked for, and so long may it take to end without it, seconds.
+_LOOK_S = 1.0
+_GRACE_S = 15.0
 
 #: `prctl(2)`: the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -27,3 +33,15 @@ def serve(terminate: Callable[[], None]) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(EXITED))
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End a process whose parent is gone and that waits for brokers that are gone, too.
+
+    librdkafka's synchronous commit has no timeout.
+    """
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    time.sleep(_GRACE_S)
+    os._exit(EXITED)

@@ -301,7 +301,7 @@ class Sending:
         else:
             if order in (Order.PURGE_QUEUE, Order.PURGE_ALL):
                 self._producer.purge(in_flight=order is Order.PURGE_ALL)
-            served = self._producer.poll(timeout)
+            served = self._poll(timeout)
             if order is Order.DAWDLE and served:
                 time.sleep(self._page.argument_s)
                 self._page.obey()
@@ -314,6 +314,16 @@ class Sending:
             self._reports.record(now)
         else:
             self._page.count(sent=self._next, acked=0, failed=0, unknown=0, at=now_us())
+
+    def _poll(self, timeout: float) -> int:
+        """Serve what came in, and return how much; a client that ended for good says so here."""
+        try:
+            return int(self._producer.poll(timeout))
+        except KafkaException as failure:
+            if not failure.args[0].fatal():
+                raise
+            self.fatal = failure.args[0]
+            return 0
 
     def _settle(self) -> None:
         started = time.monotonic()
