@@ -6,7 +6,7 @@ states of partition 0, the batches of its replicas, and lines of the brokers' lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -373,13 +373,13 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
     }
 
 
-def judged(spark, run_dir, acks: str):
+def judged(spark, run_dir, acks: str, topics: Iterable[str]):
     from ackproof.spark_analysis.diff import diff
     from ackproof.spark_analysis.forensics.investigation import investigate
 
     lost = diff(spark, run_dir).counts[Anomaly.LOST]
     settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
-    found = investigate(spark, run_dir, lost=lost, settings={"orders": settings})
+    found = investigate(spark, run_dir, lost=lost, settings=dict.fromkeys(topics, settings))
     stories: dict[str, list[str]] = {}
     for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
         stories.setdefault(row["topic"], []).append(_story(row))
@@ -413,7 +413,7 @@ def of_acks(spark, tmp_path_factory):
     for acks, topics in (("1", WITH_ACKS_1), ("0", WITH_ACKS_0), ("all", WITH_ACKS_ALL)):
         run_dir = tmp_path_factory.mktemp(f"acks-{acks}")
         write(run_dir, topics)
-        found[acks] = judged(spark, run_dir, acks)
+        found[acks] = judged(spark, run_dir, acks, topics)
     return found
 
 
@@ -452,7 +452,7 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
 def agreement(spark, tmp_path_factory):
     run_dir = tmp_path_factory.mktemp("agreement")
     write(run_dir, AGREEMENT)
-    return judged(spark, run_dir, "all")
+    return judged(spark, run_dir, "all", [])
 
 
 @pytest.mark.parametrize("topic", AGREEMENT)
@@ -472,12 +472,12 @@ def test_they_are_counted(agreement):
 def test_what_was_not_taken_is_not_called_whole(spark, tmp_path):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
-    found, _, _ = judged(spark, tmp_path, "all")
+    found, _, _ = judged(spark, tmp_path, "all", [])
     assert found.counts == {Anomaly.DIVERGED: 1}  # seen is seen; of gaps nothing is known
 
 
 def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path):
     write_run(tmp_path, {"b2": B2.history})
-    found, stories, _ = judged(spark, tmp_path, "1")
+    found, stories, _ = judged(spark, tmp_path, "1", ["b2"])
     assert found.counts == {}
     assert _first_only(stories["b2"]) == list(WITH_ACKS_1["unknown"].expected)
