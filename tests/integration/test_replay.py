@@ -40,6 +40,7 @@ faults:
 """
 
 
+@pytest.mark.slow  # two runs, one after the other
 def test_a_drawn_schedule_is_repeated_at_the_same_acks(
     engine: DockerClient, tmp_path: Path
 ) -> None:
