@@ -43,6 +43,7 @@ import json, resource, sys, time
 import duckdb
 ledger, log, cores, memory, scratch = sys.argv[1:]
 connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")  # it goes to standard output
 connection.execute(f"SET threads = {cores}")
 connection.execute(f"SET memory_limit = '{memory}'")
 connection.execute(f"SET temp_directory = '{scratch}'")
