@@ -219,6 +219,23 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
         raise RunDirectoryError(f"{path} is damaged: {error}") from error
 
 
+def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
+    """Return the plan of several runs, that `ackproof MAKER` wrote.
+
+    Raises RunDirectoryError if it is not there or damaged.
+    """
+    path = directory / "plan.json"
+    try:
+        return plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunDirectoryError(
+            f"{directory} is no directory of `ackproof {maker}`: it has no plan.json",
+            hint=f"Name the directory that `ackproof {maker}` printed.",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+
+
 def _check_version(path: Path) -> None:
     """Refuse a file of a later format for what it is, not for what is unknown in it."""
     try:

@@ -18,8 +18,14 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.harness.comparison.plan import Plan
-from ackproof.harness.errors import RunDirectoryError
-from ackproof.harness.run_dir import append_line, disk_errors, fresh_name, read_lines, write_model
+from ackproof.harness.run_dir import (
+    append_line,
+    disk_errors,
+    fresh_name,
+    read_lines,
+    read_plan,
+    write_model,
+)
 from ackproof.harness.scenario_file import Configured, load, load_all
 from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Latency, Outlook, Verdict, Word
@@ -130,15 +136,7 @@ def resume(directory: Path) -> Store:
     A trial that was cut short has no line and is tried again. Raises RunDirectoryError if it is
     no comparison or a damaged one, ScenarioError if its scenarios are no longer legal.
     """
-    try:
-        plan = Plan.model_validate_json((directory / "plan.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunDirectoryError(
-            f"{directory} is not a comparison: it has no plan.json",
-            hint="Name the directory that `ackproof compare` printed.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{directory / 'plan.json'} is damaged: {error}") from error
+    plan = read_plan(directory, Plan, maker="compare")
     folder = directory / "scenarios"
     files = sorted(folder.glob("*.y*ml"))
     configurations = load(files[0]) if len(files) == 1 else load_all(folder)

@@ -13,8 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ackproof.harness.errors import RunDirectoryError
-from ackproof.harness.run_dir import append_line, disk_errors, read_lines, write_model
+from ackproof.harness.run_dir import append_line, disk_errors, read_lines, read_plan, write_model
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import Configured, dump, load
 from ackproof.harness.verdict import Word
@@ -152,15 +151,7 @@ def resume(directory: Path) -> tuple[Store, Configured]:
     A trial that was cut short is tried again.
     Raises RunDirectoryError if it is none, or a damaged one.
     """
-    try:
-        plan = Plan.model_validate_json((directory / "plan.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunDirectoryError(
-            f"{directory} is no directory of `ackproof shrink`: it has no plan.json",
-            hint="Name the directory that `ackproof shrink` printed.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{directory / 'plan.json'} is damaged: {error}") from error
+    plan = read_plan(directory, Plan, maker="shrink")
     [configured] = load(directory / "scenario.yaml")
     store = Store(directory, plan, configured.scenario)
     store.trials = read_lines(directory / "trials.jsonl", Trial)
