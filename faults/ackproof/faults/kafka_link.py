@@ -9,11 +9,40 @@ rules: one API, requests or responses, of some brokers and clients.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+Api = Literal[
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "ApiVersions",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "WriteTxnMarkers",
+    "Vote",
+    "BeginQuorumEpoch",
+    "AlterPartition",
+    "FetchSnapshot",
+    "BrokerHeartbeat",
+    "AllocateProducerIds",
+]
+
 #: Requests of clients and nodes, and their keys (`org.apache.kafka.common.protocol.ApiKeys`).
-API_KEYS = {
+API_KEYS: Mapping[Api, int] = {
     "Produce": 0,
     "Fetch": 1,
     "ListOffsets": 2,
@@ -43,7 +72,7 @@ API_KEYS = {
 }
 
 #: Which of them go to controllers, and which to brokers, only over the listener between nodes.
-TO_CONTROLLERS = frozenset(
+TO_CONTROLLERS: frozenset[Api] = frozenset(
     {
         "Vote",
         "BeginQuorumEpoch",
@@ -53,35 +82,8 @@ TO_CONTROLLERS = frozenset(
         "AllocateProducerIds",
     }
 )
-BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
+BETWEEN_BROKERS: frozenset[Api] = frozenset({"WriteTxnMarkers"})
 
-Api = Literal[
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "SyncGroup",
-    "ApiVersions",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "TxnOffsetCommit",
-    "WriteTxnMarkers",
-    "Vote",
-    "BeginQuorumEpoch",
-    "AlterPartition",
-    "FetchSnapshot",
-    "BrokerHeartbeat",
-    "AllocateProducerIds",
-]
 Direction = Literal["request", "response"]
 Action = Literal["hold", "delay", "drop", "duplicate", "cut"]
 
