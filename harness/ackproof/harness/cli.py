@@ -18,6 +18,7 @@ import typer
 
 from ackproof.harness.commands import (
     baseline,
+    bench_boot,
     bench_check,
     bench_faults,
     bench_ledger,
@@ -26,6 +27,7 @@ from ackproof.harness.commands import (
     compare,
     dashboard,
     histories,
+    image,
     plan,
     protocols,
     replay,
@@ -57,10 +59,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Prove that Kafka keeps what it acknowledged, on the cluster and configuration you run.",
 )
-image_app = typer.Typer(no_args_is_help=True, help="Broker images: list them, make one.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measure ackproof against a peer, as ratios.")
-app.add_typer(image_app, name="image")
+app.add_typer(image.app, name="image")
 app.add_typer(bench_app, name="bench")
+bench_app.command("boot")(bench_boot.boot)
 bench_app.command("check")(bench_check.check)
 bench_app.command("ledger")(bench_ledger.ledger)
 bench_app.command("model")(bench_model.model)
@@ -390,94 +392,6 @@ def clean(
     )
     for kept in removed.kept:
         typer.echo(f"kept {kept}")
-
-
-@image_app.command("list")
-def image_list(as_json: Json = False) -> None:
-    """List the broker images on this engine."""
-    from dataclasses import asdict
-
-    from ackproof.harness.cluster.engine import connect
-    from ackproof.harness.cluster.images import list_images
-
-    found = list_images(connect())
-    if as_json:
-        print_json([asdict(image) for image in found])
-        return
-    for image in found:
-        typer.echo(f"{image.reference}  {image.size_bytes / 1e6:.0f} MB")
-
-
-@image_app.command("ensure")
-def image_ensure(
-    version: Annotated[str, typer.Argument(help="A Kafka version.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Have a broker image: the local one, else pull it, else build it; and say which.
-
-    Example: [bold]ackproof image ensure 4.3.1[/]
-    """
-    from dataclasses import asdict
-
-    from ackproof.harness.cluster.images import ensure
-    from ackproof.harness.cluster.versions import DEFAULT_KAFKA
-
-    image = ensure(version or DEFAULT_KAFKA, say=stderr().print)
-    if as_json:
-        print_json(asdict(image))
-    else:
-        typer.echo(f"{image.reference} ({image.source})")
-
-
-@image_app.command("build")
-def image_build(
-    version: Annotated[str, typer.Argument(help="A Kafka version.")],
-    as_json: Json = False,
-) -> None:
-    """Build a broker image from Kafka's Maven artifacts, without a container registry.
-
-    Example: [bold]ackproof image build 4.3.1[/]
-    """
-    from dataclasses import asdict
-
-    from ackproof.harness.cluster.images import build
-
-    image = build(version, say=stderr().print)
-    if as_json:
-        print_json(asdict(image))
-    else:
-        typer.echo(f"{image.reference} ({image.source})")
-
-
-@bench_app.command("boot")
-def bench_boot(
-    scenario: Annotated[Path, typer.Option(help="Whose cluster and topics to boot.")] = Path(
-        "scenarios/acks.yaml"
-    ),
-    repetitions: Annotated[int, typer.Option(min=1)] = 5,
-    as_json: Json = False,
-) -> None:
-    """Time until a controller and three brokers are ready, against one stock broker."""
-    from ackproof.harness.bench.boot import bench_boot as measure
-    from ackproof.harness.cluster.engine import connect
-
-    found = measure(connect(), scenario, repetitions=repetitions)
-    if as_json:
-        from dataclasses import asdict
-
-        print_json({**asdict(found), "ratio": found.ratio})
-        return
-    typer.echo(f"cluster ready, s:          {_numbers(found.ours_s, 2)}")
-    for phase, seconds in found.phases_s.items():
-        typer.echo(f"  {phase + ':':<25}{seconds:.2f}")
-    typer.echo(f"the same, reused, s:       {_numbers(found.reused_s, 2)}")
-    typer.echo(f"one stock broker, s:       {_numbers(found.stock_s, 2)}")
-    typer.echo(f"  with a class archive, s: {_numbers(found.archived_s, 2)}")
-    typer.echo(f"cluster / stock (medians): {found.ratio:.2f}")
-
-
-def _numbers(values: Sequence[float], digits: int = 1) -> str:
-    return "  ".join(f"{value:,.{digits}f}" for value in values)
 
 
 def main() -> None:
