@@ -120,7 +120,12 @@ def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
     operated.admin.create_topic(
         f"{topic}-other", partitions=1, replication_factor=2, settings={}, assignment=[others]
     )
-    assert operated.operations().topic(f"{topic}-other")[0].replicas == tuple(others)
+    wait_for(  # the broker that is asked may not have heard of the topic yet
+        lambda: operated.operations().topic(f"{topic}-other"),
+        lambda found: bool(found) and found[0].replicas == tuple(others),
+        within_s=30,
+        failure=lambda found: ClusterError(f"not created: {found}"),
+    )
     lifecycle.start(operated, told)
 
 

@@ -117,6 +117,41 @@ def api_error(status, explanation):
     return kind("refused", response=response, explanation=explanation)
 
 
+class FreezingContainer:
+    """A container whose pausing follows a script of errors."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.attempts = 0
+        self.attrs = {"State": {"Paused": False}}
+
+    def reload(self):
+        pass
+
+    def pause(self):
+        self.attempts += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        self.attrs["State"]["Paused"] = True
+
+
+class TestFreeze:
+    def test_what_did_not_freeze_at_once_is_tried_again(self):
+        busy = api_error(500, "OCI runtime pause failed: unable to freeze: unknown")
+        container = FreezingContainer(busy, busy)
+        engine.freeze(container)
+        assert engine.frozen(container)
+        assert container.attempts == 3
+        engine.freeze(container)
+        assert container.attempts == 3  # it is frozen
+
+    def test_what_cannot_be_paused_is_not_tried_again(self):
+        container = FreezingContainer(api_error(409, "container is not running"))
+        with pytest.raises(APIError):
+            engine.freeze(container)
+        assert container.attempts == 1
+
+
 class FakeApi:
     """An engine's three lists, with a script of errors per object name."""
 

@@ -30,10 +30,14 @@ from ackproof.harness.errors import EngineError
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from docker.models.containers import Container
 
 LABEL = "io.ackproof"
 LABEL_RUN = "io.ackproof.run"
 LABEL_PID = "io.ackproof.pid"
+
+FREEZE_WAIT_S = 10.0
+"""How long to try to pause a container that runc does not get frozen."""
 
 REMOVAL_WAIT_S = 10.0
 """How long to retry a network or volume that a dying container still holds."""
@@ -253,6 +257,36 @@ def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
         if not _is_api_error(error):
             raise
         return False, f"{item.kind} {item.name}: {_explanation(error)}"
+
+
+def frozen(container: Container) -> bool:
+    """Whether the container is paused, by what the engine says now."""
+    container.reload()
+    return bool(container.attrs["State"]["Paused"])
+
+
+def freeze(container: Container) -> None:
+    """Pause the container; a no-op if it is. Raise APIError if it cannot be.
+
+    runc gives up, and lets everything go on, when a process that is just forking or waits for a
+    disk does not freeze at once ("unable to freeze"): the next attempt meets it elsewhere.
+    """
+    from docker.errors import APIError
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+    def given_up(error: BaseException) -> bool:
+        return isinstance(error, APIError) and "unable to freeze" in _explanation(error)
+
+    def pause() -> None:
+        if not frozen(container):
+            container.pause()
+
+    Retrying(
+        retry=retry_if_exception(given_up),
+        stop=stop_after_delay(FREEZE_WAIT_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )(pause)
 
 
 def _is_api_error(error: BaseException) -> bool:

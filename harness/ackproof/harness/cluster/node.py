@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from testcontainers.core.container import DockerContainer
 
 from ackproof.harness.cluster import zookeeper
-from ackproof.harness.cluster.engine import archive, labels
+from ackproof.harness.cluster.engine import archive, freeze, frozen, labels
 from ackproof.harness.cluster.formatting import meta_properties
 from ackproof.harness.cluster.image_build import template
 from ackproof.harness.cluster.images import CLASSPATH, JAVA_OPTIONS
@@ -213,8 +213,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
 
     def pause(self) -> None:
         """Freeze every process of the container; a no-op if it is frozen."""
-        if not self.paused():
-            self.container.pause()
+        freeze(self.container)
 
     def resume(self) -> None:
         """Let the frozen processes go on; a no-op if they do."""
@@ -223,8 +222,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
 
     def paused(self) -> bool:
         """Whether the container is frozen."""
-        self.container.reload()
-        return bool(self.container.attrs["State"]["Paused"])
+        return frozen(self.container)
 
     def discard(self, logs: Path | None) -> None:
         """Remove the container, its volume not; what it logged is kept in the folder `logs`."""
