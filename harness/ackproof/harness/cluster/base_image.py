@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def build_base(client: DockerClient, say: Say) -> str:
     """
     tarball = base_tarball()
     if not tarball.exists():
-        _bootstrap(tarball, say)
+        bootstrap(tarball, PACKAGES, say)
     say(f"importing {BASE}")
     name, tag = BASE.split(":")
     client.api.import_image_from_file(
@@ -75,10 +75,14 @@ def base_tarball() -> Path:
     return cache_dir() / f"{name}-{codename}-{platform.machine()}.tar"
 
 
-def _bootstrap(tarball: Path, say: Say) -> None:
+def bootstrap(tarball: Path, packages: Sequence[str], say: Say) -> None:
+    """Unpack this machine's Debian release with these packages into a tarball of its root.
+
+    The caller has found `base_problems()` empty. Raises ImageError if mmdebstrap fails.
+    """
     system = _system()
     codename = system["VERSION_CODENAME"]
-    say(f"unpacking Debian {codename} with {', '.join(PACKAGES)} (about half a minute)")
+    say(f"unpacking Debian {codename} with {', '.join(packages)} (about half a minute)")
     partial = tarball.with_suffix(".partial.tar")
     partial.unlink(missing_ok=True)
     with tempfile.NamedTemporaryFile("w", prefix="ackproof-apt-", suffix=".conf") as aptconf:
@@ -90,7 +94,7 @@ def _bootstrap(tarball: Path, say: Say) -> None:
             "--quiet",
             "--mode=root",
             "--variant=essential",
-            f"--include={','.join(PACKAGES)}",
+            f"--include={','.join(packages)}",
             f"--aptopt={aptconf.name}",
             "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-include=/usr/share/doc/*/copyright",
