@@ -34,8 +34,8 @@ CONSUME_S = 120.0
 #: A producer whose thread was busy for more than this share of the time sets the pace itself.
 SATURATED = 0.9
 
-#: One that kept delivery reports waiting for more than this share cannot tell latencies.
-LATE = 0.05
+#: One that stalled over more than this share of the acks cannot tell latencies.
+LATE = 0.02
 
 
 def hampered(*, busy: float, late: float) -> str:
@@ -43,7 +43,7 @@ def hampered(*, busy: float, late: float) -> str:
     if busy > SATURATED:
         return f"was busy {busy:.0%} of the time"
     if late > LATE:
-        return f"let delivery reports wait {late:.0%} of the time"
+        return f"stalled while {late:.0%} of the acks came in"
     return ""
 
 

@@ -157,8 +157,8 @@ def test_in_an_open_loop_a_send_counts_from_when_it_was_due(start):
     ]
     assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
     assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
-    began, ended = process.span_us
-    assert process.late_share * (ended - began) > 400_000  # whose fault that was
+    # Whose fault that was. (The last of them may have been sent within a tenth of a second.)
+    assert process.late_share * process.progress().acked == pytest.approx(0.45 * rate, rel=0.3)
 
 
 def test_acks_of_zero_have_no_offset(start):
@@ -342,9 +342,9 @@ def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
 @pytest.mark.parametrize(
     ("busy", "late", "says"),
     [
-        (0.9, 0.05, ""),
+        (0.9, 0.02, ""),
         (0.95, 0.5, "was busy 95% of the time"),
-        (0.1, 0.06, "let delivery reports wait 6% of the time"),
+        (0.1, 0.06, "stalled while 6% of the acks came in"),
     ],
 )
 def test_a_producer_that_is_too_slow_itself_is_told(busy, late, says):

@@ -8,7 +8,6 @@ itself).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from operator import itemgetter
 
@@ -19,6 +18,7 @@ from confluent_kafka import KafkaError, Message
 from ackproof.harness.clients.outcome import classify, earliest_resend_s
 from ackproof.harness.clients.progress import ProgressPage, now_us
 from ackproof.harness.clients.spec import ProducerSpec
+from ackproof.harness.clients.stalls import Stalls
 from ackproof.harness.clients.under_way import Int64s, UnderWay
 from ackproof.harness.ledger import LedgerWriter
 from ackproof.spark_analysis.ledger_stream import OUTCOMES
@@ -26,7 +26,7 @@ from ackproof.spark_analysis.tables import Outcome
 
 #: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
 RECORD_AT = 8192
-RECORD_EVERY_S = 0.01
+RECORD_EVERY_US = 10_000
 
 #: Bytes of a short value.
 SHORT = 128
@@ -74,7 +74,8 @@ class DeliveryReports:
         self._under_way = UnderWay()
         self._counts = [0] * len(OUTCOMES)
         self._sent = 0
-        self._recorded_at = 0.0
+        self._stalls = Stalls()
+        self._served_at = self._recorded_at = now_us()
         self._delivered: list[Message] = []
         #: How many were delivered by when (microseconds UTC), once a poll: `resolved_at`.
         self._stamps: list[tuple[int, int]] = []
@@ -118,12 +119,18 @@ class DeliveryReports:
         )
         self._counts[_FAILED] += len(sequences)
 
-    def record(self, now: float) -> None:
-        """Record what was collected, if it is enough or old enough, and publish the counts."""
+    def served(self) -> None:
+        """Note the end of a poll; record what is enough or old enough, and publish the counts."""
+        now = now_us()
+        self._stalls.served(self._served_at, now)
+        self._served_at = now
+        self._record(now, least=RECORD_AT)
+
+    def _record(self, now: int, *, least: int) -> None:
         delivered = len(self._delivered)
         if delivered or self._errors:
-            self._stamps.append((delivered, now_us()))
-            if delivered >= RECORD_AT or now - self._recorded_at >= RECORD_EVERY_S:
+            self._stamps.append((delivered, now))
+            if delivered >= least or now - self._recorded_at >= RECORD_EVERY_US:
                 self._record_delivered()
                 self._record_errors()
                 self._stamps.clear()
@@ -132,7 +139,7 @@ class DeliveryReports:
 
     def give_up(self) -> None:
         """Record everything that is collected, and the rest as unknown."""
-        self.record(float("inf"))
+        self._record(now_us(), least=0)
         rest = self._under_way.rest()
         if len(rest):
             now = np.full(len(rest), now_us(), np.int64)
@@ -158,7 +165,7 @@ class DeliveryReports:
         # One poll may serve a whole queue of reports: this is where there can be too many.
         self.on_delivery(error, message)
         if len(self._delivered) >= RECORD_AT:
-            self.record(time.monotonic())
+            self._record(now_us(), least=RECORD_AT)
 
     def _record_delivered(self) -> None:
         messages = self._delivered
@@ -166,13 +173,16 @@ class DeliveryReports:
             return
         sequence = self._sequences(messages)
         delivered, at = np.array(self._stamps, np.int64).T
+        sent_at = self._under_way.settle(sequence)
+        resolved_at = np.repeat(at, np.diff(delivered, prepend=0))
         self._ledger.write(
             sequence=sequence,
             outcome=_ACKED,
             offset=_offsets(messages) if self._offsets_are_told else None,
-            sent_at=self._under_way.settle(sequence),
-            resolved_at=np.repeat(at, np.diff(delivered, prepend=0)),
+            sent_at=sent_at,
+            resolved_at=resolved_at,
         )
+        self._page.late += self._stalls.late(sent_at, resolved_at)
         self._counts[_ACKED] += len(messages)
         messages.clear()
 

@@ -99,19 +99,14 @@ class ClientProcess(Generic[_Spec]):
 
         Near 1 the client could not have gone faster, whatever the cluster did.
         """
-        return self._share(self._page.busy)
+        started_at, ended_at = self.span_us
+        return self._page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
 
     @property
     def late_share(self) -> float:
-        """The share of its working time in which delivery reports may have waited for the client.
-
-        What waited has a longer latency than the cluster gave it.
-        """
-        return self._share(self._page.late)
-
-    def _share(self, microseconds: int) -> float:
-        started_at, ended_at = self.span_us
-        return microseconds / (ended_at - started_at) if ended_at > started_at else 0.0
+        """The share of acks, 0 to 1, that were late because the client stalled, see `Stalls`."""
+        acked = self.progress().acked
+        return self._page.late / acked if acked else 0.0
 
     def progress(self) -> Progress:
         """Return the counts as the process last published them: at most some 10 ms old."""

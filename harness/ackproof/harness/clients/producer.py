@@ -40,9 +40,6 @@ CHUNK = 768
 #: The longest wait in one poll, seconds: so often a stop is noticed and the counts are fresh.
 POLL_S = 0.01
 
-#: So long after the last poll, delivery reports that came meanwhile have waited too long, seconds.
-LATE_S = 0.1
-
 #: How long to wait for a broker to answer at the start, and then for the topic, seconds.
 METADATA_S = 30.0
 TOPIC_S = 5.0
@@ -75,7 +72,7 @@ class Sending:
         self._next = 0
         #: Sends made beyond the rate, because they were to fill the client's queue.
         self._ahead = 0
-        self._started = self._served = 0.0
+        self._started = 0.0
         self._busy_before = 0.0
         self._terminated = False
         self.fatal: KafkaError | None = None
@@ -98,7 +95,7 @@ class Sending:
         self._transactions = transactions = self._begun()
         self._page.started_at = now_us()
         self._page.state = State.PRODUCING
-        self._started = self._served = time.monotonic()
+        self._started = time.monotonic()
         self._busy_before = time.thread_time()
         while not (self._next == self._spec.records or self._over()):
             due = min(self._due(), self._next + self._room())
@@ -294,7 +291,6 @@ class Sending:
         return len(messages)
 
     def _serve(self, timeout: float) -> None:
-        waiting = self._under_way()
         order = self._page.order
         if order is Order.FILL:
             time.sleep(timeout)  # reports that nobody takes count as what fills the queue
@@ -305,13 +301,9 @@ class Sending:
             if order is Order.DAWDLE and served:
                 time.sleep(self._page.argument_s)
                 self._page.obey()
-        now = time.monotonic()
-        if waiting and now - self._served > LATE_S:
-            self._page.late += int((now - self._served) * 1e6)
-        self._served = now
         self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)
         if self._reports:
-            self._reports.record(now)
+            self._reports.served()
         else:
             self._page.count(sent=self._next, acked=0, failed=0, unknown=0, at=now_us())
 

@@ -8,7 +8,7 @@ The page is a mapped file of 4096 bytes, native 8-byte numbers first::
     2  acked      7  stop, written by the harness
     3  failed     8  resume, written by the harness
     4  unknown    9  busy, microseconds of CPU that the client's one thread has used
-                 10  late, microseconds in which delivery reports may have waited for that thread
+                 10  late, how many acks were late because that thread stalled
                  11  order, written by the harness: what to do wrong, each time round
                  12  its argument, milliseconds
                  13  obeyed, how often that was done
@@ -164,12 +164,12 @@ class ProgressPage:
 
     @property
     def late(self) -> int:
-        """How long, together, delivery reports may have waited for the client, microseconds."""
+        """How many acks were late because the client stalled, see `Stalls`."""
         return self._numbers[_LATE]
 
     @late.setter
-    def late(self, microseconds: int) -> None:
-        self._numbers[_LATE] = microseconds
+    def late(self, acks: int) -> None:
+        self._numbers[_LATE] = acks
 
     @property
     def resumed(self) -> bool:
