@@ -239,6 +239,16 @@ def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
     assert page.figures == {}
 
 
+@pytest.mark.parametrize(("acked", "says"), [(12, "not claimed"), (0, "nothing acked")])
+def test_a_latency_that_is_missing_says_why(tmp_path, acks_1, acked, says):
+    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+    verdict = json.loads((directory / "verdict.json").read_text())
+    verdict["metrics"]["ack_latency_ms"] = None
+    verdict["observed"]["acked"] = acked
+    (directory / "verdict.json").write_text(json.dumps(verdict))
+    assert says in page_of(tmp_path, directory).text
+
+
 def test_runs_of_one_configuration_are_told_apart(tmp_path, acks_1):
     page = page_of(tmp_path, acks_1.directory, acks_1.directory)
     assert "acks=1 (run 1)" in page.text
