@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from docker import DockerClient
@@ -17,6 +18,12 @@ from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.waits import wait_for
 from integration.command import clock
+
+T = TypeVar("T")
+
+#: Settings with which a broker that is gone is missed sooner than after 9 s, but not one that is
+#: merely slow: it has many heartbeats in a session.
+NOTICED = {"broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 500}
 
 
 def boot(
@@ -39,9 +46,9 @@ def boot(
     )
 
 
-def until(condition: Callable[[], bool], problem: str = "it never came true") -> None:
-    """Wait until the condition holds."""
-    wait_for(condition, bool, within_s=90, failure=lambda _: ClusterError(problem))
+def until(look: Callable[[], T], problem: str = "it never came true") -> T:
+    """Wait until `look` returns something true, and return that."""
+    return wait_for(look, bool, within_s=90, failure=lambda _: ClusterError(problem))
 
 
 def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:

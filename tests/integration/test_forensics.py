@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.images import CLASSPATH
@@ -22,6 +23,7 @@ from ackproof.spark_analysis.final_log import PartitionEnd
 from ackproof.spark_analysis.forensics.records import records
 from ackproof.spark_analysis.forensics.segments import Batch, batches
 from ackproof.spark_analysis.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
+from integration.faulting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -68,7 +70,20 @@ def written(cluster: KafkaCluster) -> KafkaCluster:
         producer.produce("orders", b"in a transaction", partition=0)
         assert producer.flush(60) == 0
         end()
+    await_markers(cluster)
+    cluster.admin.end_offsets([("orders", 0)])  # acked by all: every replica has the markers, too
     return cluster
+
+
+def await_markers(cluster: KafkaCluster) -> None:
+    """Wait until no transaction is open: a marker follows after the client was told of the end."""
+    place = {TopicPartition("orders", 0): OffsetSpec.latest()}
+
+    def end(isolation: IsolationLevel) -> int:
+        asked = cluster.admin.client().list_offsets(place, isolation_level=isolation)
+        return next(iter(asked.values())).result(60).offset
+
+    until(lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED))
 
 
 Change = Callable[[bytes], bytes]

@@ -55,7 +55,6 @@ def kraft(engine: DockerClient) -> Iterator[KafkaCluster]:
         engine,
         "4.3.1",
         {
-            "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
             "metadata.log.max.record.bytes.between.snapshots": 1,
         },
@@ -64,7 +63,7 @@ def kraft(engine: DockerClient) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module", params=["0.10.2.2", "2.6.2"])
 def zookeeper(engine: DockerClient, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    yield from faulted(engine, request.param, {"zookeeper.session.timeout.ms": 4000})
+    yield from faulted(engine, request.param, {"zookeeper.session.timeout.ms": 9000})
 
 
 def controller(cluster: KafkaCluster) -> KafkaNode:

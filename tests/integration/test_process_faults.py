@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from docker import DockerClient
@@ -14,22 +15,25 @@ from ackproof.faults.kill_cluster import KillCluster
 from ackproof.faults.oom_kill import OomKill
 from ackproof.faults.pause import Pause
 from ackproof.faults.rolling_restart import RollingRestart
+from ackproof.harness import observer
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
-from integration.faulting import boot, in_force, recover
+from integration.faulting import NOTICED, boot, in_force, recover, until
 
 pytestmark = pytest.mark.cluster
 
 PLACES = [("orders", n) for n in range(3)]
 
+#: A pause of fewer seconds ends well before a session does.
+SHORT_S = NOTICED["broker.session.timeout.ms"] / 1000 - 2
+
 
 @pytest.fixture(scope="module")
 def brokers(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
-    """Three brokers whose sessions end after three seconds."""
-    spec = ClusterSpec(settings={"broker.session.timeout.ms": 3000})
-    with boot(engine, image, spec) as cluster:
+    """Three brokers whose sessions end soon."""
+    with boot(engine, image, ClusterSpec(settings=NOTICED)) as cluster:
         cluster.create_topics({"orders": TopicSpec(partitions=3)})
         yield cluster
 
@@ -40,21 +44,41 @@ def _whole(brokers: KafkaCluster) -> None:
     brokers.await_full_isr(PLACES)
 
 
+def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
+    """Return how often the controller has fenced the broker."""
+    log = observer.take_metadata_log(cluster, folder)
+    return [one.state for one in log.brokers if one.broker == broker].count("fenced")
+
+
 def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
-    brokers: KafkaCluster,
+    brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    with in_force(brokers, Pause(target=2)) as guard:
-        pass
-    wait_for(guard.recovered, bool, within_s=30, failure=lambda _: ClusterError("not resumed"))
-    assert all(2 in (brokers.isr(*place) or ()) for place in PLACES)  # nobody has noticed
+    def briefly() -> tuple[float, int]:
+        """Return for how many seconds it was frozen at the most, and how often it was fenced."""
+        before = fencings(brokers, 2, tmp_path)
+        with in_force(brokers, Pause(target=2)) as guard:
+            pass
+        until(guard.recovered, "not resumed")
+        assert guard.window.healed_at is not None
+        frozen = guard.window.healed_at - guard.window.injected_at
+        return frozen.total_seconds(), fencings(brokers, 2, tmp_path) - before
+
+    _, fenced = wait_for(
+        briefly,
+        lambda seen: seen[0] < SHORT_S,  # a machine that stands still itself makes it longer
+        within_s=120,
+        failure=lambda seen: ClusterError(f"no short pause, but one of {seen[0]:g} s"),
+    )
+    assert fenced == 0
     with in_force(brokers, Pause(target=2)) as guard:
         wait_for(
             lambda: brokers.listed_by(1),
             lambda listed: bool(listed) and 2 not in listed,
-            within_s=30,
+            within_s=90,
             failure=lambda listed: ClusterError(f"not fenced: {listed}"),
         )
     recover(brokers, guard)
+    assert fencings(brokers, 2, tmp_path) > 0
 
 
 @pytest.mark.slow

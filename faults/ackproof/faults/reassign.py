@@ -43,8 +43,10 @@ class Reassign(TopicOperation):
 
     def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
         """Whether every partition has exactly these replicas, all in sync."""
-        return _moved(self.concerned(cluster), self.to)
+        return _moved(self.there(cluster), self.to)
 
 
 def _moved(found: Topic, to: Sequence[int]) -> bool:
-    return all(one.replicas == tuple(to) and set(one.isr) == set(to) for one in found.values())
+    return bool(found) and all(
+        one.replicas == tuple(to) and set(one.isr) == set(to) for one in found.values()
+    )

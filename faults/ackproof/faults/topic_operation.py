@@ -45,11 +45,21 @@ class TopicOperation(Fault):
             one.leader is not None and set(one.isr) == set(one.replicas) for one in found.values()
         )
 
-    def concerned(self, cluster: Cluster) -> Topic:
-        """Return the partitions that the operation is on; raise FaultError if there are none."""
+    def there(self, cluster: Cluster) -> Topic:
+        """Return the partitions that the operation is on; empty if nobody can say now."""
         found = cluster.operations().topic(self.topic)
-        if self.partition is not None:
-            found = {number: one for number, one in found.items() if number == self.partition}
+        if self.partition is None:
+            return found
+        return {number: one for number, one in found.items() if number == self.partition}
+
+    def concerned(self, cluster: Cluster) -> Topic:
+        """Return the partitions that the operation is on; raise FaultError if there are none.
+
+        The broker that is asked may not have heard of them yet, or not answer.
+        """
+        found = cluster.operations().await_topic(
+            lambda: self.there(cluster), bool, within_s=self.within
+        )
         if not found:
             raise FaultError(f"{self._what} is not there")
         return found
@@ -61,8 +71,12 @@ class TopicOperation(Fault):
     def seen(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:
         """Return the partitions once they are good; raise FaultError if they do not become so."""
         found = cluster.operations().await_topic(
-            lambda: self.concerned(cluster), good, within_s=self.within
+            lambda: self.there(cluster),
+            lambda found: bool(found) and good(found),
+            within_s=self.within,
         )
+        if not found:
+            raise FaultError(f"{self._what} is not there")
         if not good(found):
             raise FaultError(f"{problem} after {self.within:g} s: {described(self.topic, found)}")
         return found

@@ -195,39 +195,62 @@ class KafkaCluster:
     def await_full_isr(
         self, places: Sequence[TopicPartition], *, within_s: float = _REJOIN_S
     ) -> None:
-        """Wait until every given partition has a leader and a full ISR, and no node has died."""
+        """Wait until every given partition has a leader and a full ISR, and every broker says so.
+
+        Raises ClusterError, early if a node has died.
+        """
 
         def look() -> Mapping[TopicPartition, PartitionView]:
             for node in self.nodes.values():
                 self.require_alive(node.spec.node_id)
             return self._committed.partitions()
 
-        def full(seen: Mapping[TopicPartition, PartitionView]) -> bool:
-            return all(place in seen and seen[place].full_isr for place in places) and (
-                self._committed is self.admin or self._clients_know(seen, places)
-            )
-
-        def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            late = [
+        def late(seen: Mapping[TopicPartition, PartitionView]) -> list[str]:
+            return [
                 f"{topic}-{n}: {_describe(seen.get((topic, n)))}"
                 for topic, n in places
                 if (topic, n) not in seen or not seen[topic, n].full_isr
             ]
+
+        def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+            problems = late(seen) or [
+                f"broker {broker} has not heard of it" for broker in self._unaware(seen, places)
+            ]
             return ClusterError(
-                f"not at full ISR after {within_s:g} s: {'; '.join(late[:8])}",
+                f"not at full ISR after {within_s:g} s: {'; '.join(problems[:8])}",
                 hint="The brokers' logs in the run directory say why a replica stays away.",
             )
 
-        wait_for(look, full, within_s=within_s, failure=failure)
-
-    def _clients_know(
-        self, committed: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
-    ) -> bool:
-        """Whether brokers hand out the committed leaders."""
-        told = self.admin.partitions()
-        return all(
-            place in told and told[place].leader == committed[place].leader for place in places
+        wait_for(
+            look,
+            lambda seen: not late(seen) and not self._unaware(seen, places),
+            within_s=within_s,
+            failure=failure,
         )
+
+    def _unaware(
+        self, committed: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
+    ) -> list[int]:
+        """Return the brokers that tell clients of other leaders or, in KRaft, of smaller ISRs.
+
+        Each learns of a change only when it has read so far in the metadata log. In ZooKeeper mode
+        brokers are told of leaders at once, and of ISRs late.
+        """
+
+        def tells(told: Mapping[TopicPartition, PartitionView], place: TopicPartition) -> bool:
+            view = told.get(place)
+            return (
+                view is not None
+                and view.leader == committed[place].leader
+                and (view.full_isr or self._committed is not self.admin)
+            )
+
+        told_by = {broker: self.told_by(broker) for broker in self.broker_ids()}
+        return [
+            broker
+            for broker, told in told_by.items()
+            if not all(tells(told, place) for place in places)
+        ]
 
     def require_alive(self, node_id: int) -> None:
         """Raise ClusterError, with the node's last log lines, if its process has ended."""
@@ -402,6 +425,13 @@ class KafkaCluster:
     def listed_by(self, broker: int) -> frozenset[int]:
         """Return the unfenced brokers that this broker lists; empty if it does not answer."""
         return self._admin_of(broker).brokers()
+
+    def told_by(self, broker: int) -> Mapping[TopicPartition, PartitionView]:
+        """Return every partition as this broker tells clients of it; empty if it does not answer.
+
+        A broker that has not heard of the last change tells what was before.
+        """
+        return self._admin_of(broker).partitions()
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition's committed state; empty if nobody can say now."""

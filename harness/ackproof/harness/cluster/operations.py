@@ -104,13 +104,16 @@ class ClusterOperations:
             del self._overridden[topic, key]
 
     def _own_settings(self, topic: str) -> Mapping[str, str]:
-        """Return the settings that the topic has for itself."""
+        """Return the settings that the topic has for itself; raise FaultError if nobody says."""
         from confluent_kafka.admin import ConfigSource
 
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        found = seen_within(lambda: self._described(topic), bool, within_s=_ANSWER_S)
+        if not found:
+            raise FaultError(f"no broker tells the settings of {topic}")
         return {
             key: str(entry.value)
-            for key, entry in self._described(topic).items()
+            for key, entry in found.items()
             if getattr(entry.source, "value", entry.source) == own
         }
 
@@ -131,9 +134,14 @@ class ClusterOperations:
 
     def recreate(self, topic: str) -> None:
         """Delete a topic and create it with the same replicas and settings."""
-        placed = [list(one.replicas) for _, one in sorted(self.topic(topic).items())]
+        there = seen_within(lambda: self.topic(topic), bool, within_s=_ANSWER_S)
+        if not there:
+            raise FaultError(f"{topic} is not there")
+        placed = [list(one.replicas) for _, one in sorted(there.items())]
         settings = self._own_settings(topic)
-        self._ids[topic] = self._topic_id(topic)
+        self._ids[topic] = seen_within(
+            lambda: self._topic_id(topic), lambda found: found is not None, within_s=_ANSWER_S
+        )
         with _refusals(f"the deletion of {topic}"):
             self._cluster.admin.delete_topics([topic])
         # Until every controller and broker has forgotten it, its name is taken.
