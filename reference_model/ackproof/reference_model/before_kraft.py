@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ackproof.reference_model.breadth_first import explore
 from ackproof.reference_model.state import NOBODY, members
 
 #: To where a follower truncates when it begins to follow. KIP-320 also fences fetches, truncation
@@ -212,25 +213,10 @@ def refute(bounds: Bounds) -> tuple[tuple[str, ...], int]:
 
     The way is empty if the property holds within the bounds.
     """
-    start = initial(bounds)
-    parents: dict[State, tuple[State, str] | None] = {start: None}
-    level = [start]
-    while level:
-        following = []
-        for state in level:
-            if not strong_isr(state):
-                return _way(parents, state), len(parents)
-            for label, after in successors(bounds, state):
-                if after not in parents:
-                    parents[after] = state, label
-                    following.append(after)
-        level = following
-    return (), len(parents)
-
-
-def _way(parents: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
-    way = []
-    while (parent := parents[state]) is not None:
-        state, label = parent
-        way.append(label)
-    return tuple(reversed(way))
+    found = explore(
+        initial(bounds),
+        lambda state: successors(bounds, state),
+        lambda state: [] if strong_isr(state) else ["weak"],
+        wanted=["weak"],
+    )
+    return tuple(label for label, _ in found.ways.get("weak", ())), found.states

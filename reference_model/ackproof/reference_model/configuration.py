@@ -31,6 +31,13 @@ class Profile:
         (KIP-903). `adversary` only.
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
         (KAFKA-19522).
+
+    Of `transactions` only: verifies_transactions, from 3.6 (KIP-890 part 1); transactions_v2 may be
+    spoken, from 4.0 (KIP-890 part 2); double_bump: the coordinator's own abort raises the epoch
+    twice with these, in 4.0.0 (KAFKA-19367); first_sequence_zero: and their first sequence must be
+    0, from 4.1; strict_markers: and markers must bring a newer epoch, from 4.2 (KIP-1228).
+    group_fencing: of `consumer_offsets` only; the group refuses a transaction's offsets of another
+    generation, and waits for those under way, from 2.5 (KIP-447).
     """
 
     hw_freeze: bool
@@ -39,6 +46,12 @@ class Profile:
     leader_epochs: bool = True
     broker_epochs: bool = True
     fenced_last_known: bool = False
+    verifies_transactions: bool = True
+    transactions_v2: bool = True
+    double_bump: bool = False
+    first_sequence_zero: bool = True
+    strict_markers: bool = True
+    group_fencing: bool = True
 
     @classmethod
     def of(cls, kafka_version: str) -> Profile:
@@ -70,6 +83,12 @@ class Profile:
             leader_epochs=version >= (0, 11),
             broker_epochs=version >= (3, 5),
             fenced_last_known=version == (4, 0),
+            verifies_transactions=version >= (3, 6),
+            transactions_v2=version >= (4, 0),
+            double_bump=patch == (4, 0, 0),
+            first_sequence_zero=version >= (4, 1),
+            strict_markers=version >= (4, 2),
+            group_fencing=version >= (2, 5),
         )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
+from ackproof.reference_model.breadth_first import explore
+
 #: A search stores at most so many states.
 MAX_STATES = 2_000_000
 
@@ -95,25 +97,19 @@ def initial(question: QuorumQuestion) -> QuorumState:
 
 def search(question: QuorumQuestion, *, max_states: int = MAX_STATES) -> QuorumAnswer:
     """Search breadth-first for a leader that lacks a committed record."""
-    start = initial(question)
-    before: dict[QuorumState, tuple[QuorumState, str] | None] = {start: None}
-    level = [start]
-    while level and len(before) <= max_states:
-        following = []
-        for state in level:
-            if lost(state):
-                return QuorumAnswer(
-                    question=question,
-                    trace=_trace(before, state),
-                    states=len(before),
-                    complete=True,
-                )
-            for what, after in successors(question, state):
-                if after not in before:
-                    before[after] = (state, what)
-                    following.append(after)
-        level = following
-    return QuorumAnswer(question=question, trace=(), states=len(before), complete=not level)
+    found = explore(
+        initial(question),
+        lambda state: successors(question, state),
+        lambda state: ["lost"] if lost(state) else [],
+        wanted=["lost"],
+        max_states=max_states,
+    )
+    return QuorumAnswer(
+        question=question,
+        trace=tuple(what for what, _ in found.ways.get("lost", ())),
+        states=found.states,
+        complete=found.complete,
+    )
 
 
 def lost(state: QuorumState) -> int:
@@ -238,13 +234,3 @@ def _agreed(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 def _with(state: QuorumState, number: int, voter: Voter) -> QuorumState:
     voters = (*state.voters[:number], voter, *state.voters[number + 1 :])
     return state._replace(voters=tuple(sorted(voters)))
-
-
-def _trace(
-    before: dict[QuorumState, tuple[QuorumState, str] | None], state: QuorumState
-) -> tuple[str, ...]:
-    way = []
-    while (step := before[state]) is not None:
-        state, what = step
-        way.append(what)
-    return tuple(reversed(way))

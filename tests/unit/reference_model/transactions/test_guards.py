@@ -1,0 +1,19 @@
+"""Each guard of transactions is refuted by a search."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from ackproof.reference_model.transactions import Guards
+from ackproof.reference_model.transactions.mutants import MUTANTS
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.guard)
+def test_without_a_guard_an_anomaly_comes_about(mutant):
+    assert mutant.mutation.refuted
+
+
+def test_there_is_a_mutant_for_each_guard():
+    assert {mutant.guard for mutant in MUTANTS} == {field.name for field in fields(Guards)}

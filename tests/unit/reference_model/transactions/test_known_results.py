@@ -1,0 +1,99 @@
+"""What can go wrong with transactions, by version and protocol, and in how few steps.
+
+A row: the anomalies within these budgets and the length of the shortest way to each; all others of
+`ANOMALIES` are impossible within them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof.reference_model.transactions import (
+    ANOMALIES,
+    TransactionBudgets,
+    TransactionQuestion,
+    search,
+)
+
+OLD, VERIFYING, FIRST_V2, STRICT = ("2.8.2", 1), ("3.9.1", 1), ("4.0.0", 2), ("4.3.1", 2)
+V1_ON_NEW = ("4.3.1", 1)  # librdkafka's, whatever the broker
+
+#: KAFKA-17754: a late EndTxn ends the next transaction, which has the same epoch.
+LATE_END = {"aborted-read": 9, "lost": 10, "torn": 12}
+#: KIP-1228: a late marker does.
+LATE_MARKER = {"aborted-read": 8, "lost": 8, "torn": 11}
+NEVER: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    ("client", "budgets", "expected"),
+    [
+        *((client, {}, NEVER) for client in (OLD, VERIFYING, V1_ON_NEW, FIRST_V2, STRICT)),
+        (OLD, {"delays": 1}, LATE_END | {"hanging": 6}),
+        (VERIFYING, {"delays": 1}, LATE_END),
+        (V1_ON_NEW, {"delays": 1}, LATE_END),
+        (FIRST_V2, {"delays": 1}, NEVER),
+        (STRICT, {"delays": 1}, NEVER),
+        (OLD, {"marker_delays": 1}, LATE_MARKER),
+        (VERIFYING, {"marker_delays": 1}, LATE_MARKER),
+        (V1_ON_NEW, {"marker_delays": 1}, LATE_MARKER),
+        # A marker has the epoch of the next transaction already: B15.
+        (FIRST_V2, {"marker_delays": 1}, {"aborted-read": 6, "lost": 7, "torn": 9}),
+        (("4.1.2", 2), {"marker_delays": 1}, {"aborted-read": 6, "lost": 7, "torn": 9}),
+        (STRICT, {"marker_delays": 1}, NEVER),
+        *(
+            (client, {kind: 1}, NEVER)
+            for client in (OLD, VERIFYING, FIRST_V2, STRICT)
+            for kind in ("restarts", "timeouts", "failovers", "expirations")
+        ),
+        (STRICT, {"delays": 1, "timeouts": 1}, NEVER),
+        (STRICT, {"delays": 1, "marker_delays": 1}, NEVER),
+    ],
+)
+def test_what_can_go_wrong(client, budgets, expected):
+    version, protocol = client
+    found = search(
+        TransactionQuestion(
+            kafka_version=version, protocol=protocol, budgets=TransactionBudgets(**budgets)
+        )
+    )
+    assert found.complete
+    assert {anomaly: len(way) for anomaly, way in found.ways.items()} == expected
+    assert set(expected) <= set(ANOMALIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("client", "budgets", "expected"),
+    [
+        (OLD, {"delays": 1, "restarts": 1}, LATE_END | {"hanging": 6, "zombie-write": 8}),
+        (VERIFYING, {"delays": 1, "restarts": 1}, LATE_END),
+        (STRICT, {"delays": 2, "restarts": 1}, NEVER),
+        (STRICT, {"delays": 1, "failovers": 1, "restarts": 1}, NEVER),
+        (STRICT, {"delays": 2, "transactions": 3}, NEVER),
+    ],
+)
+def test_what_can_go_wrong_within_larger_budgets(client, budgets, expected):
+    test_what_can_go_wrong(client, budgets, expected)
+
+
+def test_a_search_without_room_decides_nothing():
+    question = TransactionQuestion(kafka_version="3.9.1", budgets=TransactionBudgets(delays=1))
+    found = search(question, max_states=100)
+    assert not found.complete
+    assert not found.ways
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: TransactionQuestion(kafka_version="0.10.2"), "has no transactions"),
+        (lambda: TransactionQuestion(kafka_version="3.9.1", protocol=2), "no transactions v2"),
+        (lambda: TransactionQuestion(kafka_version="four"), "is not a version"),
+        (lambda: TransactionBudgets(delays=8), "delays is 8"),
+        (lambda: TransactionBudgets(restarts=-1), "restarts is -1"),
+    ],
+)
+def test_bad_questions_are_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong()
