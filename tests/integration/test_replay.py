@@ -75,6 +75,7 @@ def test_twelve_steps_shrink_to_the_two_that_matter(tmp_path: Path) -> None:
     assert first.returncode == 1, first.stderr
     lost = printed(first)
     assert lost["observed"]["lost"] > 0
+    assert len(lost["faults"]) == 12
     line = ["shrink", lost["run_id"], "--out", str(tmp_path), "--json"]
     shrunk = subprocess.run(
         [str(Path(sys.executable).with_name("ackproof")), *line],
@@ -90,6 +91,7 @@ def test_twelve_steps_shrink_to_the_two_that_matter(tmp_path: Path) -> None:
     assert found["excluded"] > 0
     minimal = Path(found["directory"], found["minimal"])
     assert ackproof("validate", minimal).returncode == 0
+    assert found["losing"] == found["trials"] == 3
     again = ackproof("run", minimal, "--out", tmp_path, "--json")
     assert again.returncode == 1, again.stderr
     assert printed(again)["observed"]["lost"] > 0

@@ -68,15 +68,16 @@ class Lab:
         self._predict = predict
         self._predictions: dict[str, PredictionRecord] = {}
 
-    def loses(self, scenario: Scenario, what: str) -> bool:
+    def loses(self, scenario: Scenario, what: str, *, always: bool = False) -> bool:
         """Whether the anomaly is seen again; `what` describes the candidate.
 
-        Raises BudgetSpentError before a trial that may not begin, AckproofError if trials cannot
-        be run.
+        `always`: in every trial, not just in as many as the plan asks for. Raises BudgetSpentError
+        before a trial that may not begin, AckproofError if trials cannot be run.
         """
         key = candidate_key(scenario)
         if key not in self.answers:
-            self.answers[key] = answer = self._answer(scenario, key, what)
+            needed = self.store.plan.trials if always else self.store.plan.losses
+            self.answers[key] = answer = self._answer(scenario, key, what, needed=needed)
             colour = "red" if answer.loses else "green"
             self._reporter.note(f"  {escape(what)}: [{colour}]{answer.told}[/]")
         return self.answers[key].loses
@@ -101,20 +102,20 @@ class Lab:
             self._predictions[key] = self._predict(scenario)
         return self._predictions[key]
 
-    def _answer(self, scenario: Scenario, key: str, what: str) -> Answer:
+    def _answer(self, scenario: Scenario, key: str, what: str, *, needed: int) -> Answer:
         steps = [fault.id for fault in scenario.faults]
         if self.guided and self.outlook(scenario) == "impossible":
             return Answer(what=what, steps=steps, loses=False, excluded=True)
         plan = self.store.plan
         ended = self.store.of(key)
-        while not _settled(ended, plan.trials, plan.losses):
+        while not _settled(ended, plan.trials, needed):
             self._try(scenario, key, what, number=len(ended) + 1)
             ended = self.store.of(key)
         losing = _losing(ended)
         return Answer(
             what=what,
             steps=steps,
-            loses=losing >= plan.losses,
+            loses=losing >= needed,
             losing=losing,
             trials=len(ended),
         )
