@@ -249,7 +249,7 @@ def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients, into
 @only_real
 @pytest.mark.parametrize(
     ("commit", "settings"),
-    [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 200})],
+    [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 1000})],
 )
 def test_committed_before_processing_a_crash_skips_and_repeats_nothing(clients, commit, settings):
     clients.produce()

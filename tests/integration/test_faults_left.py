@@ -68,7 +68,7 @@ def test_a_fault_that_this_kernel_cannot_do_is_refused_before_a_cluster_is_boote
     path = tmp_path / "far.yaml"
     path.write_text(SCENARIO.replace("fault: pause", "fault: latency").replace("disk: 200m", ""))
     with started("run", path, "--out", tmp_path / "runs") as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=180)
     said = " ".join(errors.split())
     assert process.returncode == 4, said
     assert "the fault latency cannot be injected here" in said

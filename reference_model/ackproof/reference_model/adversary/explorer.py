@@ -1,16 +1,32 @@
-"""What packed states lead to: the inner loop of the search."""
+"""What packed states lead to: the inner loop of the search.
+
+States with the same head are expanded together: the head says what the partition and the producer
+may do, so that for each of them only its replicas have to be looked at.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from ackproof.reference_model.adversary.bounds import Question
-from ackproof.reference_model.adversary.packing import Differences, Effects, Packing
-from ackproof.reference_model.adversary.state import initial
+from ackproof.reference_model.adversary.effects import Difference, Effects
+from ackproof.reference_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof.reference_model.adversary.state import State, initial
 
-#: A broker's number, its name (number + 1), and what is remembered of its steps with the
-#: controller, as long as the same kinds of perturbation are left.
-_Broker = tuple[int, int, dict[int, tuple[Differences, int]]]
+#: States by their heads: their tails.
+Tails = defaultdict[int, set[int]]
+
+#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
+#: None for none.
+_Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
+
+#: What is remembered of a broker under one head, by its own number: its steps with the controller,
+#: and what it appends and acks.
+_Controlled = dict[int, _Steps]
+_Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
+
+_PLACE = (1 << PLACE_BITS) - 1
 
 
 class Explorer:
@@ -18,104 +34,166 @@ class Explorer:
 
     def __init__(self, question: Question) -> None:
         self.packing = Packing(question)
-        self.start = self.packing.state(initial(question))
-        self._effects = Effects(self.packing)
+        self.replicas = Replicas(self.packing)
+        self._effects = Effects(self.packing, self.replicas)
         n = question.replicas
-        self._brokers: dict[tuple[int, ...], list[_Broker]] = {}
-        self._restart: list[dict[int, int]] = [{} for _ in range(n * n)]
-        self._writes: list[dict[int, tuple[Differences, Differences]]] = [{} for _ in range(n)]
-        self._fetch: list[dict[int, int]] = [{} for _ in range(n * n)]
-        self._left: dict[int, tuple[list[_Broker], bool]] = {}
+        self._shifts = [number * PLACE_BITS for number in range(n)]
+        self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
+        self._free: dict[tuple[int, int], tuple[list[Difference], Difference | None]] = {}
+        self._perturbed: dict[tuple[int, int, int], list[Difference]] = {}
+        self._served: dict[int, list[_Served]] = {}
+        self._fetches: dict[int, list[dict[int, int]]] = {}
+        self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
+        self._left: dict[int, tuple[tuple[int, ...], bool]] = {}
+        self.start = self.pack(initial(question))
 
-    def _of_left(self, left: int) -> tuple[list[_Broker], bool]:
-        """Return the brokers while such budgets are left, and whether one deposes a leader."""
-        kinds, deposing = self._effects.kinds_left(left)
-        n = self.packing.question.replicas
-        brokers = self._brokers.setdefault(kinds, [(k, k + 1, {}) for k in range(n)])
-        self._left[left] = brokers, deposing
-        return brokers, deposing
+    def pack(self, state: State) -> tuple[int, int]:
+        """Return head and tail of a state."""
+        tails = (
+            self.replicas.of(replica) << shift
+            for shift, replica in zip(self._shifts, state.replicas, strict=True)
+        )
+        return self.packing.head(state.partition, state.writes, state.left), sum(tails)
+
+    def read(self, head: int, tail: int) -> State:
+        """Return the state with this head and tail."""
+        part, written, left = self._split(head)
+        return State(
+            self.packing.read_partition(part),
+            tuple(self.replicas.values[tail >> shift & _PLACE] for shift in self._shifts),
+            self.packing.read_writes(written),
+            self.packing.read_left(left),
+        )
+
+    def _split(self, head: int) -> tuple[int, int, int]:
+        packing = self.packing
+        return (
+            head & (1 << packing.partition_bits) - 1,
+            head >> packing.writes_at & (1 << packing.writes_bits) - 1,
+            head >> packing.left_at,
+        )
+
+    def _steps(self, number: int, part: int, mine: int, kinds: tuple[int, ...]) -> _Steps:
+        """Return what happens between controller and a broker, perturbations of `kinds` included.
+
+        What is free, and what each kind does, is remembered apart: kinds come in many combinations.
+        """
+        steps: list[Difference] = []
+        place = mine << 3 | number
+        free = self._free.get((part, place))
+        if free is None:
+            free = (
+                self._effects.of_controller(number, part, mine),
+                self._effects.of_start(number, part, mine),
+            )
+            self._free[part, place] = free
+        steps += free[0]
+        for kind in kinds:
+            done = self._perturbed.get((part, place, kind))
+            if done is None:
+                done = self._effects.of_perturbation(number, part, mine, kind)
+                self._perturbed[part, place, kind] = done
+            steps += done
+        return (
+            tuple(tail for head, tail in steps if not head),
+            tuple((head, tail) for head, tail in steps if head),
+            free[1],
+        )
 
     def _restarted(self, number: int, own: list[int]) -> int:
         """Return what a broker's restart changes in what the others know."""
         n, total = len(own), 0
         for other in range(n):
             if other != number:
-                memory = self._restart[other * n + number]
+                memory = self._restarts[other * n + number]
                 told = memory.get(own[other])
                 if told is None:
                     told = memory[own[other]] = self._effects.of_restart(other, own[other], number)
                 total += told
         return total
 
-    def expand(self, states: Iterable[int], found: set[int]) -> int | None:  # noqa: PLR0912, PLR0915
-        """Add the successors of all states to `found`, unless one has lost acked records.
+    def expand(self, head: int, tails: Iterable[int], found: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
+        """Add the successors of states with one head to `found`.
 
-        Returns the first that has (`successors.lost`), None for none. It does what
-        `successors.successors` does; all is inlined, since a call for each state would halve the
-        speed.
+        Returns the tails of those that have lost acked records (`successors.lost`), and takes no
+        step from them. It does what `successors.successors` does; all is inlined, since a call for
+        each state would halve the speed.
         """
-        packing, effects = self.packing, self._effects
+        packing, effects, replicas = self.packing, self._effects, self.replicas
         n, reduction = packing.question.replicas, packing.question.reduction
-        part_bits, own_bits = packing.partition_bits, packing.replica_bits
-        part_mask, own_mask, both_bits = (1 << part_bits) - 1, (1 << own_bits) - 1, 2 * own_bits
-        writes_at, writes_mask = packing.writes_at, (1 << packing.writes_bits) - 1
-        acked_at, left_at = packing.acked_at, packing.left_at
-        epochs_mask, status_mask = (1 << acked_at) - 1, packing.status_mask
-        name_mask, log_at = packing.leader_mask, packing.term_bits
-        term_mask = (1 << log_at) - 1
-        places, by_left = packing.replica_at, self._left
-        served, fetches = self._writes, self._fetch
-        for state in states:
-            part, written = state & part_mask, state >> writes_at & writes_mask
-            own = [state >> place & own_mask for place in places]
-            chief = own[(part & name_mask) - 1] if part & name_mask else 0
-            missing = (written >> acked_at) & ~(chief >> log_at)
-            if missing and chief and part & term_mask == chief & term_mask:
-                return state
-            left = state >> left_at
-            brokers, deposing = by_left.get(left) or self._of_left(left)
-            if reduction and not deposing and not missing and chief & status_mask:
-                leader = part & name_mask
-                if all(k + 1 == leader or own[k] & name_mask != k + 1 for k in range(n)):
-                    continue
+        part, written, left = self._split(head)
+        kinds, deposing = self._left.get(left) or self._of_left(left)
+        controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
+        served = self._served.setdefault(written, [{} for _ in range(n)])
+        epochs = written & (1 << packing.acked_at) - 1
+        fetches = self._fetches.setdefault(epochs, [{} for _ in range(n * n)])
+        leaders, terms, logs = replicas.leaders, replicas.terms, replicas.logs
+        living, shifts, everyone = replicas.living, self._shifts, range(n)
+        acked, chief = written >> packing.acked_at, part & packing.leader_mask
+        term = part & (1 << packing.term_bits) - 1
+        others = [number for number in everyone if number + 1 != chief]
+        here = found[head]
+        losing: list[int] = []
+        for tail in tails:
+            own = [tail >> shift & _PLACE for shift in shifts]
+            if chief:
+                mine = own[chief - 1]
+                missing = acked & ~logs[mine]
+                if missing:
+                    if terms[mine] == term:
+                        losing.append(tail)
+                        continue
+                elif reduction and not deposing and living[mine]:
+                    for number in others:
+                        if leaders[own[number]] == number + 1:
+                            break
+                    else:
+                        continue
 
-            steps: list[int] = []
-            for number, name, controlled in brokers:
+            same: list[int] = []
+            other: list[Difference] = []
+            for number in everyone:
                 mine = own[number]
-                leader = mine & name_mask
-                if leader == name:
-                    key = written << own_bits | mine
-                    served_here = served[number].get(key)
-                    if served_here is None:
-                        served_here = effects.of_writes(number, mine, written)
-                        served[number][key] = served_here
-                    appends, acks = served_here
+                leader = leaders[mine]
+                if leader == number + 1:
+                    both = served[number].get(mine)
+                    if both is None:
+                        both = served[number][mine] = effects.of_writes(number, mine, written)
+                    appends, acks = both
                     if acks:
                         if reduction:
-                            found.add(state + acks[0])
+                            head_by, tail_by = acks[0]
+                            found[head + head_by].add(tail + tail_by)
                             break
-                        steps += acks
-                    steps += appends
+                        other += acks
+                    other += appends
                 elif leader:
                     theirs = own[leader - 1]
-                    if theirs & name_mask == leader:
-                        epochs = written & epochs_mask
-                        key = epochs << both_bits | theirs << own_bits | mine
+                    if leaders[theirs] == leader:
                         memory = fetches[number * n + leader - 1]
+                        key = theirs << PLACE_BITS | mine
                         fetched = memory.get(key)
                         if fetched is None:
-                            fetched = effects.of_fetch(number, mine, leader - 1, theirs, epochs)
-                            memory[key] = fetched
+                            fetched = memory[key] = effects.of_fetch(
+                                number, mine, leader - 1, theirs, epochs
+                            )
                         if fetched:
-                            steps.append(fetched)
-                key = mine << part_bits | part
-                known = controlled.get(key)
+                            same.append(fetched)
+                known = controlled[number].get(mine)
                 if known is None:
-                    kinds = effects.kinds_left(left)[0]
-                    known = controlled[key] = effects.of_controller(number, part, mine, kinds)
-                steps += known[0]
-                if known[1]:
-                    steps.append(known[1] + self._restarted(number, own))
+                    known = controlled[number][mine] = self._steps(number, part, mine, kinds)
+                kept, changed, started = known
+                same += kept
+                other += changed
+                if started:
+                    other.append((started[0], started[1] + self._restarted(number, own)))
             else:
-                found.update([state + step for step in steps])
-        return None
+                here.update([tail + step for step in same])
+                for head_by, tail_by in other:
+                    found[head + head_by].add(tail + tail_by)
+        return losing
+
+    def _of_left(self, left: int) -> tuple[tuple[int, ...], bool]:
+        """Return the kinds of perturbation of which a budget is left, and whether one deposes."""
+        self._left[left] = self._effects.kinds_left(left)
+        return self._left[left]

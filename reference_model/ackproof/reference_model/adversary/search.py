@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ackproof.reference_model.adversary.bounds import PERTURBATIONS, Question
-from ackproof.reference_model.adversary.packing import Packing
 from ackproof.reference_model.adversary.state import Label, State, initial
 from ackproof.reference_model.adversary.successors import successors
 from ackproof.reference_model.adversary.workers import Workers
@@ -95,16 +94,15 @@ def search(
 
 
 def _trace(
-    question: Question, pool: Workers, losing: int, level: int
+    question: Question, pool: Workers, losing: State, level: int
 ) -> tuple[tuple[Label, State], ...]:
-    packing = Packing(question)
     way = [losing]
     for earlier in reversed(range(level)):
         way.append(pool.before(way[-1], earlier))
     trace = []
     state = initial(question)
-    for packed in reversed(way[:-1]):
-        steps = successors(question, state)
-        label, state = next(step for step in steps if packing.state(step[1]) == packed)
-        trace.append((label, state))
+    for after in reversed(way[:-1]):
+        label = next(label for label, one in successors(question, state) if one == after)
+        trace.append((label, after))
+        state = after
     return tuple(trace)

@@ -1,16 +1,18 @@
 """The states of a search, in one process or shared out over several.
 
-Each state belongs to one process, by a hash of what the controller, the producer and the adversary
-did. Most steps change none of that, so most successors stay where they are. Processes exchange
-the others after each level.
+Each state belongs to one process, by its head. Most steps leave the head as it is, so most
+successors stay where they are. Processes exchange the others after each level, with the values of
+the replicas that the receiver does not know yet.
 """
 
 from __future__ import annotations
 
-import marshal
 import multiprocessing
 import resource
 from abc import ABC, abstractmethod
+from array import array
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -18,10 +20,18 @@ from types import TracebackType
 from typing import Self
 
 from ackproof.reference_model.adversary.bounds import Question
-from ackproof.reference_model.adversary.explorer import Explorer
+from ackproof.reference_model.adversary.explorer import Explorer, Tails
+from ackproof.reference_model.adversary.packing import PLACE_BITS
+from ackproof.reference_model.adversary.state import Replica, State
 
 #: A lost message must not hang a search for ever (seconds).
 _PATIENCE_S = 600
+
+#: Some states: their head, their tails.
+_States = tuple[int, Collection[int]]
+
+#: What one process sends another: who sends, its replicas that are new to the other, states.
+_Parcel = tuple[int, list[Replica], list[_States]]
 
 #: Spreads states over processes.
 _PRIME = 1_000_003
@@ -36,7 +46,7 @@ class Workers(ABC):
         return Several(question, count) if count else Alone(question)
 
     @abstractmethod
-    def advance(self) -> tuple[int, int | None]:
+    def advance(self) -> tuple[int, State | None]:
         """Take all steps from the last level: return how many states are new.
 
         And a state of the last level in which acked records are lost, if there is one; then no
@@ -44,7 +54,7 @@ class Workers(ABC):
         """
 
     @abstractmethod
-    def before(self, state: int, level: int) -> int:
+    def before(self, state: State, level: int) -> State:
         """Return a state of a level from which one step leads to `state`."""
 
     @property
@@ -65,28 +75,69 @@ class Workers(ABC):
 
 
 class Share:
-    """The states that belong to one process."""
+    """The states that belong to one process: each level, by head.
+
+    Of several nearest losses, and ways to one, the least is told: so it does not hang on how many
+    processes search.
+    """
 
     def __init__(self, question: Question) -> None:
         self.explorer = Explorer(question)
-        self.seen: set[int] = set()
-        self.levels: list[list[int]] = []
+        self.levels: list[dict[int, Collection[int]]] = []
+        self._seen: dict[int, list[Collection[int]]] = {}
+        self._narrow = question.replicas * PLACE_BITS <= 64
 
-    def enter(self, found: set[int]) -> int:
-        """Make the new ones among `found` the next level; return how many there are."""
-        found -= self.seen
-        self.seen |= found
-        self.levels.append(list(found))
-        return len(found)
+    def begin(self) -> None:
+        """Hold the first state."""
+        head, tail = self.explorer.start
+        self.enter(defaultdict(set, {head: {tail}}))
 
-    def before(self, state: int, level: int) -> int | None:
-        """Return a state of a level that leads to `state`, None for none."""
-        for candidate in self.levels[level]:
-            reached: set[int] = set()
-            self.explorer.expand((candidate,), reached)
-            if state in reached:
-                return candidate
-        return None
+    def stored(self, tails: Iterable[int]) -> Collection[int]:
+        """Return tails in the least room: eight bytes each if they fit into them."""
+        return array("Q", tails) if self._narrow else list(tails)
+
+    def expand(self) -> tuple[Tails, State | None]:
+        """Return what the last level leads to, and the least state of it that has lost records."""
+        found: Tails = defaultdict(set)
+        losing: list[State] = []
+        for head, tails in self.levels[-1].items():
+            lost = self.explorer.expand(head, tails, found)
+            losing += [self.explorer.read(head, tail) for tail in lost]
+        return found, min(losing, default=None)
+
+    def enter(self, found: Tails) -> int:
+        """Make the new ones among `found`, which is emptied, the next level; return how many."""
+        level: dict[int, Collection[int]] = {}
+        count = 0
+        while found:
+            head, new = found.popitem()
+            seen = self._seen.setdefault(head, [])
+            for earlier in seen:
+                new.difference_update(earlier)
+            if new:
+                count += len(new)
+                level[head] = self.stored(new)
+                seen.append(level[head])
+        self.levels.append(level)
+        return count
+
+    def before(self, state: State, level: int) -> State | None:
+        """Return the least state of a level that leads to `state`, None for none."""
+        goal, tail = self.explorer.pack(state)
+
+        def leads(head: int, tails: Iterable[int]) -> bool:
+            reached: Tails = defaultdict(set)
+            self.explorer.expand(head, tails, reached)
+            return tail in reached.get(goal, ())
+
+        found = [
+            self.explorer.read(head, candidate)
+            for head, tails in self.levels[level].items()
+            if leads(head, tails)
+            for candidate in tails
+            if leads(head, (candidate,))
+        ]
+        return min(found, default=None)
 
 
 class Alone(Workers):
@@ -94,15 +145,14 @@ class Alone(Workers):
 
     def __init__(self, question: Question) -> None:
         self._share = Share(question)
-        self._share.enter({self._share.explorer.start})
+        self._share.begin()
 
-    def advance(self) -> tuple[int, int | None]:
+    def advance(self) -> tuple[int, State | None]:
         """See `Workers`."""
-        found: set[int] = set()
-        losing = self._share.explorer.expand(self._share.levels[-1], found)
+        found, losing = self._share.expand()
         return (0, losing) if losing is not None else (self._share.enter(found), None)
 
-    def before(self, state: int, level: int) -> int:
+    def before(self, state: State, level: int) -> State:
         """See `Workers`."""
         found = self._share.before(state, level)
         if found is None:
@@ -115,7 +165,7 @@ class Several(Workers):
 
     def __init__(self, question: Question, count: int) -> None:
         context = multiprocessing.get_context("spawn")
-        inboxes: list[Queue[bytes]] = [context.Queue() for _ in range(count)]
+        inboxes: list[Queue[_Parcel]] = [context.Queue() for _ in range(count)]
         self._inboxes = inboxes  # a process that is still starting finds them as long as this does
         self._connections: list[Connection] = []
         self._processes = []
@@ -138,14 +188,14 @@ class Several(Workers):
                 raise answer
         return answers
 
-    def advance(self) -> tuple[int, int | None]:
+    def advance(self) -> tuple[int, State | None]:
         """See `Workers`."""
         losing = [one for one in self._ask("expand") if one is not None]
         if losing:
             return 0, min(losing)  # type: ignore[type-var,return-value]
         return sum(self._ask("exchange")), None  # type: ignore[arg-type]
 
-    def before(self, state: int, level: int) -> int:
+    def before(self, state: State, level: int) -> State:
         """See `Workers`."""
         found = [one for one in self._ask("before", state, level) if one is not None]
         return min(found)  # type: ignore[type-var,return-value]
@@ -169,13 +219,18 @@ class Several(Workers):
             process.join()
 
 
-def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: Connection) -> None:
+def _work(
+    question: Question, me: int, inboxes: list[Queue[_Parcel]], connection: Connection
+) -> None:
     """One process: answer requests until the other end is closed."""
     before = _largest()
     share = Share(question)
-    shared, start = _shared(share), share.explorer.start
-    share.enter({start} if (start & shared) % _PRIME % len(inboxes) == me else set())
-    found: set[int] = set()
+    exchange = _Exchange(share, me, inboxes)
+    if exchange.owner(share.explorer.start[0]) == me:
+        share.begin()
+    else:
+        share.enter(defaultdict(set))
+    found: Tails = defaultdict(set)
     while True:
         try:
             kind, *details = connection.recv()
@@ -183,11 +238,11 @@ def _work(question: Question, me: int, inboxes: list[Queue[bytes]], connection: 
             return
         try:
             if kind == "expand":
-                found = set()
-                connection.send(share.explorer.expand(share.levels[-1], found))
+                found, losing = share.expand()
+                connection.send(losing)
             elif kind == "exchange":
-                found -= share.seen
-                connection.send(share.enter(_exchanged(found, shared, me, inboxes)))
+                exchange.run(found)
+                connection.send(share.enter(found))
             elif kind == "memory":
                 connection.send(_largest() - before)
             else:
@@ -208,21 +263,49 @@ def _largest() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def _shared(share: Share) -> int:
-    """Return the bits of a state by which processes share them out: all but the replicas."""
-    packing = share.explorer.packing
-    replicas = (1 << packing.writes_at) - (1 << packing.partition_bits)
-    return ((1 << packing.bits) - 1) & ~replicas
+class _Exchange:
+    """Sends what belongs to others, and takes what belongs here."""
 
+    def __init__(self, share: Share, me: int, inboxes: list[Queue[_Parcel]]) -> None:
+        self._share, self._me, self._inboxes = share, me, inboxes
+        self._told = [0] * len(inboxes)  # how many of our values of replicas each one knows
+        self._numbers: list[list[int]] = [[] for _ in inboxes]  # ours for those of each one
+        n = share.explorer.packing.question.replicas
+        self._shifts = [number * PLACE_BITS for number in range(n)]
 
-def _exchanged(found: set[int], shared: int, me: int, inboxes: list[Queue[bytes]]) -> set[int]:
-    """Send what belongs to others, and return what belongs here, from all."""
-    count = len(inboxes)
-    for number, inbox in enumerate(inboxes):
-        if number != me:
-            parcel = [state for state in found if (state & shared) % _PRIME % count == number]
-            inbox.put(marshal.dumps(parcel))
-            found.difference_update(parcel)
-    for _ in range(count - 1):
-        found.update(marshal.loads(inboxes[me].get(timeout=_PATIENCE_S)))  # noqa: S302 -- ours
-    return found
+    def owner(self, head: int) -> int:
+        """Return which process a state with this head belongs to."""
+        return head % _PRIME % len(self._inboxes)
+
+    def run(self, found: Tails) -> None:
+        """Take out of `found` what belongs to others, and add what they found."""
+        values = self._share.explorer.replicas.values
+        parcels: list[list[_States]] = [[] for _ in self._inboxes]
+        for head in [head for head in found if self.owner(head) != self._me]:
+            parcels[self.owner(head)].append((head, self._share.stored(found.pop(head))))
+        for number, inbox in enumerate(self._inboxes):
+            if number != self._me:
+                new = values[self._told[number] :]
+                self._told[number] = len(values)
+                inbox.put((self._me, new, parcels[number]))
+        for _ in range(len(self._inboxes) - 1):
+            sender, new, states = self._inboxes[self._me].get(timeout=_PATIENCE_S)
+            self._take(sender, new, states, found)
+
+    def _take(
+        self,
+        sender: int,
+        values: list[Replica],
+        states: list[_States],
+        found: Tails,
+    ) -> None:
+        numbers, shifts = self._numbers[sender], self._shifts
+        numbers += map(self._share.explorer.replicas.of, values)
+        place = (1 << PLACE_BITS) - 1
+        for head, tails in states:
+            found[head].update(
+                [
+                    sum([numbers[tail >> shift & place] << shift for shift in shifts])
+                    for tail in tails
+                ]
+            )

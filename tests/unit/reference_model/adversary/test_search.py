@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
 
 from ackproof.reference_model.adversary import Budgets, Question, search
-from ackproof.reference_model.adversary.explorer import Explorer
+from ackproof.reference_model.adversary.explorer import Explorer, Tails
+from ackproof.reference_model.adversary.state import initial
 from ackproof.reference_model.adversary.successors import lost, successors
 
 MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1, in_all=4)
@@ -30,17 +32,17 @@ def test_packed_states_lead_where_the_specification_says(question, reduction):
     level, compared = [explorer.start], 0
     for _ in range(25):
         following = set()
-        for packed in chance.sample(level, min(25, len(level))):
-            state = explorer.packing.read_state(packed)
-            assert explorer.packing.state(state) == packed
-            found: set[int] = set()
-            losing = explorer.expand([packed], found)
-            assert losing == (packed if lost(state) else None)
-            if losing is None:
-                specified = {explorer.packing.state(one) for _, one in successors(question, state)}
-                assert found == specified
-                following |= found
-                compared += len(found)
+        for head, tail in chance.sample(level, min(25, len(level))):
+            state = explorer.read(head, tail)
+            assert explorer.pack(state) == (head, tail)
+            found: Tails = defaultdict(set)
+            losing = explorer.expand(head, [tail], found)
+            assert losing == ([tail] if lost(state) else [])
+            if not losing:
+                reached = {(where, one) for where, tails in found.items() for one in tails}
+                assert reached == {explorer.pack(one) for _, one in successors(question, state)}
+                following |= reached
+                compared += len(reached)
         level = sorted(following)
     assert compared > 500
 
@@ -67,7 +69,7 @@ def test_several_processes_find_the_same(acks):
         kafka_version="4.1.0", acks=acks, budgets=Budgets(records=2, kills=1, shrinks=1)
     )
     alone, shared = search(question), search(question, workers=2)
-    assert len(shared.trace) == len(alone.trace)
+    assert shared.trace == alone.trace
     assert (shared.lost, shared.complete) == (alone.lost, alone.complete)
     if not alone.lost:
         assert (shared.states, shared.levels) == (alone.states, alone.levels)
@@ -89,7 +91,7 @@ def test_the_bounds_name_each_budget():
 def test_every_trace_is_a_way():
     question = Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
     answer = search(question)
-    state = Explorer(question).packing.read_state(Explorer(question).start)
+    state = initial(question)
     for label, after in answer.trace:
         assert (label, after) in list(successors(question, state))
         state = after
