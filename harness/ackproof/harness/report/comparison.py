@@ -9,7 +9,7 @@ from typing import Any
 
 from ackproof.harness.comparison.summary import Cell, Pair, Summary
 from ackproof.harness.report import words
-from ackproof.harness.report.plots import Figure, lane_label
+from ackproof.harness.report.plots.figure import Figure, lane_label
 from ackproof.harness.verdict import Verdict
 
 #: The page shows so many runs in full; all others stay in their directories.

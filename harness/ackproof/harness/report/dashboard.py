@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.harness.errors import WarehouseError
 from ackproof.harness.report import words
 from ackproof.harness.report.html import asset, environment, plotly_js
-from ackproof.harness.report.plots import Figure, Key, broker_colour, lane_label
+from ackproof.harness.report.plots.figure import Figure, Key, broker_colour, lane_label
 
 if TYPE_CHECKING:
     from ackproof.spark_analysis.warehouse.warehouse import Warehouse
