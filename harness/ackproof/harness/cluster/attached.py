@@ -20,6 +20,7 @@ from ackproof.faults.operations import Operations
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
 from ackproof.harness.cluster.admission import Admission
 from ackproof.harness.cluster.attach_spec import AttachSpec
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.topology import topic_settings
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
@@ -277,6 +278,10 @@ class AttachedCluster:
                 f"broker {broker} has no container in cluster.attach.containers: it is not touched"
             )
         return connect().containers.get(name)
+
+
+#: What a run may be on.
+AnyCluster = KafkaCluster | AttachedCluster
 
 
 @contextlib.contextmanager
