@@ -59,15 +59,8 @@ def await_full_isr(
             cluster.require_alive(node.spec.node_id)
         return cluster.partitions()
 
-    def late(seen: Mapping[TopicPartition, PartitionView]) -> list[str]:
-        return [
-            describe((topic, n), seen.get((topic, n)))
-            for topic, n in places
-            if (topic, n) not in seen or not seen[topic, n].full_isr
-        ]
-
     def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-        problems = late(seen) or [
+        problems = below_full_isr(seen, places) or [
             f"broker {broker} has not heard of it" for broker in _unaware(cluster, seen, places)
         ]
         return ClusterError(
@@ -77,10 +70,21 @@ def await_full_isr(
 
     wait_for(
         look,
-        lambda seen: not late(seen) and not _unaware(cluster, seen, places),
+        lambda seen: not below_full_isr(seen, places) and not _unaware(cluster, seen, places),
         within_s=within_s,
         failure=failure,
     )
+
+
+def below_full_isr(
+    seen: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
+) -> list[str]:
+    """Return, in words, those of the partitions that have no leader or no full ISR."""
+    return [
+        describe(place, seen.get(place))
+        for place in places
+        if place not in seen or not seen[place].full_isr
+    ]
 
 
 def _unaware(

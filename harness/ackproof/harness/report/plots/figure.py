@@ -8,6 +8,7 @@ the field's: rate, quantiles, timeline.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,3 +85,32 @@ def lane_label(text: str, y: float) -> dict[str, Any]:
 def _escaped(text: str) -> str:
     """Return text that plotly shows as it is: it reads a few HTML tags in labels."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def interval_marks(
+    shares: Sequence[float],
+    rows: Sequence[float],
+    texts: Sequence[str],
+    *,
+    below: Sequence[float],
+    above: Sequence[float],
+) -> dict[str, Any]:
+    """Return a mark for each share that loses, with its interval: so far below it, so far above."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": shares,
+        "y": rows,
+        "hovertext": texts,
+        "hoverinfo": "text",
+        "marker": {"color": "@lost", "size": 10},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": above,
+            "arrayminus": below,
+            "color": "@lost",
+            "thickness": 1.5,
+            "width": 5,
+        },
+    }

@@ -76,14 +76,11 @@ def timed_layout(
         for window, row in zip(run.windows, _band_rows(run), strict=True):
             start, end = run.second(window.injected_at), end_of(run, window)
             healed = run.second(window.healed_at) if window.healed_at else end
+            behind = {"layer": "below", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
             shapes.append(
                 {
                     "type": "rect",
-                    "layer": "below",
-                    "xref": "x",
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
+                    **behind,
                     "x0": round(start, 3),
                     "x1": round(healed, 3),
                     "line": {"width": 0},
@@ -93,11 +90,7 @@ def timed_layout(
             shapes.append(
                 {
                     "type": "line",
-                    "layer": "below",
-                    "xref": "x",
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
+                    **behind,
                     "x0": round(start, 3),
                     "x1": round(start, 3),
                     "line": {"width": 1, "color": "@fault/0.6", "dash": "dot"},
