@@ -25,11 +25,10 @@ from ackproof.harness.clients import (
     TransactionSpec,
 )
 from ackproof.harness.cluster.admin import Admin
-from ackproof.harness.errors import ClusterError
 from ackproof.harness.ledger import stream_path
-from ackproof.harness.waits import wait_for
 from ackproof.spark_analysis.tables import LOCATION
 from conformance.arms import PARTITIONS, WITHIN
+from waiting import until
 
 SENDS = 4_000
 #: Assigned partitions, with a group's offsets: a crashed member of a group is missed only later.
@@ -44,10 +43,6 @@ only_real = pytest.mark.parametrize(
 
 #: What another test does with a real cluster and more.
 only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    wait_for(condition, bool, within_s=WITHIN, failure=lambda _: ClusterError("not in time"))
 
 
 class Clients:

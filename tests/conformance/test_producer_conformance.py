@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients import ProducerProcess, ProducerSpec
 from ackproof.harness.ledger import recover, stream_path
 from ackproof.spark_analysis.record import decode, run_token
 from conformance.arms import PARTITIONS, WITHIN
+from waiting import until
 
 
 def spec(run_dir: Path, bootstrap: str, topic: str, **fields) -> ProducerSpec:
@@ -79,11 +79,7 @@ def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(tmp_path,
     process = ProducerProcess(spec(tmp_path, bootstrap, topic, seconds=WITHIN))
     process.start()
     try:
-        retry(
-            retry=retry_if_result(lambda acked: acked < 5_000),
-            stop=stop_after_delay(WITHIN),
-            wait=wait_fixed(0.005),
-        )(lambda: process.progress().acked)()
+        until(lambda: process.progress().acked >= 5_000)
     finally:
         process.kill()
     table = recover(process.spec.ledger)

@@ -17,7 +17,7 @@ from docker import DockerClient
 from ackproof.faults import inject
 from ackproof.faults.isolate_replication import IsolateReplication
 from ackproof.harness import metadata_log, model_trace, observer
-from ackproof.harness.cluster import images, lifecycle, tools
+from ackproof.harness.cluster import images, lifecycle, reassignment, tools
 from ackproof.harness.cluster.cluster import KafkaCluster, booted
 from ackproof.harness.cluster.versions import numbers
 from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
@@ -121,7 +121,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
     await_full(cluster)
     lifecycle.stop(cluster, 2)
     lifecycle.start(cluster, 2)
-    lifecycle.reassign(cluster, {("moved", 0): [2, 3]})
+    reassignment.reassign(cluster, {("moved", 0): [2, 3]})
     # All are lost, one after the other, and the first comes back first.
     for broker in (1, 2, 3):
         cluster.kill(broker)

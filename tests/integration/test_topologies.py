@@ -10,7 +10,7 @@ from docker import DockerClient
 
 from ackproof.faults import FaultError
 from ackproof.harness import observer
-from ackproof.harness.cluster import lifecycle, quorum
+from ackproof.harness.cluster import awaiting, controllers, lifecycle, quorum
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
@@ -137,9 +137,9 @@ class TestLifecycle:
     def test_a_wait_that_gives_up_says_what_it_saw_last(self, operated: KafkaCluster) -> None:
         until(lambda: operated.listed_by(1) == {1, 2, 3})
         with pytest.raises(ClusterError, match=r"broker 1 lists \[1, 2, 3\]"):
-            lifecycle.await_fenced(operated, 2, within_s=0.3)
+            awaiting.await_fenced(operated, 2, within_s=0.3)
         with pytest.raises(ClusterError, match=r"still in an ISR .*orders-0 \(leader"):
-            lifecycle.await_out_of_isr(operated, 2, within_s=0.3)
+            awaiting.await_out_of_isr(operated, 2, within_s=0.3)
 
     def test_a_disk_is_emptied_only_under_a_stopped_broker(self, operated: KafkaCluster) -> None:
         with pytest.raises(FaultError, match="runs"):
@@ -177,15 +177,15 @@ class TestLifecycle:
     ) -> None:
         leading = until(lambda: quorum.leader(operated))
         assert leading is not None
-        lifecycle.kill_controller(operated, leading)
+        controllers.kill(operated, leading)
         until(lambda: quorum.leader(operated) not in (None, leading))
-        lifecycle.start_controller(operated, leading)
+        controllers.start(operated, leading)
         until(lambda: sorted(quorum.members(operated)) == [100, 101, 102])
 
     def test_a_controller_is_added_and_another_removed(self, operated: KafkaCluster) -> None:
-        assert lifecycle.add_controller(operated) == 103
+        assert controllers.add(operated) == 103
         until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
-        lifecycle.remove_controller(operated, 100)
+        controllers.remove(operated, 100)
         until(lambda: sorted(quorum.members(operated)) == [101, 102, 103])
         lifecycle.kill(operated, 4)
         lifecycle.start(operated, 4)

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,27 +78,19 @@ def take_final_log(
     settings = settings or {}
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
     with _spark() as spark:
+        take = partial(
+            final_log.take_final_log,
+            spark,
+            run_id=run_dir.name,
+            bootstrap_servers=bootstrap_servers,
+            ends=ends,
+            run_dir=run_dir,
+            isolation=isolation,
+        )
         try:
-            taken = final_log.take_final_log(
-                spark,
-                run_id=run_dir.name,
-                bootstrap_servers=bootstrap_servers,
-                ends=ends,
-                run_dir=run_dir,
-                options=client_settings.for_connector(settings),
-                isolation=isolation,
-            )
+            taken = take(options=client_settings.for_connector(settings))
         except ConnectorMissing:
-            final_log.take_final_log(
-                spark,
-                run_id=run_dir.name,
-                bootstrap_servers=bootstrap_servers,
-                ends=ends,
-                run_dir=run_dir,
-                options=client_settings.for_librdkafka(settings),
-                reader=Reader.PYTHON,
-                isolation=isolation,
-            )
+            take(options=client_settings.for_librdkafka(settings), reader=Reader.PYTHON)
             return [Reader.PYTHON]
         if sum(end.end_offset - end.begin_offset for end in ends) > SECOND_READER_UP_TO:
             return [Reader.CONNECTOR]

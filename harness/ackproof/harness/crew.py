@@ -18,10 +18,10 @@ from ackproof.harness.clients.consumer_spec import ConsumerSpec
 from ackproof.harness.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.harness.clients.progress import Progress, State, total
 from ackproof.harness.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.harness.consumer_group_spec import ConsumerGroup
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.waits import wait_for
-from ackproof.harness.workload_spec import ConsumerGroup
 
 #: How long producers may take to settle what is under way, beyond their delivery timeout.
 SETTLE_S = 30.0

@@ -18,8 +18,9 @@ from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
 from ackproof.harness.predictions import predict
 from ackproof.harness.run_dir import PredictionRecord
-from ackproof.harness.scenario import Scenario, Sends, TopicSpec
+from ackproof.harness.scenario import Scenario, TopicSpec
 from ackproof.harness.verdict import PredictionReport
+from ackproof.harness.workload_spec import Sends
 from ackproof.reference_model import Condition as Abstract
 from ackproof.reference_model import (
     Configuration,

@@ -307,7 +307,7 @@ def _run(configured: Configured, out: Path) -> Path:
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     """Say why a run (or one expectation of it) does not hold; nothing if it does."""
     from ackproof.harness.report import words
-    from ackproof.harness.report.data import read_telling
+    from ackproof.harness.report.data.losses import read_telling
 
     lines = [line for line in verdict.expectations if what in ("", "verdict", line.what)]
     broken = [line for line in lines if not line.met]

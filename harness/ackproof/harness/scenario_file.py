@@ -22,7 +22,7 @@ from ackproof.faults import Fault, registered
 from ackproof.faults.steps import BLOCKS
 from ackproof.harness import scenario_matrix
 from ackproof.harness.errors import ScenarioError
-from ackproof.harness.scenario import Scenario, configured, varied
+from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_types import Place, Setting
 
 
@@ -55,10 +55,19 @@ def load(path: Path) -> list[Configured]:
         raise ScenarioError(f"{path}:{line}: {error}") from None
     for entry in entries:
         scenario = _validate(
-            path, document, configured(base, entry.changes), within=entry.place, name=entry.name
+            path,
+            document,
+            scenario_matrix.configured(base, entry.changes),
+            within=entry.place,
+            name=entry.name,
         )
         found.append(
-            Configured(scenario=scenario, name=entry.name, varied=varied(entry.changes), path=path)
+            Configured(
+                scenario=scenario,
+                name=entry.name,
+                varied=scenario_matrix.varied(entry.changes),
+                path=path,
+            )
         )
     return found
 
@@ -247,8 +256,10 @@ def _legal_keys(place: Place) -> list[str]:
     """Return the keys that may stand at `place`, found by walking the models."""
     from ackproof.faults import BlastRadius
     from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
-    from ackproof.harness.scenario import Expect, Sends, SizeRange, TopicSpec, Workload
-    from ackproof.harness.workload_spec import ConsumerGroup, Transactions
+    from ackproof.harness.consumer_group_spec import ConsumerGroup
+    from ackproof.harness.scenario import Expect, TopicSpec
+    from ackproof.harness.transactions_spec import Transactions
+    from ackproof.harness.workload_spec import Sends, SizeRange, Workload
 
     models: dict[str, type[BaseModel]] = {
         "cluster": ClusterSpec,

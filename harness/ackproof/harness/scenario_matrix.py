@@ -1,4 +1,4 @@
-"""What a scenario's `matrix` compares.
+"""What a scenario's `matrix` compares, and how a configuration is made of the scenario.
 
 Either names, each with what it sets differently, or a list of dimensions of which every combination
 is compared. A dimension is such a mapping of names, or one key with its values::
@@ -15,12 +15,11 @@ A key is a path with dots; all of it that follows `settings` is one setting's na
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.harness.scenario import configured
-from ackproof.harness.scenario_types import Place
+from ackproof.harness.scenario_types import Place, Setting
 
 #: Keys that belong to the file, not to one of its configurations.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -112,3 +111,48 @@ def _nested(parts: Sequence[str], value: object) -> dict[str, Any]:
 
 def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `document` with `changes` merged in: mappings key by key, everything else whole."""
+    merged = dict(document)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = configured(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+    """Return what a configuration changes, flat: last key names, longer ones where two clash.
+
+    `expect` is left out: it is a wish, not a setting.
+    """
+    flat = {path: value for path, value in _leaves(changes) if path[0] != "expect"}
+    lasts = [path[-1] for path in flat]
+    return {
+        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _told(value)
+        for path, value in flat.items()
+    }
+
+
+def _told(value: Any) -> Setting:
+    """Return a value as a setting; of a list of faults, their names."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list):
+        told = (one.get("fault", one) if isinstance(one, Mapping) else one for one in value)
+        return ", ".join(map(str, told)) or "none"
+    return str(value)
+
+
+def _leaves(
+    node: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value

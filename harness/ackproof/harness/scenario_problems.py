@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from ackproof.harness import cluster_spec, fault_problems
 from ackproof.harness.cluster import attach_spec, versions
+from ackproof.harness.consumer_group_spec import consumer_problems
 from ackproof.harness.scenario_types import Place
-from ackproof.harness.workload_spec import consumer_problems, transaction_problems
+from ackproof.harness.transactions_spec import transaction_problems
 
 if TYPE_CHECKING:
-    from ackproof.harness.scenario import Scenario, Sends, TopicSpec
+    from ackproof.harness.scenario import Scenario, TopicSpec
+    from ackproof.harness.workload_spec import Sends
 
 #: From so much on, milliseconds and bytes, retention is no matter of a run.
 _KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}

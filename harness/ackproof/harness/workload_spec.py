@@ -1,193 +1,154 @@
-"""The parts of a workload beside its plain producers: transactions, and groups of consumers."""
+"""What a workload is: who sends what to which topics, and who consumes it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ackproof.faults.durations import Duration
-from ackproof.harness.client_properties import explained
-from ackproof.harness.clients.consumer_spec import Commit
+from ackproof.harness.consumer_group_spec import ConsumerGroup, GroupName
+from ackproof.harness.producer_settings import ProducerSettings
 from ackproof.harness.scenario_types import Model, Setting
-
-#: Settings of consumers that ackproof sets itself.
-OWNED_CONSUMER_SETTINGS = {
-    "bootstrap.servers": "set by ackproof itself",
-    "metadata.broker.list": "set by ackproof itself",
-    "client.id": "set by ackproof itself",
-    "group.id": "the name of the consumers",
-    "enable.auto.commit": "what the key `commit` says",
-    "enable.auto.offset.store": "what the key `commit` says",
-    "enable.partition.eof": "not supported",
-}
+from ackproof.harness.transactions_spec import Transactions
+from ackproof.spark_analysis.record import HEADER_SIZE
 
 
-#: A group.id, which is also a group's name in tables and reports.
-GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+def _parse_rate(value: object) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?/ ?s", value) if isinstance(value, str) else None
+    if match:
+        return float(match[1])
+    if match is None and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{value!r} is not a rate ('1000/s', or sends a second)")
 
 
-def _parse_share(value: object) -> object:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
-    return float(match[1]) / 100 if match else value
-
-
-Share = Annotated[
+Rate = Annotated[
     float,
-    BeforeValidator(_parse_share),
-    Field(ge=0, le=1),
+    BeforeValidator(_parse_rate),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
-                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?/ ?s$"},
+                {"type": "number", "exclusiveMinimum": 0},
             ]
         }
     ),
 ]
 
 
-class Transactions(Model):
-    """Every producer puts its sends into transactions, with a transactional.id of its own."""
+class SizeRange(Model):
+    """Sizes from `min` to `max` bytes, all alike likely."""
 
-    size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")
-    abort: Share = Field(default=0.0, description="the share that is aborted", examples=["10%"])
-    timeout: Duration = Field(
-        default=10.0,
-        ge=1,
-        le=900,
-        description="transaction.timeout.ms: when the coordinator aborts what nobody ended",
-    )
-    crash_in: int | None = Field(
-        default=None,
-        ge=0,
-        description="in the transaction of this number, from 0, each producer is killed before it "
-        "ends it, and a successor begins",
-    )
-    zombie_in: int | None = Field(
-        default=None,
-        ge=0,
-        description="in this one, each producer waits until its successor has begun, and then goes "
-        "on and commits",
-    )
-    successor: Literal["same", "new"] = Field(
-        default="same", description="the transactional.id that a successor takes"
-    )
+    min: int = Field(ge=HEADER_SIZE)
+    max: int = Field(le=1_000_000)
 
     @model_validator(mode="after")
-    def _one_interruption(self) -> Self:
-        if self.crash_in is not None and self.zombie_in is not None:
-            raise ValueError("crash_in and zombie_in: a producer can end only one way, name one")
+    def _min_is_not_above_max(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min}, and max is {self.max}: turn them round")
         return self
 
 
-class ConsumerSettings(BaseModel):
-    """librdkafka's settings for the consumers of a group; all are passed through as they are."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    __pydantic_extra__: dict[str, Setting]
-
-    @model_validator(mode="after")
-    def _librdkafka_takes_them(self) -> Self:
-        from confluent_kafka import Consumer, KafkaException
-
-        for key in self.__pydantic_extra__:
-            if key in OWNED_CONSUMER_SETTINGS:
-                raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
-        try:
-            Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
-        except KafkaException as refusal:
-            raise ValueError(explained(refusal)) from None
-        return self
-
-    def as_client_settings(self) -> dict[str, Setting]:
-        """Return every setting under librdkafka's name."""
-        return dict(self.__pydantic_extra__)
+def _parse_size(value: object) -> object:
+    if isinstance(value, int):
+        return {"min": value, "max": value}
+    if isinstance(value, Mapping | SizeRange):
+        return value
+    raise ValueError(f"{value!r} is not a size (bytes, or {{min: …, max: …}})")
 
 
-class ConsumerGroup(Model):
-    """Consumers that share the partitions of the workload's topic.
+#: Of all records, or the range of each.
+Size = Annotated[
+    SizeRange,
+    BeforeValidator(_parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": HEADER_SIZE, "maximum": 1_000_000},
+                SizeRange.model_json_schema(),
+            ]
+        }
+    ),
+]
 
-    They process every record they read once, which is a durable effect: an entry in a database, or
-    a record in further topics. Offsets are committed apart from it, or with `commit: transaction`
-    together with it.
-    """
 
-    members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
-    via: Literal["subscribe", "assign"] = Field(
-        default="subscribe",
-        description="whether the group deals the partitions, or each member is assigned some",
+class Sends(Model):
+    """What producers of one topic send, and how."""
+
+    producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    rate: Rate = Field(
+        default=1000.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="sends a second, of all producers together",
     )
-    commit: Commit = Field(
-        default=Commit.AFTER,
-        description="when offsets are committed: by librdkafka's timer (auto), before or after "
-        "processing what was polled, in one transaction with what is sent on, or never",
-    )
-    into: list[str] = Field(
-        default_factory=list,
-        max_length=8,
-        description="topics into which each record is sent on, which is then its processing",
-    )
-    poll: int = Field(default=500, ge=2, le=10_000, description="records of one poll, at most")
-    crash_after: int | None = Field(
+    window: int | None = Field(
         default=None,
         ge=1,
-        description="each first member is killed while it processes the poll in which it has read "
-        "so many records, and resumed by another process",
+        description="a closed loop: a producer has at most so many sends without an outcome (1: it "
+        "sends synchronously), and rate is the most it does",
     )
-    settings: ConsumerSettings = ConsumerSettings.model_validate({})
+    size: Size = Field(
+        default=SizeRange(min=100, max=100),
+        description="bytes of a record's value; or {min, max}, each drawn evenly from there",
+    )
+    partition: int | None = Field(
+        default=None, ge=0, description="the one partition that all is sent to; else round robin"
+    )
+    keys: int | None = Field(
+        default=None,
+        ge=1,
+        le=2000,
+        description="so many keys, in turn, each in its partition by librdkafka's default rule",
+    )
+    records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
+    settings: ProducerSettings
+
+    @property
+    def client_settings(self) -> dict[str, Setting]:
+        """Every setting of the producers under librdkafka's name."""
+        return self.settings.as_client_settings()
 
 
-def consumer_problems(
-    consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what groups of consumers cannot do, and where it stands.
+class Workload(Sends):
+    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
 
-    `topics` are those of the scenario, `written` those that producers write to.
+    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
+    sends.
     """
-    taken: dict[str, str] = {}
-    for name, group in consumers.items():
-        if group.commit is Commit.TRANSACTION and not group.into:
-            yield (
-                (name, "commit"),
-                "a transaction holds what is sent on, with its offsets: name topics for it (into)",
-            )
-        for into in group.into:
-            if into in written:
-                yield (name, "into"), f"{into!r} is what producers write to, not consumers"
-            elif into not in topics:
-                yield (name, "into"), f"{into!r} is not a topic here ({', '.join(sorted(topics))})"
-            elif taken.setdefault(into, name) != name:
-                yield (name, "into"), f"{taken[into]} sends on into {into!r} already"
 
+    topic: str = Field(description="the topic they write to")
+    listener: str = Field(
+        default="EXTERNAL",
+        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
+    )
+    seconds: Duration = Field(
+        default=120.0, gt=0, allow_inf_nan=False, description="at most so long"
+    )
+    tail: int = Field(
+        default=1000, ge=0, description="acked sends after the last fault has recovered"
+    )
+    transactions: Transactions | None = Field(
+        default=None, description="whether and how sends are put into transactions"
+    )
+    consumers: dict[GroupName, ConsumerGroup] = Field(
+        default_factory=dict,
+        description="who consumes the topic while the faults hold: by group.id, its consumers",
+    )
+    beside: dict[str, Sends] = Field(
+        default_factory=dict,
+        description="other topics that others write to meanwhile, in their own way: by topic",
+    )
 
-def transaction_problems(
-    transactions: Transactions | None, settings: Any
-) -> Iterator[tuple[str, str]]:
-    """Yield the producer setting that transactions contradict, and how.
-
-    `settings` are the workload's `ProducerSettings`. The rules are librdkafka's own
-    (`rd_kafka_conf_finalize`), which the Java client has, too.
-    """
-    if transactions is None:
-        return
-    if not settings.idempotence:
-        yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
-    timeout = int(transactions.timeout * 1000)
-    default = type(settings).model_fields["delivery_timeout_ms"].default
-    # A stored scenario has its defaults written out: they are nobody's contradiction.
-    if settings.delivery_timeout_ms > timeout and settings.delivery_timeout_ms != default:
-        yield (
-            "delivery.timeout.ms",
-            f"{settings.delivery_timeout_ms} is more than the transactions' timeout of {timeout} "
-            "ms: librdkafka wants it to be at most that",
-        )
+    @property
+    def client_settings(self) -> dict[str, Setting]:
+        """Every setting of the producers under librdkafka's name, but their transactional.id."""
+        settings = self.settings.as_client_settings()
+        if self.transactions is not None:
+            timeout = int(self.transactions.timeout * 1000)
+            settings["transaction.timeout.ms"] = timeout
+            settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
+        return settings

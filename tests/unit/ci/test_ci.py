@@ -6,7 +6,6 @@ import io
 import json
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from ackproof.harness.report.ci import announce, error_commands, step_summary
 from ackproof.harness.scenario_file import load
 from ackproof.harness.shards import Shard, share
 from ackproof.harness.verdict import Expectation, Verdict, Word
+from command_line import ackproof
 from unit.comparison.test_comparison import ACKS, verdict
 
 ROOT = Path(__file__).parents[3]
@@ -192,13 +192,6 @@ def test_a_smoke_run_is_of_minutes() -> None:
     assert bound <= 180
 
 
-def cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    from ackproof.harness import cli
-
-    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
-    return cli._run_command()
-
-
 def test_runs_are_listed_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,15 +201,15 @@ def test_runs_are_listed_and_shown(
         (run_dir / "run.json").write_text("{}")
     made = verdict(ACKS[0], 1, "run-1", lost=3)
     (tmp_path / "run-1" / "verdict.json").write_text(made.model_dump_json())
-    assert cli(monkeypatch, "runs", "--out", str(tmp_path)) == 0
+    assert ackproof("runs", "--out", str(tmp_path)) == 0
     said = capsys.readouterr().out
     assert "3 lost of 1,000  run-1" in said
     assert "no verdict" in said
-    assert cli(monkeypatch, "runs", "--out", str(tmp_path), "--json") == 0
+    assert ackproof("runs", "--out", str(tmp_path), "--json") == 0
     assert [one["lost"] for one in json.loads(capsys.readouterr().out)] == [3, None]
-    assert cli(monkeypatch, "show", "run-1", "--out", str(tmp_path), "--json") == 0
+    assert ackproof("show", "run-1", "--out", str(tmp_path), "--json") == 0
     assert json.loads(capsys.readouterr().out)["run_id"] == "run-1"
-    assert cli(monkeypatch, "show", "run-9", "--out", str(tmp_path)) == 2
+    assert ackproof("show", "run-9", "--out", str(tmp_path)) == 2
     assert "run-9: no such run" in capsys.readouterr().err
-    assert cli(monkeypatch, "open", "run-1", "--out", str(tmp_path), "--json") == 0
+    assert ackproof("open", "run-1", "--out", str(tmp_path), "--json") == 0
     assert (tmp_path / "run-1" / "report.html").exists()

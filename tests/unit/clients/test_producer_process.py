@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.harness.clients import ProducerProcess, ProducerSpec, Progress, State
 from ackproof.harness.clients.progress import ProgressPage
 from ackproof.harness.crew import hampered
 from ackproof.harness.errors import ExitCode, WorkloadError
 from ackproof.harness.ledger import recover, stream_path
+from waiting import until
 
 MOCK = {"test.mock.num.brokers": 3, "acks": "all", "linger.ms": 1}
 WITHIN = 30.0
@@ -56,14 +56,6 @@ def spec(run_dir: Path, *, settings: dict | None = None, **fields) -> ProducerSp
         settings=MOCK | (settings or {}),
         **{"partitions": 4} | bounds | fields,
     )
-
-
-def until(condition: Callable[[], bool]) -> None:
-    retry(
-        retry=retry_if_result(lambda true: not true),
-        stop=stop_after_delay(WITHIN),
-        wait=wait_fixed(0.005),
-    )(condition)()
 
 
 def ledger(process: ProducerProcess) -> pa.Table:

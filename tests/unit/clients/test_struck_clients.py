@@ -12,7 +12,6 @@ from typing import get_args
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.faults import Fault, FaultError, Guard, inject
 from ackproof.faults.clients import Clients
@@ -32,6 +31,7 @@ from ackproof.harness.struck_clients import StruckClients
 from integration.command import clock
 from unit.clients.mock_cluster import mock_cluster
 from unit.faults.fake_cluster import FakeCluster
+from waiting import until
 
 WITHIN = 30.0
 
@@ -81,14 +81,6 @@ def crew_of(tmp_path: Path) -> Iterator[Callable[..., Crew]]:
         yield make
         for crew in crews:
             crew.__exit__(None, None, None)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    retry(
-        retry=retry_if_result(lambda true: not true),
-        stop=stop_after_delay(WITHIN),
-        wait=wait_fixed(0.005),
-    )(condition)()
 
 
 def strike(crew: Crew, fault: Fault) -> Guard:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ackproof.harness import cli
 from ackproof.harness.errors import ClusterError
+from command_line import ackproof
 from unit.comparison.test_comparison import SCENARIOS, Lab, all_loses_nothing
 
 Loses = Callable[[str, int], int | Exception]
@@ -24,9 +23,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., in
     def compared(*arguments: str, loses: Loses = all_loses_nothing) -> int:
         lab = Lab(tmp_path, loses)
         monkeypatch.setattr("ackproof.harness.compare.on_clusters", lambda **_: lab)
-        line = ["ackproof", "compare", *arguments, "--out", str(tmp_path)]
-        monkeypatch.setattr(sys, "argv", line)
-        return cli._run_command()
+        return ackproof("compare", *arguments, "--out", tmp_path)
 
     return compared
 
@@ -95,11 +92,6 @@ def test_an_interrupted_one_says_how_to_go_on_and_does(
     assert "Ended after 2 rounds" in " ".join(capsys.readouterr().out.split())
 
 
-def command(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
-    return cli._run_command()
-
-
 def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
     compare: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
@@ -111,14 +103,14 @@ def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
     before = (stored / "report.html").read_text()
     (stored / "report.html").unlink()
     capsys.readouterr()
-    assert command("report", str(stored), monkeypatch=monkeypatch) == 0
+    assert ackproof("report", stored) == 0
     assert "".join(capsys.readouterr().out.split()) == str(stored / "report.html")
     assert (stored / "report.html").read_text() == before
     other = tmp_path / "page.html"
-    assert command("report", str(stored), "--to", str(other), monkeypatch=monkeypatch) == 0
+    assert ackproof("report", stored, "--to", other) == 0
     assert other.read_text() == before
     for refusing in ("check", "show", "replay"):
-        assert command(refusing, str(stored), monkeypatch=monkeypatch) == 2
+        assert ackproof(refusing, stored) == 2
         said = " ".join(capsys.readouterr().err.split())
         assert "is no run: `ackproof compare` made it, of several" in said
 

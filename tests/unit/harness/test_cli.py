@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,40 +8,23 @@ from typing import Any
 
 import pytest
 
-from ackproof.harness import cli
 from ackproof.harness.errors import ClusterError, ExitCode
 from ackproof.harness.verdict import Word
+from command_line import ackproof
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
 
-@pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    """`main` installs signal handlers: give pytest its own back."""
-    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+def test_a_wrong_flag_is_usage() -> None:
+    assert ackproof("run", "--frobnicate") == ExitCode.USAGE
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+def test_a_wrong_file_is_usage() -> None:
+    assert ackproof("validate", "nowhere.yaml") == ExitCode.USAGE
 
 
-def test_a_wrong_flag_is_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, "run", "--frobnicate") == ExitCode.USAGE
-
-
-def test_a_wrong_file_is_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, "validate", "nowhere.yaml") == ExitCode.USAGE
-
-
-def test_a_right_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, "validate", str(SCENARIOS)) == ExitCode.HOLDS
+def test_a_right_file_holds() -> None:
+    assert ackproof("validate", str(SCENARIOS)) == ExitCode.HOLDS
 
 
 def test_a_defect_of_ours_is_no_violation(
@@ -52,7 +34,7 @@ def test_a_defect_of_ours_is_no_violation(
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr("ackproof.harness.scenario_file.load_all", defect)
-    assert run(monkeypatch, "validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
+    assert ackproof("validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
     said = capsys.readouterr().err
     assert "unexpected ZeroDivisionError: oh" in said
     assert "Traceback" not in said
@@ -98,7 +80,7 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     monkeypatch.setattr("ackproof.harness.report.write_html", lambda *_, **__: None)
     monkeypatch.setattr("ackproof.harness.report.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
-    assert run(monkeypatch, "run", scenario, "--json", "--out", str(tmp_path)) == code
+    assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
     captured = capsys.readouterr()
     assert f'"{word}"' in captured.out
     assert "no second cluster" in captured.err

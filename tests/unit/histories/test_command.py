@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ackproof.harness import cli
 from ackproof.harness.errors import ExitCode
+from command_line import ackproof
 
 SEND_A = {"send": {"key": "x", "offset": 0, "value": "a"}}
 SEND_B = {"send": {"key": "x", "offset": 1, "value": "b"}}
@@ -28,17 +25,8 @@ LOST = [op(0, SEND_A), op(0, SEND_B), op(1, {"poll": {"x": [[1, "b"]]}})]
 REWIND = [op(0, SEND_A), *[op(1, {"poll": {"x": [[0, "a"]]}})] * 2]
 
 
-@pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    """`main` installs signal handlers: give pytest its own back."""
-    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def check(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     """Write histories to files, check them, and return exit code, output and complaints."""
 
     def run(histories: dict[str, Any], *options: str) -> tuple[int, str, str]:
@@ -48,12 +36,9 @@ def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
             document = history if isinstance(history, dict) else {"ops": history}
             path.write_text(json.dumps(document), encoding="utf-8")
             paths.append(str(path))
-        monkeypatch.setattr(sys, "argv", ["ackproof", "check", *paths, *options])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
+        code = ackproof("check", *paths, *options)
         captured = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, captured.out, captured.err
+        return code, captured.out, captured.err
 
     return run
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.harness.report import client_plots
-from ackproof.harness.report.data import read_run
+from ackproof.harness.report.data.run import read_run
+from ackproof.harness.report.plots import clients
+from ackproof.harness.report.plots.figure import Figure
 from ackproof.spark_analysis import tables
 from unit.report import synthetic
 
@@ -82,8 +83,8 @@ def with_clients(tmp_path_factory, acks_all) -> Path:
     return directory
 
 
-def by_name(directory: Path) -> dict[str, client_plots.Figure]:
-    return {figure.name: figure for figure in client_plots.figures(read_run(directory))}
+def by_name(directory: Path) -> dict[str, Figure]:
+    return {figure.name: figure for figure in clients.figures(read_run(directory))}
 
 
 def test_a_group_that_stalls_falls_behind_and_catches_up(with_clients: Path) -> None:

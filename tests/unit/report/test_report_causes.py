@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from ackproof.harness.report.causes import read_losses
-from ackproof.harness.report.data import read_telling
+from ackproof.harness.report.data.losses import read_telling
 from ackproof.harness.report.html import write_html
 from ackproof.harness.report.junit import write_junit
 from ackproof.harness.report.terminal import print_comparison, print_run

@@ -10,8 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.harness.errors import RunDirectoryError
-from ackproof.harness.report import data
-from ackproof.harness.report.data import Mark, read_run, read_telling
+from ackproof.harness.report.data import losses as lost
+from ackproof.harness.report.data import tables
+from ackproof.harness.report.data.losses import TELLING, Mark, read_telling
+from ackproof.harness.report.data.partitions import MAX_LANES
+from ackproof.harness.report.data.run import read_run
 from ackproof.spark_analysis.tables import LOCATION, OPTIONAL
 from unit.report import synthetic
 
@@ -73,7 +76,7 @@ def test_quantiles_are_within_a_percent_and_extremes_exact(acks_1):
 
 def test_result_does_not_depend_on_how_the_ledger_is_cut_into_batches(acks_1, monkeypatch):
     whole = read_run(acks_1.directory)
-    monkeypatch.setattr(data, "_BATCH", 97)
+    monkeypatch.setattr(tables, "_BATCH", 97)
     pieces = read_run(acks_1.directory)
     assert (pieces.sends.acked == whole.sends.acked).all()
     np.testing.assert_array_equal(pieces.sends.p99, whole.sends.p99)
@@ -109,8 +112,8 @@ def test_more_partitions_than_lanes_leaves_out_the_quiet_ones(acks_1, tmp_path):
     ]
     pq.write_table(pa.concat_tables([table, *many]), path)
     run = read_run(directory)
-    assert len(run.lanes) == data._MAX_LANES
-    assert run.hidden_lanes == 40 - data._MAX_LANES
+    assert len(run.lanes) == MAX_LANES
+    assert run.hidden_lanes == 40 - MAX_LANES
     assert {0, 1, 2} <= {lane.partition for lane in run.lanes}
 
 
@@ -139,12 +142,12 @@ def test_losses_without_offset_are_placed_by_sequence(acks_0):
     ],
 )
 def test_only_neighbours_share_a_mark(positions, marks):
-    assert list(data._merge(np.array(positions))) == marks
+    assert list(lost._merge(np.array(positions))) == marks
 
 
 def test_marks_are_bounded_and_lose_no_record():
     positions = np.cumsum(np.random.default_rng(1).integers(1, 1000, 5000))
-    marks = data._merge(positions, 50)
+    marks = lost._merge(positions, 50)
     assert len(marks) <= 50
     assert sum(mark.count for mark in marks) == 5000
     assert (marks[0].first, marks[-1].last) == (positions[0], positions[-1])
@@ -153,12 +156,12 @@ def test_marks_are_bounded_and_lose_no_record():
 
 def test_telling_records_hold_the_first_and_the_last_loss(acks_1):
     telling = read_telling(acks_1.directory)
-    assert len(telling) == data.TELLING
+    assert len(telling) == TELLING
     (lane,) = read_run(acks_1.directory).losses.lanes
     offsets = [record.offset for record in telling]
     assert offsets[0] == lane.marks[0].first
     assert offsets[-1] == lane.marks[-1].last
-    assert len(set(offsets)) == data.TELLING
+    assert len(set(offsets)) == TELLING
     assert all(record.found.startswith("record of producer") for record in telling)
 
 

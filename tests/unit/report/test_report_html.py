@@ -12,8 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.harness.report import plots, words, write_html
-from ackproof.harness.report.data import read_run
+from ackproof.harness import report
+from ackproof.harness.report import words, write_html
+from ackproof.harness.report.data.run import read_run
+from ackproof.harness.report.plots import time_axis
+from ackproof.harness.report.plots.rate import rate
 from ackproof.spark_analysis.tables import LOCATION, OPTIONAL
 
 NEEDED = [name for name in LOCATION if name not in OPTIONAL]
@@ -183,7 +186,7 @@ def test_structure_serves_screen_readers(everything):
 
 
 def test_swatches_of_every_colour_have_a_style(everything, comparison):
-    style = Path(plots.__file__).parent / "templates" / "report.css"
+    style = Path(report.__file__).parent / "templates" / "report.css"
     sheet = style.read_text(encoding="utf-8")
     colours = {
         match
@@ -258,13 +261,13 @@ def test_runs_of_one_configuration_are_told_apart(tmp_path, acks_1):
 
 def test_close_faults_get_labels_in_different_rows(acks_1):
     run = read_run(acks_1.directory)
-    assert plots._band_rows(run) == [0, 1]
+    assert time_axis._band_rows(run) == [0, 1]
 
 
 def test_few_losses_are_ticked_where_an_area_would_not_show(finding):
     run = read_run(finding.directory)
-    few = plots.rate(run, run.sends).traces
+    few = rate(run, run.sends).traces
     (ticks,) = [trace for trace in few if trace["mode"] == "markers"]
     assert len(ticks["x"]) == (run.sends.lost > 0).sum() > 0
     all_lost = replace(run.sends, acked=run.sends.lost)
-    assert all(trace["mode"] == "lines" for trace in plots.rate(run, all_lost).traces)
+    assert all(trace["mode"] == "lines" for trace in rate(run, all_lost).traces)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ackproof.faults import FaultWindow
 from ackproof.harness import run_dir as runs
-from ackproof.harness.runner import _window_row
+from ackproof.harness.recording import window_row
 from ackproof.harness.scenario import Scenario
 from ackproof.harness.scenario_file import dump
 from ackproof.spark_analysis import tables
@@ -126,7 +126,7 @@ def store(
         "ledger/producer-0.parquet": (tables.LEDGER, ledger),
         "fault_windows.parquet": (
             tables.FAULT_WINDOWS,
-            [_window_row(number, window) for number, window in enumerate(windows)],
+            [window_row(number, window) for number, window in enumerate(windows)],
         ),
         "partition_states.parquet": (tables.PARTITION_STATES, states),
         "partition_ends.parquet": (tables.PARTITION_ENDS, []),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import pytest
 
 from ackproof.faults import plain
-from ackproof.harness import cli
 from ackproof.harness.errors import RunDirectoryError
 from ackproof.harness.replay import Replay, recorded_run
 from ackproof.harness.run_dir import read_verdict, write_model
 from ackproof.harness.scenario_file import Configured, dump, load
 from ackproof.harness.verdict import Verdict
+from command_line import ackproof
 from unit.comparison.test_comparison import verdict
 from unit.faults.test_schedule import World
 from unit.shrinking.recorded import Acks, always, play, scenario, store
@@ -220,9 +219,7 @@ def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
             return judged(run_dir, configured.scenario, lost=lost), read_verdict(run_dir)
 
         monkeypatch.setattr("ackproof.harness.runner.run", run)
-        line = ["ackproof", "replay", *arguments, "--out", str(tmp_path)]
-        monkeypatch.setattr(sys, "argv", line)
-        return cli._run_command()
+        return ackproof("replay", *arguments, "--out", tmp_path)
 
     return command
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ackproof.harness import cli
 from ackproof.harness.errors import ClusterError, RunDirectoryError
 from ackproof.harness.run_dir import PredictionRecord, write_model
 from ackproof.harness.scenario import Scenario
@@ -22,6 +20,7 @@ from ackproof.harness.shrinking.lab import Lab, Predict, asked_briefly
 from ackproof.harness.shrinking.store import Plan, Shrunk, Store, create, resume
 from ackproof.harness.shrinking.story import headline, needed, write_story
 from ackproof.harness.verdict import PredictionReport, Verdict
+from command_line import ackproof
 from unit.comparison.test_comparison import verdict as made_verdict
 from unit.faults.test_schedule import World
 from unit.shrinking.recorded import RUN_ID, Quiet, play, scenario, store
@@ -329,8 +328,7 @@ def shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
             return made
 
         monkeypatch.setattr("ackproof.harness.shrink.on_clusters", stand_in)
-        monkeypatch.setattr(sys, "argv", ["ackproof", "shrink", *arguments, "--out", str(tmp_path)])
-        return cli._run_command()
+        return ackproof("shrink", *arguments, "--out", tmp_path)
 
     return run
 

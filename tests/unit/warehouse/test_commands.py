@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ackproof.harness import cli, warehouse
+import command_line
+from ackproof.harness import warehouse
 from ackproof.harness.errors import ExitCode
 from ackproof.spark_analysis.warehouse.formats import Format
 from unit.warehouse.conftest import make_run
 
 
-@pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.fixture
-def ackproof(monkeypatch, capsys):
+def ackproof(capsys):
     """Run the command in this process; return its exit code and what it said."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ackproof", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
+        code = command_line.ackproof(*arguments)
         said = capsys.readouterr()
         assert "Traceback" not in said.err
-        return int(ended.value.code or 0), said.out, said.err
+        return code, said.out, said.err
 
     return run
 

@@ -20,6 +20,8 @@ from ackproof.faults.operations import Operations
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition, new_topic
 from ackproof.harness.cluster.admission import Admission
 from ackproof.harness.cluster.attach_spec import AttachSpec
+from ackproof.harness.cluster.awaiting import below_full_isr
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.topology import topic_settings
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
@@ -88,17 +90,16 @@ class AttachedCluster:
     def await_full_isr(self, places: Sequence[TopicPartition], *, within_s: float = _ISR_S) -> None:
         """Wait until every given partition has a leader and a full ISR."""
 
-        def full(seen: Mapping[TopicPartition, PartitionView]) -> bool:
-            return all(place in seen and seen[place].full_isr for place in places)
-
         def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            late = [place for place in places if place not in seen or not seen[place].full_isr]
-            return ClusterError(
-                f"not at full ISR after {within_s:g} s: "
-                + "; ".join(f"{topic}-{n}: {seen.get((topic, n))}" for topic, n in late[:8])
-            )
+            late = "; ".join(below_full_isr(seen, places)[:8])
+            return ClusterError(f"not at full ISR after {within_s:g} s: {late}")
 
-        wait_for(self.admin.partitions, full, within_s=within_s, failure=failure)
+        wait_for(
+            self.admin.partitions,
+            lambda seen: not below_full_isr(seen, places),
+            within_s=within_s,
+            failure=failure,
+        )
 
     # What faults ask and do (ackproof.faults.Cluster).
 
@@ -277,6 +278,10 @@ class AttachedCluster:
                 f"broker {broker} has no container in cluster.attach.containers: it is not touched"
             )
         return connect().containers.get(name)
+
+
+#: What a run may be on.
+AnyCluster = KafkaCluster | AttachedCluster
 
 
 @contextlib.contextmanager

@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
 from ackproof.faults.clients import Clients
-from ackproof.harness.cluster import beside, memory, quorum
+from ackproof.harness.cluster import awaiting, beside, memory, quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
 from ackproof.harness.cluster.laps import Laps
 from ackproof.harness.cluster.network import ClusterNetwork
 from ackproof.harness.cluster.node import KafkaNode
+from ackproof.harness.cluster.node_maker import NodeMaker
 from ackproof.harness.cluster.operations import ClusterOperations
 from ackproof.harness.cluster.ports import reserved
+from ackproof.harness.cluster.routes import routes
 from ackproof.harness.cluster.security import secured
 from ackproof.harness.cluster.topology import (
     VOLUME_DIR,
-    NodeSpec,
     Topology,
     arrange,
     ports_needed,
@@ -39,8 +38,7 @@ from ackproof.harness.cluster.topology import (
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.cluster.zookeeper import State
 from ackproof.harness.errors import AckproofError, ClusterError
-from ackproof.harness.link.proxy import LinkProxy, Route
-from ackproof.harness.waits import wait_for
+from ackproof.harness.link.proxy import LinkProxy
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -50,9 +48,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_BOOT_S = 90.0
-_REJOIN_S = 90.0
 
 
 def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., R]:
@@ -69,40 +64,6 @@ def _faults(method: Callable[Concatenate[KafkaCluster, P], R]) -> Callable[..., 
             raise FaultError(str(error)) from error
 
     return turned
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeMaker:
-    """What every node of a cluster is made with.
-
-    `more_ports` reserves so many ports of 127.0.0.1 for as long as the cluster is there.
-    """
-
-    image: str
-    run_id: str
-    checkpoint: bytes
-    network: ClusterNetwork
-    more_ports: Callable[[int], list[int]]
-    addresses: Iterator[int] = field(default_factory=itertools.count)
-
-    def make(
-        self,
-        spec: NodeSpec,
-        topology: Topology,
-        *,
-        image: str | None = None,
-        address: str | None = None,
-    ) -> KafkaNode:
-        """Return a node, not yet booted, on its own image and address if they are given."""
-        return KafkaNode(
-            spec,
-            topology,
-            image=image or self.image,
-            run_id=self.run_id,
-            checkpoint=self.checkpoint,
-            network=self.network,
-            address=address or self.network.address(next(self.addresses)),
-        )
 
 
 class KafkaCluster:
@@ -153,31 +114,6 @@ class KafkaCluster:
         """What clients need to be let in, by librdkafka's names; secret."""
         return self.topology.security.client_settings if self.topology.security else {}
 
-    def await_brokers(self) -> None:
-        """Wait until every broker is registered and unfenced.
-
-        Raises ClusterError with the last log lines of a node that died, or of one that did not
-        come up in time.
-        """
-        wanted = frozenset(self.broker_ids())
-        # A death is noticed in between.
-        starting = Admin(self.bootstrap_servers, settings=self.client_settings, timeout_s=0.5)
-
-        def look() -> frozenset[int]:
-            for node in self.nodes.values():
-                self.require_alive(node.spec.node_id)
-            return starting.brokers()
-
-        def failure(seen: frozenset[int]) -> ClusterError:
-            missing = sorted(wanted - seen)
-            node = self.nodes[missing[0]]
-            return ClusterError(
-                f"brokers {missing} did not register within {_BOOT_S:g} s; last lines of "
-                f"{node.spec.name}:\n{node.log_tail()}"
-            )
-
-        wait_for(look, wanted.__eq__, within_s=_BOOT_S, failure=failure)
-
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR."""
         for name, topic in topics.items():
@@ -193,64 +129,13 @@ class KafkaCluster:
         )
 
     def await_full_isr(
-        self, places: Sequence[TopicPartition], *, within_s: float = _REJOIN_S
+        self, places: Sequence[TopicPartition], *, within_s: float = awaiting.BACK_S
     ) -> None:
         """Wait until every given partition has a leader and a full ISR, and every broker says so.
 
         Raises ClusterError, early if a node has died.
         """
-
-        def look() -> Mapping[TopicPartition, PartitionView]:
-            for node in self.nodes.values():
-                self.require_alive(node.spec.node_id)
-            return self._committed.partitions()
-
-        def late(seen: Mapping[TopicPartition, PartitionView]) -> list[str]:
-            return [
-                f"{topic}-{n}: {_describe(seen.get((topic, n)))}"
-                for topic, n in places
-                if (topic, n) not in seen or not seen[topic, n].full_isr
-            ]
-
-        def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            problems = late(seen) or [
-                f"broker {broker} has not heard of it" for broker in self._unaware(seen, places)
-            ]
-            return ClusterError(
-                f"not at full ISR after {within_s:g} s: {'; '.join(problems[:8])}",
-                hint="The brokers' logs in the run directory say why a replica stays away.",
-            )
-
-        wait_for(
-            look,
-            lambda seen: not late(seen) and not self._unaware(seen, places),
-            within_s=within_s,
-            failure=failure,
-        )
-
-    def _unaware(
-        self, committed: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
-    ) -> list[int]:
-        """Return the brokers that tell clients of other leaders or, in KRaft, of smaller ISRs.
-
-        Each learns of a change only when it has read so far in the metadata log. In ZooKeeper mode
-        brokers are told of leaders at once, and of ISRs late.
-        """
-
-        def tells(told: Mapping[TopicPartition, PartitionView], place: TopicPartition) -> bool:
-            view = told.get(place)
-            return (
-                view is not None
-                and view.leader == committed[place].leader
-                and (view.full_isr or self._committed is not self.admin)
-            )
-
-        told_by = {broker: self.told_by(broker) for broker in self.broker_ids()}
-        return [
-            broker
-            for broker, told in told_by.items()
-            if not all(tells(told, place) for place in places)
-        ]
+        awaiting.await_full_isr(self, places, within_s=within_s)
 
     def require_alive(self, node_id: int) -> None:
         """Raise ClusterError, with the node's last log lines, if its process has ended."""
@@ -313,7 +198,7 @@ class KafkaCluster:
 
     def lead_through_proxy(self, node: int) -> None:
         """Have the node's proxied listeners reached through the proxy; a no-op without any."""
-        for route in _routes(self.nodes[node], self.topology):
+        for route in routes(self.nodes[node], self.topology):
             self.link().add_route(route)
 
     def operations(self) -> ClusterOperations:
@@ -414,9 +299,7 @@ class KafkaCluster:
     @_faults
     def await_in_sync(self, broker: int, *, within_s: float) -> None:
         """Wait until `in_sync` holds; raise FaultError after `within_s` or if it has ended."""
-        from ackproof.harness.cluster import lifecycle
-
-        lifecycle.await_in_sync(self, broker, within_s=within_s)
+        awaiting.await_in_sync(self, broker, within_s=within_s)
 
     def answers(self, broker: int) -> bool:
         """Whether the broker itself answers requests."""
@@ -518,26 +401,7 @@ class KafkaCluster:
     @_faults
     def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
         """Wait until the broker has logged a line with `text`, and return it."""
-        node = self.nodes[broker]
-
-        def look() -> tuple[str | None, int | None]:
-            ended = node.exit_status()
-            lines = node.log_since(since).splitlines()
-            return next((line for line in lines if text in line), None), ended
-
-        line, ended = wait_for(
-            look,
-            lambda seen: seen != (None, None),
-            within_s=within_s,
-            failure=lambda _: ClusterError(
-                f"{node.spec.name} has not logged {text!r} within {within_s:g} s"
-            ),
-        )
-        if line is None:
-            raise ClusterError(
-                f"{node.spec.name} has ended with exit status {ended} and did not log {text!r}"
-            )
-        return line
+        return self.nodes[broker].await_logged(text, since=since, within_s=within_s)
 
 
 @contextlib.contextmanager
@@ -596,7 +460,7 @@ def booted(
             proxy = LinkProxy()
             cleanup.enter_context(proxy.running())
             for node in nodes.values():
-                for route in _routes(node, topology):
+                for route in routes(node, topology):
                     proxy.add_route(route)
         with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
             for start in [pool.submit(node.boot) for node in nodes.values()]:
@@ -612,31 +476,9 @@ def booted(
             logs=logs,
             proxy=proxy,
         )
-        cluster.await_brokers()
+        awaiting.await_brokers(cluster)
         laps.lap("brokers registered")
         yield cluster
-
-
-def _routes(node: KafkaNode, topology: Topology) -> list[Route]:
-    """Return how the node's proxied listeners are reached through the proxy."""
-    spec = node.spec
-    clients = [
-        Route(
-            broker=spec.node_id,
-            listen=("127.0.0.1", spec.further_ports[listener]),
-            forward=("127.0.0.1", port),
-        )
-        for listener, port in spec.behind_ports.items()
-    ]
-    nodes = [
-        Route(
-            broker=spec.node_id,
-            listen=(topology.gateway, port),
-            forward=(node.address, topology.port(listener)),
-        )
-        for listener, port in spec.gateway_ports.items()
-    ]
-    return clients + nodes
 
 
 def _state_of(topology: Topology) -> State | None:
@@ -644,9 +486,3 @@ def _state_of(topology: Topology) -> State | None:
     if not topology.zookeeper:
         return None
     return State(",".join(f"127.0.0.1:{node.external_port}" for node in topology.controllers))
-
-
-def _describe(view: PartitionView | None) -> str:
-    if view is None:
-        return "unknown to the brokers"
-    return f"leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)}"

@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING
 from ackproof.harness.cluster import tools
 
 if TYPE_CHECKING:
-    from ackproof.harness.cluster.node import KafkaNode
+    from ackproof.harness.cluster.cluster import KafkaCluster
 
 _TOOL = ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand")
 _METADATA = "metadata.version"
 
 
-def upgrade(node: KafkaNode, bootstrap: str, feature: str, level: str) -> None:
+def upgrade(cluster: KafkaCluster, feature: str, level: str) -> None:
     """Finalize a higher level of a feature; raise ClusterError with Kafka's reason to refuse.
 
-    `node` runs the tool, which asks the brokers at `bootstrap`. Levels of metadata.version have
-    names (``4.1-IV1``), all others numbers.
+    Levels of metadata.version have names (``4.1-IV1``), all others numbers.
     """
     wanted = ("--metadata", level) if feature == _METADATA else ("--feature", f"{feature}={level}")
-    tools.run(node, _TOOL, "--bootstrap-server", bootstrap, "upgrade", *wanted)
+    _run(cluster, "upgrade", *wanted)
 
 
-def level(node: KafkaNode, bootstrap: str, feature: str) -> str | None:
+def level(cluster: KafkaCluster, feature: str) -> str | None:
     """Return a feature's finalized level, None if the cluster does not know the feature."""
-    return parse(tools.run(node, _TOOL, "--bootstrap-server", bootstrap, "describe"), feature)
+    return parse(_run(cluster, "describe"), feature)
+
+
+def _run(cluster: KafkaCluster, *arguments: str) -> str:
+    node = cluster.nodes[tools.any_running(cluster)]
+    return tools.run(node, _TOOL, "--bootstrap-server", tools.inside(cluster), *arguments)
 
 
 def parse(described: str, feature: str) -> str | None:

@@ -29,6 +29,7 @@ from ackproof.harness.cluster.topology import (
     published_port,
 )
 from ackproof.harness.errors import ClusterError
+from ackproof.harness.waits import wait_for
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -285,6 +286,31 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
     def log_since(self, since: datetime) -> str:
         """Return what the node has logged since then."""
         return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
+
+    def await_logged(self, text: str, *, since: datetime, within_s: float) -> str:
+        """Wait until the node has logged a line with `text`, and return it.
+
+        Raises ClusterError after `within_s`, or when the node has ended without such a line.
+        """
+
+        def look() -> tuple[str | None, int | None]:
+            ended = self.exit_status()
+            lines = self.log_since(since).splitlines()
+            return next((line for line in lines if text in line), None), ended
+
+        line, ended = wait_for(
+            look,
+            lambda seen: seen != (None, None),
+            within_s=within_s,
+            failure=lambda _: ClusterError(
+                f"{self.spec.name} has not logged {text!r} within {within_s:g} s"
+            ),
+        )
+        if line is None:
+            raise ClusterError(
+                f"{self.spec.name} has ended with exit status {ended} and did not log {text!r}"
+            )
+        return line
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the node's log, for error messages."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.faults import FaultError
 from ackproof.faults.operations import Place, Placement
-from ackproof.harness.cluster import quorum
+from ackproof.harness.cluster import controllers, features, lifecycle, quorum, reassignment
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.waits import wait_for
 
@@ -70,10 +70,8 @@ class ClusterOperations:
 
     def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
         """Ask for other replicas; do not wait until they have copied everything."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals("the reassignment"):
-            lifecycle.begin_reassignment(self._cluster, wanted)
+            reassignment.begin(self._cluster, wanted)
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Have the topic have `count` partitions."""
@@ -180,8 +178,6 @@ class ClusterOperations:
 
     def add_broker(self) -> None:
         """Boot another broker, until every other lists it."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals("another broker"):
             self._added.append(lifecycle.add_broker(self._cluster))
 
@@ -191,8 +187,6 @@ class ClusterOperations:
 
     def remove_broker(self, broker: int) -> None:
         """Move a broker's replicas to the others, shut it down, make the cluster forget it."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals(f"the removal of broker {broker}"):
             lifecycle.remove_broker(self._cluster, broker)
 
@@ -205,10 +199,8 @@ class ClusterOperations:
 
     def add_controller(self) -> None:
         """Boot another controller, until it votes in the metadata quorum."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals("another controller"):
-            self._added_controllers.append(lifecycle.add_controller(self._cluster))
+            self._added_controllers.append(controllers.add(self._cluster))
 
     def added_controllers(self) -> Sequence[int]:
         """Return the controllers that were added, in order."""
@@ -216,10 +208,8 @@ class ClusterOperations:
 
     def remove_controller(self, controller: int) -> None:
         """Have a controller vote no more, and end it for good."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals(f"the removal of controller {controller}"):
-            lifecycle.remove_controller(self._cluster, controller)
+            controllers.remove(self._cluster, controller)
 
     def voters(self) -> Sequence[int]:
         """Return who votes over metadata and is caught up, by what the quorum says of itself."""
@@ -227,17 +217,13 @@ class ClusterOperations:
 
     def feature_level(self, feature: str) -> str | None:
         """Return a feature's finalized level, None if the cluster does not know the feature."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals(f"to tell the level of {feature}"):
-            return lifecycle.feature_level(self._cluster, feature)
+            return features.level(self._cluster, feature)
 
     def upgrade_feature(self, feature: str, level: str) -> None:
         """Finalize a higher level of a feature."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals(f"{feature}={level}"):
-            lifecycle.upgrade_feature(self._cluster, feature, level)
+            features.upgrade(self._cluster, feature, level)
 
     def version(self, broker: int) -> str | None:
         """Return the Kafka version that the broker said it started last."""
@@ -248,8 +234,6 @@ class ClusterOperations:
 
     def upgrade(self, broker: int, version: str) -> None:
         """Restart a broker with another Kafka version on its disk."""
-        from ackproof.harness.cluster import lifecycle
-
         with _refusals(f"the upgrade of broker {broker}"):
             lifecycle.upgrade(self._cluster, broker, version)
 

@@ -9,6 +9,7 @@ from ackproof.harness.cluster.images import CLASSPATH
 from ackproof.harness.errors import ClusterError
 
 if TYPE_CHECKING:
+    from ackproof.harness.cluster.cluster import KafkaCluster
     from ackproof.harness.cluster.node import KafkaNode
 
 # Whether a class is in one of the jars; asking a JVM would take a second each.
@@ -46,3 +47,25 @@ def run_script(node: KafkaNode, script: str, name: str) -> str:
         said = "\n".join((output + errors).strip().splitlines()[-8:])
         raise ClusterError(f"{name} at {node.spec.name} failed ({result.exit_code}): {said}")
     return str(output)
+
+
+def running(cluster: KafkaCluster) -> list[int]:
+    """Return the brokers that run and are not frozen."""
+    return [
+        broker
+        for broker in cluster.broker_ids()
+        if cluster.exit_status(broker) is None and not cluster.nodes[broker].paused()
+    ]
+
+
+def any_running(cluster: KafkaCluster) -> int:
+    """Return a broker that runs; raise ClusterError if none does."""
+    for broker in running(cluster):
+        return broker
+    raise ClusterError("no broker runs that Kafka's tools could ask")
+
+
+def inside(cluster: KafkaCluster) -> str:
+    """Return where tools inside the network begin."""
+    node = cluster.nodes[any_running(cluster)]
+    return f"{node.spec.name}:{cluster.port('INTERNAL')}"

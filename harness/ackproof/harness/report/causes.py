@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ackproof.harness.report.data import LostRecord
+from ackproof.harness.report.data.losses import LostRecord
 from ackproof.spark_analysis.tables import LOCATION, LOST_STORIES
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ackproof.harness.comparison.summary import Cell, Pair, Summary
 from ackproof.harness.report import words
-from ackproof.harness.report.plots import Figure, lane_label
+from ackproof.harness.report.plots.figure import Figure, interval_marks, lane_label
 from ackproof.harness.verdict import Verdict
 
 #: The page shows so many runs in full; all others stay in their directories.
@@ -267,30 +267,19 @@ def _chances(cells: Sequence[Cell], confidence: float) -> Figure:
     shares = [round(100 * _share(cell), 3) for cell in cells]
     texts = [f"{cell.configuration}: {chance(cell, confidence)}" for cell in cells]
     rows = [len(cells) - 1 - row for row in range(len(cells))]
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": shares,
-        "y": rows,
-        "hovertext": texts,
-        "hoverinfo": "text",
-        "marker": {"color": "@lost", "size": 10},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [
-                round(100 * cell.lost_share_high - share, 3)
-                for cell, share in zip(cells, shares, strict=True)
-            ],
-            "arrayminus": [
-                round(share - 100 * cell.lost_share_low, 3)
-                for cell, share in zip(cells, shares, strict=True)
-            ],
-            "color": "@lost",
-            "thickness": 1.5,
-            "width": 5,
-        },
-    }
+    trace = interval_marks(
+        shares,
+        rows,
+        texts,
+        below=[
+            round(share - 100 * cell.lost_share_low, 3)
+            for cell, share in zip(cells, shares, strict=True)
+        ],
+        above=[
+            round(100 * cell.lost_share_high - share, 3)
+            for cell, share in zip(cells, shares, strict=True)
+        ],
+    )
     height = _ROW * len(cells) + _MARGIN["t"] + _MARGIN["b"]
     return Figure(
         name="chances",

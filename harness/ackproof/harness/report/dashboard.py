@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from ackproof.harness.errors import WarehouseError
 from ackproof.harness.report import words
 from ackproof.harness.report.html import asset, environment, plotly_js
-from ackproof.harness.report.plots import Figure, Key, broker_colour, lane_label
+from ackproof.harness.report.plots.figure import (
+    Figure,
+    Key,
+    broker_colour,
+    interval_marks,
+    lane_label,
+)
 
 if TYPE_CHECKING:
     from ackproof.spark_analysis.warehouse.warehouse import Warehouse
@@ -176,24 +182,7 @@ def _shares(
             f"{label}: {said(row)}"
             + (f"<br>95 % interval {low:.3g} to {high:.3g} %" if known else "")
         )
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": shares,
-        "y": _rows_of(labels),
-        "hovertext": texts,
-        "hoverinfo": "text",
-        "marker": {"color": "@lost", "size": 10},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": above,
-            "arrayminus": below,
-            "color": "@lost",
-            "thickness": 1.5,
-            "width": 5,
-        },
-    }
+    trace = interval_marks(shares, _rows_of(labels), texts, below=below, above=above)
     return Figure(
         name=name,
         title=title,

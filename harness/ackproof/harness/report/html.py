@@ -13,10 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.harness.comparison.summary import Summary
-from ackproof.harness.report import client_plots, comparison, plots, words
+from ackproof.harness.report import comparison, words
 from ackproof.harness.report.causes import Loss, read_losses
-from ackproof.harness.report.data import Run, read_run
-from ackproof.harness.report.plots import Figure
+from ackproof.harness.report.data.run import Run, read_run
+from ackproof.harness.report.plots.figure import Figure
+from ackproof.harness.report.plots.of_run import figures
+from ackproof.harness.report.plots.time_axis import time_range, zoom_range
 from ackproof.harness.verdict import FaultReport, Verdict, Word
 
 # All plots of a page share so many time bins, so that a page of many runs stays small.
@@ -51,7 +53,7 @@ class _RunView:
 
     def zoom(self, window: FaultReport) -> str:
         """Return the time range that the fault's zoom button shows."""
-        return json.dumps(plots.zoom_range(self.run, window))
+        return json.dumps(zoom_range(self.run, window))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
                 anchor=f"run-{number}",
                 run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
-                figures=[*plots.figures(run), *client_plots.figures(run)],
+                figures=figures(run),
                 stories=[words.story(record, run.windows) for record in telling],
                 losses=read_losses(run.directory, telling),
                 row=_Row(
@@ -179,7 +181,7 @@ def environment() -> Environment:
         "words": words,
         "trials": comparison,
         "Word": Word,
-        "whole_run": lambda view: json.dumps(plots.time_range(view.run)),
+        "whole_run": lambda view: json.dumps(time_range(view.run)),
         "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],
         "opacity": lambda colour: colour.partition("/")[2] or "1",
     }

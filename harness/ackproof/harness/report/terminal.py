@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ackproof.harness.comparison.summary import Summary
 from ackproof.harness.report import comparison, words
-from ackproof.harness.report.data import read_telling
+from ackproof.harness.report.data.losses import read_telling
 from ackproof.harness.verdict import FaultReport, Verdict, Word
 
 _STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}

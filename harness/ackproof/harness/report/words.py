@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, Protocol
 
-from ackproof.harness.report.data import SCENARIO_FILE, LostRecord
+from ackproof.harness.report.data.losses import LostRecord
+from ackproof.harness.report.data.run import SCENARIO_FILE
 from ackproof.harness.verdict import SENDS, Verdict, Word
 
 Agreement = Literal["agrees", "disagrees", "undecided"]

@@ -12,15 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from ackproof.harness.report import words
-from ackproof.harness.report.data import Numbers, Run, Sends
-from ackproof.harness.report.plots import (
-    Figure,
-    Key,
-    band_height,
-    bin_starts,
-    broker_colour,
-    timed_layout,
-)
+from ackproof.harness.report.data.run import Run
+from ackproof.harness.report.data.sends import Sends
+from ackproof.harness.report.data.tables import Numbers
+from ackproof.harness.report.plots.figure import Figure, Key, broker_colour
+from ackproof.harness.report.plots.time_axis import band_height, bin_starts, timed_layout
 from ackproof.spark_analysis.tables import LOCATION, Outcome
 
 _HEIGHT = 190

@@ -1,0 +1,24 @@
+"""The `ackproof` command, run in this process as a shell would run it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+
+from ackproof.harness import cli
+
+
+def ackproof(*arguments: object) -> int:
+    """Run the command and return its exit code; arguments and signal handlers are put back."""
+    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["ackproof", *map(str, arguments)])
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return int(ended.value.code or 0)

@@ -1,0 +1,16 @@
+"""Waiting for what a test is about, not for time to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ackproof.harness.errors import ClusterError
+from ackproof.harness.waits import wait_for
+
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], problem: str = "it never came true") -> T:
+    """Wait until `look` returns something true, and return that; at most 90 s."""
+    return wait_for(look, bool, within_s=90, failure=lambda _: ClusterError(problem), every_s=0.01)
