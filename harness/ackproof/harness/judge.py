@@ -227,7 +227,7 @@ def find(
     schedule took place.
     """
     findings = []
-    for anomaly in map(str, PREDICTED):
+    for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
         if anomaly not in predicted:  # not looked for, or unknown to the ackproof that predicted
             continue
         outlook, count = predicted[anomaly], observed.get(anomaly, 0)

@@ -16,6 +16,7 @@ from ackproof.faults import Fault, plain
 from ackproof.faults.client_fault import ClientFault
 from ackproof.faults.targets import TargetSpec
 from ackproof.faults.triggers import After, Condition, IsrIs, LeaderChanges, ProgressIs
+from ackproof.harness.client_outlook import of_clients
 from ackproof.harness.predictions import predict
 from ackproof.harness.run_dir import PredictionRecord
 from ackproof.harness.scenario import Scenario, TopicSpec
@@ -62,12 +63,26 @@ def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     """Return what the model says about every anomaly, and why; `max_states` bounds its search.
 
     Of a cluster whose rules the model does not know it says that everything is possible. What
-    is certain, or possible, of one topic is so of the run.
+    is certain, or possible, of one topic or group is so of the run.
     """
     if not scenario.workload.beside:
-        return _of_topic(scenario, max_states)
+        return _with_clients(scenario, _of_topic(scenario, max_states))
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _strongest(each)
+    return _with_clients(scenario, _strongest(each))
+
+
+def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+    """Return the prediction with what may come of transactions and groups, if there are any."""
+    predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    unknown = _unknown_rules(scenario)
+    for anomaly, outlook, reason in [] if unknown else of_clients(scenario):
+        before = predicted.get(anomaly, Outlook.IMPOSSIBLE.value)
+        if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(outlook.value):
+            predicted[str(anomaly)], reasons[str(anomaly)] = outlook.value, reason
+    return PredictionRecord(
+        predicted=predicted,
+        prediction=record.prediction.model_copy(update={"reasons": reasons}),
+    )
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:

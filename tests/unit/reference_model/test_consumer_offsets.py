@@ -112,6 +112,13 @@ def test_before_kip_447_only_a_transactional_id_for_each_partition_fences():
     assert ways("transaction", THROWN_OUT, "2.5.1") == NEVER
 
 
+def test_who_goes_on_after_a_refused_commit_does_twice_what_another_does():
+    assert ways("before", THROWN_OUT) == NEVER
+    assert ways("before", THROWN_OUT, heedless=True) == {"reprocessed": 8}
+    assert "unprocessed" not in ways("after", CRASH | THROWN_OUT, heedless=True)
+    assert ways("transaction", CRASH | THROWN_OUT, heedless=True) == NEVER
+
+
 def test_a_trace_tells_the_gap():
     found = search(question("before", CRASH), wanted=["unprocessed"])
     assert [label for label, _ in found.ways["unprocessed"]] == [

@@ -65,6 +65,7 @@ class OffsetQuestion:
     """How a group commits, and what may happen to it.
 
     asynchronous: a member polls on before what it polled is processed (other threads do that).
+    heedless: it goes on although its commit was refused, as a client may that only reports it.
     reset: auto.offset.reset. same_id: with transactions, whoever takes the partition over has the
     transactional.id of who had it: an id for each partition, as before KIP-447.
 
@@ -75,6 +76,7 @@ class OffsetQuestion:
     kafka_version: str
     commit: CommitMode
     asynchronous: bool = False
+    heedless: bool = False
     reset: Literal["earliest", "latest"] = "earliest"
     same_id: bool = False
     budgets: OffsetBudgets = OffsetBudgets()

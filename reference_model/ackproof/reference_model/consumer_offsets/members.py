@@ -179,9 +179,14 @@ def _accepted(question: OffsetQuestion, state: State, generation: int) -> bool:
 def _committed(
     question: OffsetQuestion, state: State, number: int, offset: int
 ) -> tuple[State, bool]:
-    """Return the state after a member's commit; one that is refused has lost the partition."""
+    """Return the state after a member's commit, and whether it was accepted.
+
+    One that is refused has lost the partition: it stops, unless it is heedless.
+    """
     member = state.members[number]
     if not _accepted(question, state, member.generation):
+        if question.heedless:
+            return _with(state, number, member._replace(committed=offset)), False
         return _with(state, number, member._replace(alive=False)), False
     told = member._replace(committed=offset)
     return _with(state, number, told)._replace(offset=offset), True

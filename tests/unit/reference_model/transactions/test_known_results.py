@@ -77,6 +77,25 @@ def test_what_can_go_wrong_within_larger_budgets(client, budgets, expected):
     test_what_can_go_wrong(client, budgets, expected)
 
 
+@pytest.mark.parametrize("client", [OLD, VERIFYING, V1_ON_NEW])
+@pytest.mark.parametrize("kind", ["delays", "marker_delays", "restarts", "timeouts"])
+def test_one_partition_is_enough_for_what_is_predicted(client, kind):
+    # `ackproof predict` asks about one.
+    version, protocol = client
+    ways = [
+        search(
+            TransactionQuestion(
+                kafka_version=version,
+                protocol=protocol,
+                budgets=TransactionBudgets(partitions=partitions, **{kind: 1}),
+            ),
+        ).ways
+        for partitions in (1, 2)
+    ]
+    for anomaly in ("aborted-read", "zombie-commit"):
+        assert len({len(found.get(anomaly, ())) for found in ways}) == 1
+
+
 def test_a_search_without_room_decides_nothing():
     question = TransactionQuestion(kafka_version="3.9.1", budgets=TransactionBudgets(delays=1))
     found = search(question, max_states=100)
