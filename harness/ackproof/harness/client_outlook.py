@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from ackproof.faults import Fault
 from ackproof.faults.client_fault import ClientFault
 from ackproof.harness.clients.consumer_spec import Commit
+from ackproof.harness.consumer_group_spec import ConsumerGroup
 from ackproof.harness.scenario import Scenario
-from ackproof.harness.workload_spec import ConsumerGroup
 from ackproof.reference_model import Outlook, consumer_offsets, transactions
 from ackproof.reference_model.consumer_offsets import OffsetBudgets, OffsetQuestion
 from ackproof.reference_model.transactions import TransactionBudgets, TransactionQuestion
