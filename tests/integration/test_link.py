@@ -19,8 +19,10 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario import TopicSpec
 from integration.command import clock
-from integration.faulting import boot, in_force, recover, until
+from integration.faulting import in_force, recover
 from integration.sending import log_end
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -28,9 +30,9 @@ ONE = TopicSpec(replication_factor=1)
 
 
 @pytest.fixture(scope="module")
-def linked(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def linked(engine: DockerClient) -> Iterator[KafkaCluster]:
     spec = ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"])
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         yield cluster
 
 
@@ -200,7 +202,7 @@ def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> N
 
 
 @pytest.fixture(scope="module")
-def between(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def between(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Two brokers that reach each other and their controller through the proxy."""
     spec = ClusterSpec(
         brokers=2,
@@ -208,7 +210,7 @@ def between(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
         proxied=["INTERNAL", "CONTROLLER"],
         settings={"replica.lag.time.max.ms": 2000},
     )
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         yield cluster
 
 
