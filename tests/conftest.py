@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pytest
 
 from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.engine import connect
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from kafka_clusters import boot
 
 #: A project of somebody who uses the pytest plugin: run by tests, not one of them.
 collect_ignore = ["user_project"]
@@ -47,17 +47,11 @@ def image(engine: DockerClient) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def cluster(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Three brokers with the topic orders (3 partitions, 3 replicas), one cluster a module."""
-    with booted(
-        ClusterSpec(),
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-    ) as booted_cluster:
-        booted_cluster.create_topics({"orders": TopicSpec(partitions=3)})
-        yield booted_cluster
+    with boot(engine, ClusterSpec()) as made:
+        made.create_topics({"orders": TopicSpec(partitions=3)})
+        yield made
 
 
 @pytest.fixture(scope="module")

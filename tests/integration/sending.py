@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Producer
 
 from ackproof.harness.cluster.cluster import KafkaCluster
-from integration.faulting import until
+from waiting import until
 
 
 def send(

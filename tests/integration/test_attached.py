@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from docker import DockerClient
@@ -14,7 +13,7 @@ from ruamel.yaml import YAML
 
 from ackproof.harness.cluster.attach_spec import AttachSpec
 from ackproof.harness.cluster.attached import attached
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import AckproofError, ClusterError
 from ackproof.harness.progress import ConsoleReporter
@@ -22,7 +21,8 @@ from ackproof.harness.runner import run
 from ackproof.harness.scenario import TopicSpec
 from ackproof.harness.scenario_file import load
 from ackproof.harness.verdict import Verdict, Word
-from integration.faulting import until
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -155,7 +155,7 @@ def test_a_topic_that_is_there_is_not_ours(cluster: KafkaCluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def strict(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def strict(engine: DockerClient) -> Iterator[KafkaCluster]:
     """A broker with a login, at which nobody but itself may do anything."""
     spec = ClusterSpec.model_validate(
         {
@@ -167,9 +167,7 @@ def strict(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
             },
         }
     )
-    with booted(
-        spec, client=engine, image=image, run_id=f"test-{uuid4().hex[:8]}", sidecar=str
-    ) as made:
+    with boot(engine, spec) as made:
         yield made
 
 

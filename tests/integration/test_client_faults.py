@@ -23,8 +23,10 @@ from ackproof.harness.crew import Crew
 from ackproof.harness.ledger import recover as ledger_of
 from ackproof.harness.scenario import ClusterSpec, Scenario, TopicSpec
 from ackproof.harness.struck_clients import StruckClients
-from integration.faulting import boot, in_force, recover, until
+from integration.faulting import in_force, recover
 from integration.sending import log_end
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -32,9 +34,9 @@ Employ = Callable[..., Crew]
 
 
 @pytest.fixture(scope="module")
-def alone(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def alone(engine: DockerClient) -> Iterator[KafkaCluster]:
     """One broker: clients are what goes wrong here."""
-    with boot(engine, image, ClusterSpec(brokers=1, heap="128m")) as cluster:
+    with boot(engine, ClusterSpec(brokers=1, heap="128m")) as cluster:
         yield cluster
 
 

@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.harness.cluster import images
 from ackproof.harness.cluster.cluster import KafkaCluster, booted
 from ackproof.harness.cluster.engine import LABEL_RUN
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
-from integration.faulting import until
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -73,17 +73,8 @@ def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
     assert message.value() == b"kept"
 
 
-def test_two_clusters_at_once_do_not_collide(
-    cluster: KafkaCluster, engine: DockerClient, image: str
-) -> None:
-    other = booted(
-        ClusterSpec(brokers=1),
-        client=engine,
-        image=image,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=images.ensure_sidecar,
-    )
-    with other as second:
+def test_two_clusters_at_once_do_not_collide(cluster: KafkaCluster, engine: DockerClient) -> None:
+    with boot(engine, ClusterSpec(brokers=1)) as second:
         second.create_topics({"orders": TopicSpec(replication_factor=1)})
         until(lambda: second.admin.brokers() == {1})
         until(lambda: cluster.admin.brokers() == {1, 2, 3})

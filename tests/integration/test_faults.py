@@ -10,8 +10,8 @@ from ackproof.faults.kill import Kill
 from ackproof.faults.restart import Restart
 from ackproof.harness.cluster.cluster import KafkaCluster
 from integration.command import clock
-from integration.faulting import until
 from integration.sending import acked
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 

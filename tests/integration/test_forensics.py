@@ -23,7 +23,7 @@ from ackproof.spark_analysis.final_log import PartitionEnd
 from ackproof.spark_analysis.forensics.records import records
 from ackproof.spark_analysis.forensics.segments import Batch, batches
 from ackproof.spark_analysis.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
-from integration.faulting import until
+from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

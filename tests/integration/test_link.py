@@ -19,7 +19,10 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.scenario import TopicSpec
 from integration.command import clock
-from integration.faulting import boot, in_force, recover, until
+from integration.faulting import in_force, recover
+from integration.sending import log_end
+from kafka_clusters import boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -27,9 +30,9 @@ ONE = TopicSpec(replication_factor=1)
 
 
 @pytest.fixture(scope="module")
-def linked(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def linked(engine: DockerClient) -> Iterator[KafkaCluster]:
     spec = ClusterSpec(brokers=1, listeners=["LINK"], proxied=["LINK"])
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         yield cluster
 
 
@@ -41,7 +44,7 @@ def topic(linked: KafkaCluster) -> str:
 
 
 def producer(cluster: KafkaCluster, **settings: object) -> Producer:
-    """Return a producer behind the proxy, that soon sends again what has no answer."""
+    """Return a producer behind the proxy, that sends again what has had no answer for 2 s."""
     return Producer(
         {
             "bootstrap.servers": cluster.bootstrap("LINK"),
@@ -50,7 +53,7 @@ def producer(cluster: KafkaCluster, **settings: object) -> Producer:
             "linger.ms": 0,
             "socket.timeout.ms": 2000,
             "request.timeout.ms": 1000,
-            "delivery.timeout.ms": 30000,
+            "delivery.timeout.ms": 60000,
             "log_level": 0,
             **settings,
         }
@@ -58,19 +61,24 @@ def producer(cluster: KafkaCluster, **settings: object) -> Producer:
 
 
 class Send(threading.Thread):
-    """One record, sent through the proxy while a fault is injected beside it."""
+    """One record, sent beside a fault that is injected meanwhile, once there are so many rules."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, **settings: object) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, topic: str, sender: Producer, *, rules: int = 1
+    ) -> None:
         super().__init__()
+        self._cluster = cluster
         self._topic = topic
-        self._producer = producer(cluster, **settings)
+        self._sender = sender
+        self._rules = rules
         self._errors: list[object] = []
 
     def run(self) -> None:
-        self._producer.produce(
+        until(lambda: len(self._cluster.link()._rules) == self._rules)
+        self._sender.produce(
             self._topic, b"once", on_delivery=lambda error, _: self._errors.append(error)
         )
-        self._producer.flush(40)
+        self._sender.flush(70)
 
     @property
     def acked(self) -> bool:
@@ -80,15 +88,14 @@ class Send(threading.Thread):
 
 def stored(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
     """Return what the topic holds, read past the proxy."""
-    ends = cluster.admin.log_end(topic, 0)
-    assert ends is not None
+    end, _ = log_end(cluster, topic)
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "log_level": 0}
     )
     consumer.assign([Place(topic, 0, 0)])
-    found = consumer.consume(ends[0], timeout=20) if ends[0] else []
+    found = consumer.consume(end, timeout=90) if end else []
     consumer.close()
-    assert len(found) == ends[0]
+    assert len(found) == end
     return [message.value() for message in found]
 
 
@@ -102,31 +109,36 @@ def lost_response(action: str) -> LinkFault:
             "action": action,
             "count": 1,
             "client": "sender",
-            "within": "30s",
+            "within": "60s",
         }
     )
 
 
 @pytest.mark.parametrize("action", ["hold", "drop", "cut"])
-@pytest.mark.parametrize(("idempotence", "copies"), [(False, 2), (True, 1)])
+@pytest.mark.parametrize("idempotence", [False, True])
 def test_a_lost_produce_response_doubles_a_record_unless_the_producer_is_idempotent(
-    action: str, idempotence: bool, copies: int, linked: KafkaCluster, topic: str
+    action: str, idempotence: bool, linked: KafkaCluster, topic: str
 ) -> None:
-    send = Send(linked, topic, **{"enable.idempotence": idempotence})
+    send = Send(linked, topic, producer(linked, **{"enable.idempotence": idempotence}))
     send.start()
     with inject(lost_response(action), linked, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         assert f"{action}: Produce v" in guard.window.evidence
         assert send.acked
     assert guard.recovered()
-    assert stored(linked, topic) == [b"once"] * copies
+    found = stored(linked, topic)
+    assert set(found) == {b"once"}
+    # A broker that is slow to answer is asked once more, too.
+    assert len(found) == 1 if idempotence else len(found) >= 2
 
 
 def test_a_lost_produce_request_is_sent_again_and_stored_once(
     linked: KafkaCluster, topic: str
 ) -> None:
     fault = lost_response("cut").model_copy(update={"direction": "request"})
-    send = Send(linked, topic, **{"enable.idempotence": False})
+    # A connection that is cut is no answer to wait for: nothing else is to be sent again.
+    patient = {"socket.timeout.ms": 60000, "request.timeout.ms": 50000}
+    send = Send(linked, topic, producer(linked, **{"enable.idempotence": False, **patient}))
     send.start()
     with inject(fault, linked, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
@@ -163,15 +175,16 @@ def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
 
     # An idempotent producer's leader knows what must come next once it has a first batch.
     sender.produce(topic, b"zero", on_delivery=on_delivery)
-    assert sender.flush(40) == 0
+    assert sender.flush(70) == 0
     link.add(rule)
     sender.produce(topic, b"one", on_delivery=on_delivery)
-    assert link.hits(rule, at_least=1, within_s=30)
+    assert link.hits(rule, at_least=1, within_s=60)
     sender.produce(topic, b"two", on_delivery=on_delivery)
-    assert sender.flush(40) == 0
+    assert sender.flush(70) == 0
     link.remove(rule)
     assert sorted(filter(None, acked)) == [b"one", b"two", b"zero"]
-    assert stored(linked, topic) == [b"zero", *([b"one", b"two"] if kept else [b"two", b"one"])]
+    order = list(dict.fromkeys(stored(linked, topic)))  # without what came twice
+    assert order == [b"zero", *([b"one", b"two"] if kept else [b"two", b"one"])]
 
 
 def test_a_link_fault_that_meets_no_message_is_not_verified(
@@ -189,7 +202,7 @@ def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> N
 
 
 @pytest.fixture(scope="module")
-def between(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def between(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Two brokers that reach each other and their controller through the proxy."""
     spec = ClusterSpec(
         brokers=2,
@@ -197,12 +210,12 @@ def between(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
         proxied=["INTERNAL", "CONTROLLER"],
         settings={"replica.lag.time.max.ms": 2000},
     )
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         yield cluster
 
 
 def link_of(**fields: object) -> LinkFault:
-    return LinkFault.model_validate({"fault": "link", "within": "30s", **fields})
+    return LinkFault.model_validate({"fault": "link", "within": "60s", **fields})
 
 
 def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: KafkaCluster) -> None:
@@ -216,19 +229,20 @@ def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: Kafk
             target=1, api="Fetch", direction="response", action="hold", client="broker-2-fetcher"
         ),
     )
-    producer = Producer({"bootstrap.servers": between.bootstrap_servers, "acks": 1})
-    producer.produce(name, b"what the follower lacks")
-    assert producer.flush(20) == 0
-    producer.close()
+    # The follower lacks it; before its leader can say so, that is held, too.
+    sender = Producer({"bootstrap.servers": between.bootstrap_servers, "acks": 1})
+    send = Send(between, name, sender, rules=2)
+    send.start()
     told = in_force(
         between,
         link_of(
             target="active controller", api="AlterPartition", direction="request", action="hold"
         ),
     )
-    assert name in between.await_logged(1, "Shrinking ISR", since=began, within_s=30)
-    assert between.isr(name, 0) == (1, 2)  # the controller has not heard of it
-    assert between.log_end(name, 0) == (0, 0)  # nor is anything replicated
+    assert send.acked
+    assert name in between.await_logged(1, "Shrinking ISR", since=began, within_s=90)
+    until(lambda: between.isr(name, 0) == (1, 2))  # the controller has not heard of it
+    until(lambda: between.log_end(name, 0) == (0, 0))  # nor is anything replicated
     recover(between, told)
     until(lambda: set(between.isr(name, 0) or ()) == {1})
     recover(between, fetch, [(name, 0)])

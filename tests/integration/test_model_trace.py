@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -17,8 +16,8 @@ from docker import DockerClient
 from ackproof.faults import inject
 from ackproof.faults.isolate_replication import IsolateReplication
 from ackproof.harness import metadata_log, model_trace, observer
-from ackproof.harness.cluster import images, lifecycle, reassignment, tools
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster import lifecycle, reassignment, tools
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.versions import numbers
 from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
 from ackproof.harness.errors import ClusterError
@@ -26,6 +25,7 @@ from ackproof.harness.scenario import TopicSpec
 from ackproof.harness.waits import wait_for
 from conformance.kafka_classes import VERSIONS
 from integration.command import clock
+from kafka_clusters import boot
 
 pytestmark = pytest.mark.cluster
 
@@ -147,14 +147,8 @@ def lead_a_life(cluster: KafkaCluster) -> None:
 def test_every_change_of_a_life_full_of_accidents_is_explained(
     engine: DockerClient, version: str, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
-    with booted(
-        ClusterSpec(settings=SETTINGS, overrides={2: BrokerSpec(log_dirs=2)}),
-        client=engine,
-        image=images.ensure(version, client=engine).reference,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-        kafka=version,
-    ) as cluster:
+    spec = ClusterSpec(settings=SETTINGS, overrides={2: BrokerSpec(log_dirs=2)})
+    with boot(engine, spec, kafka=version) as cluster:
         try:
             lead_a_life(cluster)
         finally:

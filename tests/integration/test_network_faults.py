@@ -25,8 +25,10 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
-from integration.faulting import NOTICED, boot, in_force, recover, until
+from integration.faulting import in_force, recover
 from integration.sending import acked
+from kafka_clusters import NOTICED, boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -34,13 +36,13 @@ PLACES = [("orders", n) for n in range(4)]
 
 
 @pytest.fixture(scope="module")
-def four(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def four(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Four brokers that notice soon; orders-0 to 3 are led by brokers 1 to 4, on all of them."""
     spec = ClusterSpec(
         brokers=4,
         settings={**NOTICED, "replica.lag.time.max.ms": 2000},
     )
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         ring = [[1, 2, 3, 4], [2, 3, 4, 1], [3, 4, 1, 2], [4, 1, 2, 3]]
         cluster.create_topics({"orders": TopicSpec(assignment=ring)})
         yield cluster

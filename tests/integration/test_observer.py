@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from docker import DockerClient
 
 from ackproof.harness import metadata_log, observer, zookeeper_log
-from ackproof.harness.cluster import images, lifecycle, tools
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
+from ackproof.harness.cluster import lifecycle, tools
+from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster.node import KafkaNode
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.metadata_log import PartitionState
 from ackproof.harness.scenario import TopicSpec
+from kafka_clusters import boot
 
 pytestmark = pytest.mark.cluster
 
@@ -28,14 +28,7 @@ ORDERS = {"orders": TopicSpec(partitions=2, settings={"min.insync.replicas": 2})
 
 def faulted(engine: DockerClient, kafka: str, settings: dict[str, Any]) -> Iterator[KafkaCluster]:
     """Boot a cluster in which the leader of orders-0 was killed and another broker stopped."""
-    with booted(
-        ClusterSpec(settings=settings),
-        client=engine,
-        image=images.ensure(kafka, client=engine).reference,
-        run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
-        kafka=kafka,
-    ) as cluster:
+    with boot(engine, ClusterSpec(settings=settings), kafka=kafka) as cluster:
         cluster.create_topics(ORDERS)
         leader = cluster.leader("orders", 0)
         assert leader is not None

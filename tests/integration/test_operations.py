@@ -15,24 +15,26 @@ from docker import DockerClient
 from ackproof.faults import Fault, FaultError, Guard, inject
 from ackproof.faults.kill import Kill
 from ackproof.harness import observer
-from ackproof.harness.cluster import images, lifecycle, quorum
+from ackproof.harness.cluster import lifecycle, quorum
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import TopicSpec
 from ackproof.harness.waits import wait_for
 from integration.command import clock
-from integration.faulting import NOTICED, boot, in_force, recover, until
+from integration.faulting import in_force, recover
 from integration.sending import acked, log_end, send
+from kafka_clusters import NOTICED, boot
 from unit.faults.test_steps import STEPS
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def operated(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def operated(engine: DockerClient) -> Iterator[KafkaCluster]:
     spec = ClusterSpec(brokers=3, controllers=3, heap="128m", settings=NOTICED)
-    with boot(engine, image, spec, kafka="4.3.1") as cluster:
+    with boot(engine, spec, kafka="4.3.1") as cluster:
         yield cluster
 
 
@@ -256,9 +258,9 @@ def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_feature_gets_a_higher_level(engine: DockerClient, image: str) -> None:
+def test_a_feature_gets_a_higher_level(engine: DockerClient) -> None:
     spec = ClusterSpec(brokers=1, heap="128m", features={"transaction.version": 1})
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         began = datetime.now(UTC)
         done(cluster, fault("upgrade_feature", feature="transaction.version", level=2))
         said = "setting feature transaction.version to 2"
@@ -273,9 +275,8 @@ def test_a_feature_gets_a_higher_level(engine: DockerClient, image: str) -> None
 
 @pytest.mark.slow
 def test_a_rolling_upgrade(engine: DockerClient) -> None:
-    old = images.ensure("4.1.2", client=engine).reference
     spec = ClusterSpec(brokers=2, heap="128m", settings=NOTICED)
-    with boot(engine, old, spec, kafka="4.1.2") as cluster:
+    with boot(engine, spec, kafka="4.1.2") as cluster:
         cluster.create_topics({"orders": TopicSpec(replication_factor=2)})
         assert send(cluster, "orders") == (0, 0)
         done(cluster, fault("upgrade", target="all", to="4.3.1"))

@@ -20,7 +20,9 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
-from integration.faulting import NOTICED, boot, in_force, recover, until
+from integration.faulting import in_force, recover
+from kafka_clusters import NOTICED, boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -31,9 +33,9 @@ SHORT_S = NOTICED["broker.session.timeout.ms"] / 1000 - 2
 
 
 @pytest.fixture(scope="module")
-def brokers(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def brokers(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Three brokers whose sessions end soon."""
-    with boot(engine, image, ClusterSpec(settings=NOTICED)) as cluster:
+    with boot(engine, ClusterSpec(settings=NOTICED)) as cluster:
         cluster.create_topics({"orders": TopicSpec(partitions=3)})
         yield cluster
 

@@ -27,8 +27,9 @@ from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
 from integration.command import clock
-from integration.faulting import NOTICED, boot, in_force, recover
+from integration.faulting import in_force, recover
 from integration.sending import log_end
+from kafka_clusters import NOTICED, boot
 
 pytestmark = pytest.mark.cluster
 
@@ -37,10 +38,10 @@ SIZE = 100_000
 
 
 @pytest.fixture(scope="module")
-def disks(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def disks(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Three brokers with two log directories each on a disk of 200 MB, and short sessions."""
     spec = ClusterSpec(log_dirs=2, disk="200m", settings=NOTICED)
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         yield cluster
 
 

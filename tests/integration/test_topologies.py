@@ -15,14 +15,15 @@ from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
 from ackproof.harness.errors import ClusterError
 from ackproof.harness.scenario import TopicSpec
-from integration.faulting import NOTICED, boot, until
 from integration.sending import acked
+from kafka_clusters import NOTICED, boot
+from waiting import until
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="class")
-def unlike(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
+def unlike(engine: DockerClient) -> Iterator[KafkaCluster]:
     spec = ClusterSpec(
         controllers=3,
         combined=True,
@@ -36,7 +37,7 @@ def unlike(engine: DockerClient, image: str) -> Iterator[KafkaCluster]:
         },
         features={"eligible.leader.replicas.version": 0},
     )
-    with boot(engine, image, spec) as cluster:
+    with boot(engine, spec) as cluster:
         cluster.create_topics(
             {
                 "orders": TopicSpec(assignment=[[3, 1, 2], [2, 3, 1], [2, 1, 3], [2, 3, 1]]),
@@ -55,8 +56,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="class")
-def operated(engine: DockerClient, image: str, logs: Path) -> Iterator[KafkaCluster]:
-    with boot(engine, image, ClusterSpec(controllers=3, settings=NOTICED), logs=logs) as cluster:
+def operated(engine: DockerClient, logs: Path) -> Iterator[KafkaCluster]:
+    with boot(engine, ClusterSpec(controllers=3, settings=NOTICED), logs=logs) as cluster:
         cluster.create_topics(
             {"orders": TopicSpec(partitions=3, settings={"min.insync.replicas": 2})}
         )

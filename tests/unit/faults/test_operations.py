@@ -170,6 +170,45 @@ def test_a_topic_that_is_not_there_is_named(operation: dict[str, Any]) -> None:
     assert "is not there" in guard.window.evidence
 
 
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+def test_an_operation_of_which_nobody_can_say_is_not_over(operation: dict[str, Any]) -> None:
+    if operation["fault"] == "alter_config":
+        return  # its end is told by a setting
+    cluster, fault = world({**operation, "topic": "u"})
+    assert not fault.verify_healed(cluster, [1])
+
+
+@dataclass(kw_only=True)
+class LateBroker(Paper):
+    """Every other request goes to a broker that has not heard of the topic yet."""
+
+    asked: int = 0
+
+    def topic(self, name: str) -> Mapping[int, Placement]:
+        self.asked += 1
+        return {} if self.asked % 2 else super().topic(name)
+
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        return next((seen for seen in (look(), look()) if good(seen)), {})
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict[str, Any]) -> None:
+    cluster, fault = world(operation)
+    known = cluster.operations()
+    late = LateBroker(topics=known.topics)  # type: ignore[attr-defined]
+    cluster.operations = lambda: late  # type: ignore[method-assign, assignment, return-value]
+    with inject(fault, cluster, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+    assert guard.recovered() or guard.recovered()
+
+
 @pytest.mark.parametrize(
     ("leader", "count", "wanted"),
     [(1, 1, [1]), (2, 1, [2]), (3, 2, [1, 3]), (None, 2, [1, 2]), (1, 4, [1, 2, 3, 4])],
