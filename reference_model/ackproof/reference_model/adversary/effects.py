@@ -19,6 +19,10 @@ from ackproof.reference_model.adversary.state import Partition, Replica, Writes
 #: What a step adds to head and tail.
 Difference = tuple[int, int]
 
+#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
+#: None for none.
+Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
+
 
 class Effects:
     """Runs the rules on parts of a packed state."""
@@ -56,23 +60,23 @@ class Effects:
             head = 0 if partition == before else self._packing.partition(partition) - part
             yield head - cost, self._tail(number, after, own)
 
-    def of_controller(self, number: int, part: int, own: int) -> list[Difference]:
-        """Return what happens for free between controller and broker `number`, but its restart."""
-        replica = self._replicas.values[own]
-        found = moves(self._question, self._partition(part), replica, number)
-        return list(self._steps(found, number, part, own))
+    def of_controller(self, number: int, part: int, own: int, kinds: tuple[int, ...]) -> Steps:
+        """Return what happens between controller and broker `number`, perturbations included.
 
-    def of_perturbation(self, number: int, part: int, own: int, kind: int) -> list[Difference]:
-        """Return what a perturbation of a kind may do to broker `number`."""
+        Its restart apart, since that concerns the others, too.
+        """
+        question, partition = self._question, self._partition(part)
         replica = self._replicas.values[own]
-        found = KINDS[kind](self._question, self._partition(part), replica, number)
-        return list(self._steps(found, number, part, own, self._packing.cost(kind)))
-
-    def of_start(self, number: int, part: int, own: int) -> Difference | None:
-        """Return the restart of broker `number`, which concerns the others, too; None for none."""
-        replica = self._replicas.values[own]
-        started = restart(self._question, self._partition(part), replica, number)
-        return next(self._steps([started], number, part, own)) if started else None
+        steps = list(self._steps(moves(question, partition, replica, number), number, part, own))
+        for kind in kinds:
+            perturbed = KINDS[kind](question, partition, replica, number)
+            steps += self._steps(perturbed, number, part, own, self._packing.cost(kind))
+        started = restart(question, partition, replica, number)
+        return (
+            tuple(tail for head, tail in steps if not head),
+            tuple((head, tail) for head, tail in steps if head),
+            next(self._steps([started], number, part, own)) if started else None,
+        )
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return what the restart of another broker changes in what broker `number` knows."""

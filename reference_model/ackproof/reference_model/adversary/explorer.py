@@ -10,20 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ackproof.reference_model.adversary.bounds import Question
-from ackproof.reference_model.adversary.effects import Difference, Effects
+from ackproof.reference_model.adversary.effects import Difference, Effects, Steps
 from ackproof.reference_model.adversary.packing import PLACE_BITS, Packing, Replicas
 from ackproof.reference_model.adversary.state import State, initial
 
 #: States by their heads: their tails.
 Tails = defaultdict[int, set[int]]
 
-#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
-#: None for none.
-_Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
-
 #: What is remembered of a broker under one head, by its own number: its steps with the controller,
 #: and what it appends and acks.
-_Controlled = dict[int, _Steps]
+_Controlled = dict[int, Steps]
 _Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
 
 _PLACE = (1 << PLACE_BITS) - 1
@@ -39,8 +35,6 @@ class Explorer:
         n = question.replicas
         self._shifts = [number * PLACE_BITS for number in range(n)]
         self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
-        self._free: dict[tuple[int, int], tuple[list[Difference], Difference | None]] = {}
-        self._perturbed: dict[tuple[int, int, int], list[Difference]] = {}
         self._served: dict[int, list[_Served]] = {}
         self._fetches: dict[int, list[dict[int, int]]] = {}
         self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
@@ -71,33 +65,6 @@ class Explorer:
             head & (1 << packing.partition_bits) - 1,
             head >> packing.writes_at & (1 << packing.writes_bits) - 1,
             head >> packing.left_at,
-        )
-
-    def _steps(self, number: int, part: int, mine: int, kinds: tuple[int, ...]) -> _Steps:
-        """Return what happens between controller and a broker, perturbations of `kinds` included.
-
-        What is free, and what each kind does, is remembered apart: kinds come in many combinations.
-        """
-        steps: list[Difference] = []
-        place = mine << 3 | number
-        free = self._free.get((part, place))
-        if free is None:
-            free = (
-                self._effects.of_controller(number, part, mine),
-                self._effects.of_start(number, part, mine),
-            )
-            self._free[part, place] = free
-        steps += free[0]
-        for kind in kinds:
-            done = self._perturbed.get((part, place, kind))
-            if done is None:
-                done = self._effects.of_perturbation(number, part, mine, kind)
-                self._perturbed[part, place, kind] = done
-            steps += done
-        return (
-            tuple(tail for head, tail in steps if not head),
-            tuple((head, tail) for head, tail in steps if head),
-            free[1],
         )
 
     def _restarted(self, number: int, own: list[int]) -> int:
@@ -181,7 +148,8 @@ class Explorer:
                             same.append(fetched)
                 known = controlled[number].get(mine)
                 if known is None:
-                    known = controlled[number][mine] = self._steps(number, part, mine, kinds)
+                    known = effects.of_controller(number, part, mine, kinds)
+                    controlled[number][mine] = known
                 kept, changed, started = known
                 same += kept
                 other += changed

@@ -7,6 +7,7 @@ the replicas that the receiver does not know yet.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import resource
 from abc import ABC, abstractmethod
@@ -223,6 +224,7 @@ def _work(
     question: Question, me: int, inboxes: list[Queue[_Parcel]], connection: Connection
 ) -> None:
     """One process: answer requests until the other end is closed."""
+    gc.disable()  # what is remembered has no cycles, and is never dropped
     before = _largest()
     share = Share(question)
     exchange = _Exchange(share, me, inboxes)
