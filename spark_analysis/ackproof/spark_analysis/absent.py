@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackproof.spark_analysis import corrupt
-from ackproof.spark_analysis.run_tables import NAME, RunTables
+from ackproof.spark_analysis.run_tables import NAME, RunTables, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@kept
 def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 
@@ -37,6 +38,7 @@ def absent(tables: RunTables) -> DataFrame:
     )
 
 
+@kept
 def how_far(tables: RunTables) -> DataFrame:
     """Return, by topic and partition, its ends and `read_to`: the offset that reading got to."""
     from pyspark.sql import functions as F  # noqa: N812

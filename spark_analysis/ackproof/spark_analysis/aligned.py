@@ -39,6 +39,7 @@ from ackproof.spark_analysis.alignment import (
     find_sends,
     wanted_of,
 )
+from ackproof.spark_analysis.few import small_plans
 from ackproof.spark_analysis.layout import Layout, Sizing, Slice, Unaligned, read_layout, slices
 from ackproof.spark_analysis.run_tables import RunTables
 from ackproof.spark_analysis.send_order import Carry
@@ -59,10 +60,12 @@ _Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 class Unmatched(RunTables):
     """What the aligned pass left of a run's tables, and what it counted on the way.
 
-    `final_log` lacks `written_at` and the columns that are the same in every row, `ledger` the
-    latter; of records that matched, `size` is null.
+    `left` bounds the rows of `ledger` and `final_log`. `final_log` lacks `written_at` and the
+    columns that are the same in every row, `ledger` the latter; of records that matched, `size`
+    is null.
     """
 
+    left: int
     counted: Mapping[str, int]
     last: Mapping[tuple[str, int], int]
 
@@ -70,6 +73,11 @@ class Unmatched(RunTables):
     def outcomes(self) -> dict[str, int]:
         """How many sends have each outcome."""
         return dict(self.counted)
+
+    @property
+    def rows(self) -> int:
+        """At most so many rows are left."""
+        return self.left
 
     @cached_property
     def last_offsets(self) -> DataFrame:
@@ -103,13 +111,15 @@ def unmatched(
     summaries = _summaries(found)
     again, carries, names = _across(pieces, summaries)
     wanted = found.where(found.kind == Kind.WANTED)
+    counted = _total(summary.told for summary in summaries)
     if again:
         second = _compare(spark, layout, again, carries, caches)
-        _summaries(second)
+        counted = _total([counted, *(summary.told for summary in _summaries(second))])
         wanted = wanted.unionByName(second.where(second.kind == Kind.WANTED))
-    counted = _total(summary.told for summary in summaries)
+    told_rows = sum(counted.values())
     if again or counted.get(Kind.WANTED) or counted.get(Kind.RECORD):
-        names |= _names(found, wanted, limit=sizing.wanted)
+        with small_plans(spark, rows=told_rows, few=sizing.few):
+            names |= _names(found, wanted, limit=sizing.wanted)
     told = found.where(found.kind == Kind.SEND).select(LEDGER.names[2:])
     log = found.where(found.kind == Kind.RECORD).select(
         "topic", "partition", "offset", "state", "producer", "sequence", "size", "head"
@@ -124,6 +134,7 @@ def unmatched(
         final_log=log,
         partition_ends=tables.partition_ends,
         fault_windows=tables.fault_windows,
+        left=told_rows + len(names),
         counted=_total(summary.outcomes for summary in summaries),
         last=_last(layout),
     )
@@ -245,7 +256,9 @@ def _sends(
     worker = find_sends(
         [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
     )
-    return _run(spark, worker, positions=tasks, caches=caches)
+    found = _run(spark, worker, positions=tasks, caches=caches)
+    found.count()  # on all cores: who reads it may do so in one task
+    return found
 
 
 def _as_records(sends: DataFrame) -> DataFrame:

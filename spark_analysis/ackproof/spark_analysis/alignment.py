@@ -37,6 +37,12 @@ Bools = npt.NDArray[np.bool_]
 #: Offsets that the window moves on at once where no send leads.
 _STEP = 1 << 18
 
+#: What a comparison reads of the ledger.
+_COMPARED = ["partition", "outcome", "offset", "producer", "sequence"]
+
+#: Columns of few distinct texts: a million strings cost more to make than all else to read.
+_WORDS = ["topic", "outcome", "error"]
+
 
 class Kind(StrEnum):
     """What a row of `FOUND` is."""
@@ -123,7 +129,7 @@ def find_sends(
         wanted = wanted_of(group, names)
         if not wanted:
             return
-        with _Sends(group, filesystem) as sends:
+        with _Sends(group, filesystem, ["producer", "sequence"]) as sends:
             producer, sequence = sends.producer, sends.sequence
             found = np.zeros(group.rows, np.bool_)
             for who, sequences in wanted.items():
@@ -161,15 +167,16 @@ def _found(kind: Kind, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
 
 
 class _Sends:
-    """One row group of the ledger: the columns that a comparison reads, the others if asked for."""
+    """One row group of the ledger: some columns at once, the others if rows are to be told."""
 
-    def __init__(self, group: SendGroup, filesystem: pafs.FileSystem) -> None:
+    def __init__(
+        self, group: SendGroup, filesystem: pafs.FileSystem, columns: Sequence[str]
+    ) -> None:
         self._group = group
         self._file = pq.ParquetFile(
-            group.path, filesystem=filesystem, read_dictionary=["outcome"], pre_buffer=False
+            group.path, filesystem=filesystem, read_dictionary=_WORDS, pre_buffer=False
         )
-        names = ["partition", "outcome", "offset", "producer", "sequence"]
-        self._table = self._read([name for name in names if name not in group.constant])
+        self._table = self._read([name for name in columns if name not in group.constant])
 
     def __enter__(self) -> _Sends:
         return self
@@ -226,12 +233,15 @@ class _Sends:
         """Return whole rows as `FOUND` has them."""
         at = pa.array(rows)
         columns = {name: self._table[name].take(at) for name in self._table.column_names}
-        others = [name for name in LEDGER.names[2:] if name not in columns]
+        others = [
+            name for name in LEDGER.names[2:] if name not in {*columns, *self._group.constant}
+        ]
         rest = self._read(others).take(at)
         columns |= {name: rest[name] for name in others}
-        return _found(
-            Kind.SEND, {name: column.combine_chunks() for name, column in columns.items()}
-        )
+        arrays = {name: column.combine_chunks() for name, column in columns.items()}
+        for name, value in self._group.constant.items():
+            arrays[name] = pa.repeat(pa.scalar(value, LEDGER.field(name).type), len(rows))
+        return _found(Kind.SEND, arrays)
 
 
 class _Comparison:
@@ -319,7 +329,7 @@ class _Comparison:
     def _match(self, group: SendGroup) -> None:
         """Match a row group's sends with the window; tell those that do not."""
         owned = (group.path, group.number) in self._piece.owned
-        with _Sends(group, self._filesystem) as sends:
+        with _Sends(group, self._filesystem, _COMPARED) as sends:
             counts, acked = sends.outcomes()
             if owned:
                 for outcome, count in counts.items():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ackproof.spark_analysis.anomalies import as_anomalies, text
 from ackproof.spark_analysis.final_log import number
 from ackproof.spark_analysis.record import HEADER_SIZE, run_token
-from ackproof.spark_analysis.run_tables import RunTables
+from ackproof.spark_analysis.run_tables import RunTables, kept
 from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def find(tables: RunTables) -> DataFrame:
     )
 
 
+@kept
 def identified(tables: RunTables) -> DataFrame:
     """Return the send that each corrupt record stands for, where there is one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from ackproof.spark_analysis import (
 )
 from ackproof.spark_analysis.absent import absent
 from ackproof.spark_analysis.aligned import unmatched
-from ackproof.spark_analysis.histories.check import small_plans
+from ackproof.spark_analysis.few import local, small_plans
 from ackproof.spark_analysis.layout import Sizing, Unaligned
 from ackproof.spark_analysis.run_tables import RunTables, has_table
 from ackproof.spark_analysis.stored import address, store
@@ -75,16 +75,15 @@ def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> Dat
     return reduce(DataFrame.unionByName, (CHECKS[anomaly](tables) for anomaly in anomalies))
 
 
-def _worth_running(tables: RunTables, caches: ExitStack) -> list[Anomaly]:
+def _worth_running(tables: RunTables) -> list[Anomaly]:
     """Return the anomalies whose checks have anything to look at; at least one.
 
-    Counting fills the caches of what the checks start from, and tells Spark how little that is
-    before it plans them.
+    Counting evaluates what the checks start from, and tells Spark how little that is before it
+    plans them.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     def count(frame: DataFrame, **conditions: Column | str) -> dict[str, int]:
-        caches.callback(frame.persist().unpersist)
         counts = frame.agg(*(F.count_if(c).alias(name) for name, c in conditions.items()))
         return dict(counts.first().asDict())
 
@@ -139,15 +138,17 @@ def diff(
             tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
         except Unaligned:
             tables = whole
-        found = find(tables, _worth_running(tables, caches))
-        outcomes = tables.outcomes
+        outcomes, rows = tables.outcomes, tables.rows
+        with small_plans(spark, rows=rows, few=sizing.few):
+            found = _found(tables, few=rows <= sizing.few, caches=caches)
         wanted = [check for name, check in CLIENT_CHECKS.items() if has_table(spark, run_dir, name)]
-        if wanted:
-            caches.enter_context(small_plans(spark, rows=sum(outcomes.values())))
-        for check in wanted:
-            found = found.unionByName(check(spark, run_dir, whole))
-        anomalies = store(found.hint("rebalance"), place)
-    counts, telling = _summary(anomalies)
+        if wanted:  # these look at the whole run
+            rows = max(rows, sum(outcomes.values()))
+        with small_plans(spark, rows=rows, few=sizing.few):
+            for check in wanted:
+                found = found.unionByName(check(spark, run_dir, whole))
+            anomalies = store(found.hint("rebalance"), place)
+            counts, telling = _summary(anomalies)
     return Diff(
         sent=sum(outcomes.values()),
         acked=outcomes.get(Outcome.ACKED, 0),
@@ -157,6 +158,25 @@ def diff(
         counts=counts,
         telling=telling,
     )
+
+
+def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
+    """Return what all checks find; of few rows at once, in one partition, without a shuffle."""
+
+    def persisted(frame: DataFrame) -> DataFrame:
+        caches.callback(frame.persist().unpersist)
+        return frame
+
+    if not few:
+        tables = replace(tables, keep=persisted)
+        return find(tables, _worth_running(tables))
+    tables = replace(
+        tables,
+        keep=local,
+        ledger=persisted(tables.ledger.coalesce(1)),
+        final_log=persisted(tables.final_log.coalesce(1)),
+    )
+    return local(find(tables, _worth_running(tables)))
 
 
 def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ackproof.spark_analysis import corrupt
 from ackproof.spark_analysis.absent import how_far
 from ackproof.spark_analysis.anomalies import as_anomalies, text
-from ackproof.spark_analysis.run_tables import NAME, RunTables
+from ackproof.spark_analysis.run_tables import NAME, RunTables, kept
 from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def find(tables: RunTables) -> DataFrame:
     )
 
 
+@kept
 def _candidates(tables: RunTables) -> DataFrame:
     """Return sends acked at an `offset` where no record of theirs stands, damaged or not."""
     from pyspark.sql import functions as F  # noqa: N812

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from ackproof.spark_analysis.few import FEW
 from ackproof.spark_analysis.stored import address
 from ackproof.spark_analysis.tables import FINAL_LOG, LEDGER, LOCATION, RecordState
 
@@ -46,7 +47,8 @@ class Sizing:
     `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
     `buffer_bytes`: what a task may hold of the log at once.
     `placed`: the share of sends with an offset below which too little can be aligned.
-    `wanted`: how many names at most may be looked up again.
+    `wanted`: how many names at most may be looked up again. `few`: rows up to which the checks
+    are planned as for few (`few.small_plans`).
     """
 
     from_rows: int = 4_000_000
@@ -54,6 +56,7 @@ class Sizing:
     buffer_bytes: int = 512 * 2**20
     placed: float = 0.5
     wanted: int = 1_000_000
+    few: int = FEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

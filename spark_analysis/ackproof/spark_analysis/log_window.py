@@ -84,7 +84,12 @@ class LogReader:
         at = -1
         for group in groups:
             columns = _NAMED if whole(group) else [*_NAMED, "state", "size", "head"]
-            with pq.ParquetFile(group.path, filesystem=self._filesystem, pre_buffer=False) as file:
+            with pq.ParquetFile(
+                group.path,
+                filesystem=self._filesystem,
+                read_dictionary=["state", "head"],
+                pre_buffer=False,
+            ) as file:
                 for batch in file.iter_batches(
                     _BATCH, row_groups=[group.number], columns=columns, use_threads=False
                 ):
@@ -106,7 +111,7 @@ class LogReader:
         producer = integers(batch["producer"])
         usable = (producer >= 0) & (producer < self._producers)
         if not whole(group):
-            state = batch["state"].dictionary_encode()
+            state = batch["state"]
             codes = {word: code for code, word in enumerate(state.dictionary.to_pylist())}
             usable &= state.indices.to_numpy() == codes.get(RecordState.INTACT, -1)
         columns = {name: integers(batch[name]) for name in _NAMED}

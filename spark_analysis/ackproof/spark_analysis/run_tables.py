@@ -6,9 +6,9 @@ some check will report, or nothing; so the checks are cheap, and none repeats th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,15 +34,37 @@ if TYPE_CHECKING:
 NAME = ["topic", "partition", "producer", "sequence"]
 
 
+def _as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
+    """Have `make` called once for the same tables, and what it returns kept as they say."""
+
+    @wraps(make)
+    def once(tables: RunTables) -> DataFrame:
+        name = f"{make.__module__}.{make.__qualname__}"
+        if name not in tables._kept:
+            tables._kept[name] = tables.keep(make(tables))
+        return tables._kept[name]
+
+    return once
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunTables:
-    """What a run left: see `tables` for the columns. `run_id` is empty if every table is."""
+    """What a run left: see `tables` for the columns. `run_id` is empty if every table is.
+
+    `keep` says how frames that several checks start from are kept; by default they are not.
+    """
 
     run_id: str
     ledger: DataFrame
     final_log: DataFrame
     partition_ends: DataFrame
     fault_windows: DataFrame
+    keep: Callable[[DataFrame], DataFrame] = _as_it_is
+    _kept: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> RunTables:
@@ -86,19 +108,20 @@ class RunTables:
         )
         highest_before = F.max(F.when(written & claimed, sequence)).over(in_log_order)
         behind = written & claimed & (highest_before > sequence)
-        return (
-            self._by_name()
-            .withColumns(
-                {
-                    "absent": F.coalesce("acked", F.lit(False)) & ~written,
-                    "displaced": F.coalesce("acked", F.lit(False))
-                    & F.coalesce(F.col("acked_offset") != F.col("first_offset"), F.lit(False)),
-                    "phantom": written & ~claimed & ~aborted,
-                    "withdrawn": written & ~claimed & aborted,
-                    "ahead": F.when(behind, highest_before),
-                }
+        by_name = self._by_name().withColumns(
+            {
+                "absent": F.coalesce("acked", F.lit(False)) & ~written,
+                "displaced": F.coalesce("acked", F.lit(False))
+                & F.coalesce(F.col("acked_offset") != F.col("first_offset"), F.lit(False)),
+                "phantom": written & ~claimed & ~aborted,
+                "withdrawn": written & ~claimed & aborted,
+                "ahead": F.when(behind, highest_before),
+            }
+        )
+        return self.keep(
+            by_name.where(
+                "absent or displaced or copies > 1 or phantom or withdrawn or ahead is not null"
             )
-            .where("absent or displaced or copies > 1 or phantom or withdrawn or ahead is not null")
         )
 
     def _by_name(self) -> DataFrame:
@@ -137,13 +160,19 @@ class RunTables:
         """The records of the final log that are not intact."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return self.final_log.where(F.col("state") != RecordState.INTACT)
+        return self.keep(self.final_log.where(F.col("state") != RecordState.INTACT))
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
         """How many sends have each outcome."""
         rows = self.ledger.groupBy("outcome").count().collect()
         return {row["outcome"]: row["count"] for row in rows}
+
+    @property
+    def rows(self) -> int:
+        """How many rows the larger of ledger and final log has, or a bound of that."""
+        records: int = self.final_log.count()
+        return max(sum(self.outcomes.values()), records)
 
     @cached_property
     def last_offsets(self) -> DataFrame:
@@ -168,8 +197,7 @@ class RunTables:
 
 def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
     """Return the id of the run that left these tables, empty if they are; one row each tells."""
-    first = [table.select("schema_version", "run_id").limit(1) for table in tables]
-    rows = reduce(lambda some, more: some.unionByName(more), first).distinct().collect()
+    rows = [row for table in tables for row in table.select("schema_version", "run_id").take(1)]
     versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
     if versions:
         raise RunError(

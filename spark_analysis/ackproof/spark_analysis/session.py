@@ -237,6 +237,8 @@ def _start(scratch: Path) -> SparkSession:
         "spark.driver.memory": _DRIVER_MEMORY,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Else every column and every step of a query asks the JVM twice where in Python it stands.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         **SETTINGS,

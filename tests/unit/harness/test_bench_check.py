@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import threading
 from collections import Counter
 
 import pytest
@@ -57,6 +58,21 @@ def test_all_that_was_planted_is_found_and_the_folder_left_empty(spark, tmp_path
     of_the_comparison = {*Anomaly} - {*OF_REPLICAS, *OF_CLIENTS}
     assert Counter(document["found"]).keys() == of_the_comparison
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
+    sampling = []
+
+    def ask(run_dir):
+        sampling.append("peak memory" in {thread.name for thread in threading.enumerate()})
+        return {"anti_join": 1.0, "group_by": 1.0, "peak": 0.0}
+
+    monkeypatch.setattr(check, "_check_libraries", lambda peer: None)
+    monkeypatch.setattr(check, "_peer", ask)
+    found = _bench(900_000, peer=True, folder=tmp_path)
+    assert sampling == [False]
+    assert found.peak_bytes["jvm"] > 0
 
 
 @pytest.mark.spark

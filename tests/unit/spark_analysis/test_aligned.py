@@ -28,7 +28,10 @@ def run(tmp_path_factory) -> tuple[Path, set]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("sizing", [FORCED, NEVER, Sizing(from_rows=0, rows_a_slice=200_000)])
+@pytest.mark.parametrize(
+    "sizing",
+    [FORCED, NEVER, Sizing(from_rows=0, rows_a_slice=200_000), Sizing(from_rows=0, few=0)],
+)
 def test_what_was_planted_is_found_and_nothing_else(spark, run, tmp_path, sizing):
     from ackproof.spark_analysis.diff import diff
 

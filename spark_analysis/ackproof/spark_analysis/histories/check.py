@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof.spark_analysis.few import small_plans
 from ackproof.spark_analysis.histories import (
     across,
     cycles,
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 #: Not an anomaly: how many values were unseen after each operation, if all have a time.
 UNSEEN_SERIES = "unseen-series"
-
-#: Up to so many micro-operations, planning and compiling costs more than running.
-_FEW = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,32 +79,6 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
         _report(file, defaults, found_in.get(number, []), changes_in.get(number, []))
         for number, file in enumerate(cases.files)
     ]
-
-
-@contextmanager
-def small_plans(spark: SparkSession, *, rows: int) -> Iterator[None]:
-    """Have Spark plan for few records, if they are few.
-
-    The checks are a hundred small stages. To compile them, and to plan again after each, takes
-    several times as long as to run them, for as long as there are few records.
-    """
-    if rows > _FEW:
-        yield
-        return
-    few = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-    }
-    before = {name: spark.conf.get(name) for name in few}
-    try:
-        for name, value in few.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 def _by_history(rows: Sequence[dict[str, Any]]) -> Mapping[int, list[dict[str, Any]]]:
