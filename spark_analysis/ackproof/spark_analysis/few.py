@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ackproof.spark_analysis.arrow_frames import from_arrow
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -48,4 +50,4 @@ def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[N
 
 def local(frame: DataFrame) -> DataFrame:
     """Evaluate a frame of few rows now; return them as a frame of one partition, without origin."""
-    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
+    return from_arrow(frame.sparkSession, frame.toArrow(), frame.schema).coalesce(1)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof.spark_analysis.arrow_frames import from_arrow
 from ackproof.spark_analysis.errors import AnalysisError, ConnectorMissing
 from ackproof.spark_analysis.failures import explained
 from ackproof.spark_analysis.record import HEADER_SIZE, MAGIC, run_token
@@ -163,7 +164,7 @@ def read_records(
 
         if offsets <= _SMALL:
             try:
-                return spark.createDataFrame(kafka_source.read_here(settings)).select(columns)
+                return from_arrow(spark, kafka_source.read_here(settings)).select(columns)
             except ConnectionError as error:
                 raise AnalysisError(str(error)) from error
         kafka_source.register(spark)
@@ -335,7 +336,7 @@ def write_partition_ends(
         pq.write_table(table, run_dir / LOCATION["partition_ends"])
     else:
         place = f"{address(run_dir)}/{LOCATION['partition_ends']}"
-        spark.createDataFrame(table).coalesce(1).write.mode("overwrite").parquet(place)
+        from_arrow(spark, table).coalesce(1).write.mode("overwrite").parquet(place)
 
 
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:

@@ -113,13 +113,23 @@ def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):
     assert joining(model, state.with_broker(0, leader), 0) == [1]
 
 
-def test_versions_differ_in_freeze_and_elr():
-    assert Profile.of("3.6.2") == Profile(hw_freeze=False, elr=False, stale_fetch=True)
-    assert Profile.of("3.7.0") == Profile(hw_freeze=True, elr=False, stale_fetch=True)
-    assert Profile.of("4.0.1") == Profile(
-        hw_freeze=True, elr=False, stale_fetch=False, fenced_last_known=True
-    )
-    assert Profile.of("4.3.1") == Profile(hw_freeze=True, elr=True, stale_fetch=False)
+@pytest.mark.parametrize(
+    ("version", "hw_freeze", "elr", "stale_fetch", "fenced_last_known"),
+    [
+        ("3.6.2", False, False, True, False),
+        ("3.7.0", True, False, True, False),
+        ("4.0.1", True, False, False, True),
+        ("4.3.1", True, True, False, False),
+    ],
+)
+def test_versions_differ_in_freeze_and_elr(
+    version, hw_freeze, elr, stale_fetch, fenced_last_known
+):
+    profile = Profile.of(version)
+    assert profile.hw_freeze is hw_freeze
+    assert profile.elr is elr
+    assert profile.stale_fetch is stale_fetch
+    assert profile.fenced_last_known is fenced_last_known
 
 
 @pytest.mark.parametrize(

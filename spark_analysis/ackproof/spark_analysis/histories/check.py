@@ -9,6 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof.spark_analysis.arrow_frames import from_arrow
 from ackproof.spark_analysis.few import small_plans
 from ackproof.spark_analysis.histories import (
     across,
@@ -69,7 +70,7 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
 
     `defaults` is what holds for settings that a file does not tell.
     """
-    histories = Histories(micro_ops=spark.createDataFrame(cases.micro_ops))
+    histories = Histories(micro_ops=from_arrow(spark, cases.micro_ops))
     with small_plans(spark, rows=len(cases.micro_ops)), histories.cached():
         found = _find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist()
         timed = any(file.times for file in cases.files)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ackproof.spark_analysis.arrow_frames import from_arrow
 from ackproof.spark_analysis.warehouse.schemas import BIG
 from ackproof.spark_analysis.warehouse.storage import Storage
 
@@ -36,7 +37,7 @@ class Format(StrEnum):
 def frame(spark: SparkSession, rows: Iterable[dict[str, object]], schema: pa.Schema) -> DataFrame:
     """Return rows as a frame of a schema."""
     table = pa.Table.from_pylist(list(rows), schema=schema)
-    return spark.createDataFrame(table)
+    return from_arrow(spark, table)
 
 
 def source(storage: Storage, kind: Format, table: str) -> str:
