@@ -122,9 +122,7 @@ def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):
         ("4.3.1", True, True, False, False),
     ],
 )
-def test_versions_differ_in_freeze_and_elr(
-    version, hw_freeze, elr, stale_fetch, fenced_last_known
-):
+def test_versions_differ_in_freeze_and_elr(version, hw_freeze, elr, stale_fetch, fenced_last_known):
     profile = Profile.of(version)
     assert profile.hw_freeze is hw_freeze
     assert profile.elr is elr
