@@ -113,7 +113,7 @@ def _containers() -> Iterator[Check]:
         return
     version = client.version()
     yield Check(what="Container engine", state="ok", found=f"{version['Version']}")
-    local = [image.reference for image in images.list_images(client)]
+    local = [image.reference for image in images.list_images(client) if image.of_brokers]
     yield Check(
         what="Broker images",
         state="ok" if local else "limited",

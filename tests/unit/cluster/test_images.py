@@ -217,6 +217,7 @@ def test_images_are_listed_by_label_and_by_the_published_name():
         ("ackproof/base:1", "base", 1),
         ("apache/kafka:4.2.0", "4.2.0", 3),
     ]
+    assert [item.of_brokers for item in found] == [False, True]
 
 
 class TestDockerBuild:

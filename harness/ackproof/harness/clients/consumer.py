@@ -16,8 +16,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
@@ -29,6 +30,8 @@ from ackproof.harness.clients.polls import PollRecorder
 from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
 from ackproof.harness.effects import Effect, EffectStore
 from ackproof.harness.errors import WorkloadError
+
+T = TypeVar("T")
 
 #: The longest wait in one poll, seconds: so often a stop is noticed.
 POLL_S = 0.1
@@ -43,12 +46,36 @@ INTERVALS = 3
 AUTO_COMMIT_INTERVAL_MS = 5000
 
 
+#: What requests of a group meet until it has a coordinator. librdkafka calls none retriable.
+_NO_COORDINATOR = frozenset(
+    {
+        KafkaError._WAIT_COORD,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
 def _for_now(failure: BaseException) -> bool:
-    """Whether a commit was refused for a reason that passes: no coordinator yet, for the most."""
     if not isinstance(failure, KafkaException):
         return False
     error: KafkaError = failure.args[0]
-    return bool(error.retriable() or error.code() == KafkaError._WAIT_COORD)
+    return bool(error.retriable() or error.code() in _NO_COORDINATOR)
+
+
+def answered(request: Callable[[], T]) -> T:
+    """Return what a group's request is answered, again and again while it is refused for now.
+
+    Raises KafkaException as it was refused last.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception(_for_now),
+        stop=stop_after_delay(COMMITTED_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return retrying(request)
 
 
 class Consuming:
@@ -230,12 +257,7 @@ class Consuming:
     def _commit(self) -> None:
         offsets = self._offsets()
         try:
-            Retrying(
-                retry=retry_if_exception(_for_now),
-                stop=stop_after_delay(COMMITTED_S),
-                wait=wait_fixed(0.1),
-                reraise=True,
-            )(self._consumer.commit, offsets=offsets, asynchronous=False)
+            answered(partial(self._consumer.commit, offsets=offsets, asynchronous=False))
         except KafkaException as error:  # also while the group rebalances: what it is not given
             self._recorder.event("commit-failed", error=error.args[0].str())
         else:
@@ -297,8 +319,11 @@ class Consuming:
             self._recorder.event("committed", done)
 
     def _on_assign(self, consumer: Any, places: Sequence[TopicPartition]) -> None:
+        # Also so that `assign` finds a coordinator: told "Not coordinator" when it asked where to
+        # begin, librdkafka has been seen to consume nothing for two minutes.
+        committed = partial(consumer.committed, list(places), timeout=COMMITTED_S)
         try:
-            found = consumer.committed(list(places), timeout=COMMITTED_S) if places else []
+            found = answered(committed) if places else []
         except KafkaException:
             found = [TopicPartition(place.topic, place.partition) for place in places]
         given = {one.partition: one.offset if one.offset >= 0 else None for one in found}

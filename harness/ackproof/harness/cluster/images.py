@@ -69,11 +69,19 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalImage:
-    """One of our images on this engine; `kind` is a Kafka version, `base` or `sidecar`."""
+    """One of our images on this engine.
+
+    `kind` is a Kafka version, `base`, `sidecar`, or what `ci/image` makes: `ackproof`, `python`.
+    """
 
     reference: str
     kind: str
     size_bytes: int
+
+    @property
+    def of_brokers(self) -> bool:
+        """Whether brokers run from it."""
+        return self.kind[:1].isdigit()
 
 
 def ensure(
