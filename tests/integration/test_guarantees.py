@@ -31,6 +31,8 @@ CASES = [
     ("order", "one in flight", None),
     ("order", "five in flight, idempotent", None),
     ("order", "five in flight", "reordered"),
+    ("late-commit", "response", None),
+    ("late-commit", "request", "aborted-read"),
 ]
 
 #: Those that ci/test runs; ci/slow runs the others.

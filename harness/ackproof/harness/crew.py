@@ -17,7 +17,7 @@ from ackproof.harness import effects, ledger, streams
 from ackproof.harness.clients.consumer_spec import ConsumerSpec
 from ackproof.harness.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.harness.clients.progress import Progress, State, total
-from ackproof.harness.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.harness.clients.spec import FENCED, ProducerSpec, TransactionSpec
 from ackproof.harness.consumer_group_spec import ConsumerGroup
 from ackproof.harness.errors import WorkloadError
 from ackproof.harness.scenario import Scenario
@@ -232,8 +232,6 @@ class Crew:
 
     def _was_fenced(self, process: ProducerProcess | ConsumerProcess) -> bool:
         """Whether a process ended because another one has its transactional.id, as is wanted."""
-        from ackproof.harness.clients.transactional import FENCED
-
         return _key(process) in self.heirs and any(f"({one})" in process.error for one in FENCED)
 
     @property
@@ -308,8 +306,9 @@ class Crew:
         topic, place = self._planned[number]
         sends = scenario.sends[topic]
         share, extra = divmod(sends.records, sends.producers)
-        transactions = None
+        transactions, may_be_zombie = None, False
         if sends is workload and workload.transactions is not None:
+            may_be_zombie = workload.transactions.zombie_in is not None
             transactions = TransactionSpec(
                 transactional_id=_transactional_id(self._run_dir.name, number),
                 size=workload.transactions.size,
@@ -337,6 +336,7 @@ class Crew:
             ledger=ledger.stream_path(self._run_dir, number),
             progress=self._clients / f"producer-{number}.progress",
             transactions=transactions,
+            may_stop_for=sends.may_stop_for + (FENCED if may_be_zombie else ()),
         )
 
     def _start_consumer(self, name: str, group: ConsumerGroup, member: int) -> None:

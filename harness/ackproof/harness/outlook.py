@@ -74,7 +74,7 @@ def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
 def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
     """Return the prediction with what may come of transactions and groups, if there are any."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    unknown = _unknown_rules(scenario)
+    unknown = _unknown_version(scenario)
     for anomaly, outlook, reason in [] if unknown else of_clients(scenario):
         before = predicted.get(anomaly, Outlook.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(outlook.value):
@@ -115,7 +115,7 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
 
 
 def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
-    if unknown := _unknown_rules(scenario):
+    if unknown := _unknown_version(scenario) or _unknown_fault(scenario):
         return _everything_possible(unknown)
     topic = scenario.workload.topic
     distinct: dict[tuple[tuple[Injection, ...], ...], Prediction] = {}
@@ -182,25 +182,27 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
     )
 
 
-def _unknown_rules(scenario: Scenario) -> str:
-    """Say why the model does not know this cluster's rules, or a fault; '' if it does.
-
-    A fault that it does not know may do anything, damage records too.
-    """
+def _unknown_version(scenario: Scenario) -> str:
+    """Say why the model does not know this cluster's rules; '' if it does."""
     if scenario.cluster.attach is not None:
         return "the settings of an attached cluster are not known yet, so nothing is excluded"
     try:
         Profile.of(scenario.kafka)
     except ValueError as error:
         return f"the model has no profile of this version ({error}), so nothing is excluded"
-    if faults := sorted(_unknown_faults(scenario)):
-        return f"the model has no words for the fault {faults[0]}, so nothing is excluded"
     changed = sorted(scenario.cluster.features)
     if changed:
         return (
             f"the model knows each version's own feature levels only, and cluster.features sets "
             f"{', '.join(changed)}, so nothing is excluded"
         )
+    return ""
+
+
+def _unknown_fault(scenario: Scenario) -> str:
+    """Say that the model does not know a fault, which may do anything, damage records too."""
+    if faults := sorted(_unknown_faults(scenario)):
+        return f"the model has no words for the fault {faults[0]}, so nothing is excluded"
     return ""
 
 

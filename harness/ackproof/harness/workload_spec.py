@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ackproof.faults.durations import Duration
 from ackproof.harness.consumer_group_spec import ConsumerGroup, GroupName
@@ -75,6 +75,20 @@ Size = Annotated[
 ]
 
 
+def _known_error(name: str) -> str:
+    from confluent_kafka import KafkaError
+
+    if not isinstance(getattr(KafkaError, name, None), int):
+        raise ValueError(
+            f"{name!r} is no error of librdkafka's or of Kafka's protocol, as INVALID_TXN_STATE is"
+        )
+    return name
+
+
+#: An error code by its name, as ledgers have it.
+ErrorName = Annotated[str, AfterValidator(_known_error)]
+
+
 class Sends(Model):
     """What producers of one topic send, and how."""
 
@@ -106,6 +120,11 @@ class Sends(Model):
     )
     records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
     settings: ProducerSettings
+    may_stop_for: tuple[ErrorName, ...] = Field(
+        default=(),
+        description="fatal errors that may end a producer; any other makes the run inconclusive",
+        examples=[["INVALID_TXN_STATE"]],
+    )
 
     @property
     def client_settings(self) -> dict[str, Setting]:

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 #: API keys.
-PRODUCE, TXN_OFFSET_COMMIT = 0, 28
+PRODUCE, END_TXN, TXN_OFFSET_COMMIT = 0, 26, 28
 
 
 def _library() -> ctypes.CDLL:

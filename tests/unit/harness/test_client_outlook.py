@@ -39,6 +39,12 @@ def test_without_transactions_and_groups_nothing_is_said():
     assert "aborted-read" not in foresee(scenario()).predicted
 
 
+def test_a_fault_that_the_model_does_not_know_may_make_a_commit_late():
+    found = foresee(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
+    assert found.predicted["aborted-read"] == "possible"
+    assert "KAFKA-17754" in found.prediction.reasons["aborted-read"]
+
+
 @pytest.mark.parametrize("version", ["3.5.2", "3.9.1", "4.3.1"])
 @pytest.mark.parametrize(
     ("transactions", "faults", "expected"),

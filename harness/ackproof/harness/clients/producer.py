@@ -102,22 +102,25 @@ class Sending:
             if due > self._next:
                 if transactions:
                     due = min(due, transactions.room(self._next))
+                    self._end_for(transactions.fatal)
+                    if due == self._next:
+                        continue  # the client ended for good: no transaction began
                 self._hand_over(due)
                 self._serve(0)
                 if transactions:
                     transactions.went_on(self._next)
-                    self.fatal = self.fatal or transactions.fatal
+                    self._end_for(transactions.fatal)
             else:
                 self._serve(self._pause())
         self._page.state = State.SETTLING
         if transactions:
             transactions.end(self._next)
             transactions.close()
-            self.fatal = self.fatal or transactions.fatal
+            self._end_for(transactions.fatal)
         self._settle()
         if self._reports:
             self._reports.give_up()
-        if self.fatal is not None and not (transactions and transactions.may_end_so(self.fatal)):
+        if self.fatal is not None and error_name(self.fatal.code()) not in self._spec.may_stop_for:
             raise WorkloadError(
                 f"producer {self._spec.number} stopped for good: {self.fatal.str()} "
                 f"({error_name(self.fatal.code())})",
@@ -175,7 +178,12 @@ class Sending:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal() or error.code() == KafkaError._FATAL:
-            self.fatal = error
+            self._end_for(error)
+
+    def _end_for(self, fatal: KafkaError | None) -> None:
+        """Send no more after a fatal error; of several, the first that says what it was counts."""
+        if fatal is not None and (self.fatal is None or self.fatal.code() == KafkaError._FATAL):
+            self.fatal = fatal
 
     def _over(self) -> bool:
         """Whether no more sends may be made, whatever is still due."""
@@ -314,7 +322,7 @@ class Sending:
         except KafkaException as failure:
             if not failure.args[0].fatal():
                 raise
-            self.fatal = failure.args[0]
+            self._end_for(failure.args[0])
             return 0
 
     def _settle(self) -> None:

@@ -20,6 +20,10 @@ MESSAGE_MAX_BYTES = 1_000_000
 _LONGEST_KEY = 32
 
 
+#: How a producer whose transactional.id somebody else has taken is told to go.
+FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
     """How a producer's sends are put into transactions of `size` sends each.
@@ -53,8 +57,9 @@ class ProducerSpec:
     length in bytes; with `largest` each is drawn, with `seed`, from `size` to that. `ledger` is the
     stream file to write; None records nothing and asks for no delivery reports, which is how the
     ledger's cost is measured. `progress` is the page shared with the harness (see `progress`).
-    `transactions` needs a ledger. The process also ends when `parent` is no longer its parent; by
-    default, whoever started it.
+    `transactions` needs a ledger. librdkafka's fatal errors that `may_stop_for` names end the
+    producer as if it were done; any other is its failure. The process also ends when `parent` is no
+    longer its parent; by default, whoever started it.
     """
 
     run_id: str
@@ -76,6 +81,7 @@ class ProducerSpec:
     keys: int | None = None
     parent: int | None = None
     transactions: TransactionSpec | None = None
+    may_stop_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = [
@@ -147,4 +153,5 @@ class ProducerSpec:
         fields["ledger"] = Path(fields["ledger"]) if fields["ledger"] is not None else None
         if fields["transactions"] is not None:
             fields["transactions"] = TransactionSpec(**fields["transactions"])
+        fields["may_stop_for"] = tuple(fields["may_stop_for"])
         return cls(**fields)

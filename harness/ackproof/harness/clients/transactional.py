@@ -45,9 +45,6 @@ REFUSED = frozenset(
     }
 )
 
-#: How a producer that was replaced is told to go.
-FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-
 
 class Transactions:
     """The transactions of one producer; `serve` polls the client for some seconds."""
@@ -132,13 +129,12 @@ class Transactions:
         if self._number == self._spec.zombie_in:
             self._wait_as_zombie()
         if self._random.random() < self._spec.abort:
-            self._abort()
-            outcome, error = TransactionOutcome.ABORTED, None  # a commit was never asked for
+            outcome, error = TransactionOutcome.ABORTED, self._abort()  # no commit was asked for
         else:
             self._log.committing(self._number, first=first, end=following)
             outcome, error = self._commit()
-            if error is not None and error.fatal():
-                self.fatal = error
+        if error is not None and error.fatal():
+            self.fatal = error
         self._log.ended(
             self._number,
             outcome,
@@ -153,10 +149,6 @@ class Transactions:
         """Mark the record of transactions as whole."""
         self._log.close()
 
-    def may_end_so(self, fatal: KafkaError) -> bool:
-        """Whether this is how the scenario wants the producer to end: a zombie, fenced."""
-        return self._spec.zombie_in is not None and error_name(fatal.code()) in FENCED
-
     def _wait_as_zombie(self) -> None:
         self._page.state = State.PAUSED
         while not (self._page.resumed or self._abandoned()):
@@ -169,14 +161,14 @@ class Transactions:
         took = time.monotonic() - asked_at
         if error is None:
             return TransactionOutcome.COMMITTED, None
-        if error.txn_requires_abort() and self._abort():
+        if error.txn_requires_abort() and self._abort() is None:
             return TransactionOutcome.ABORTED, error
         if error_name(error.code()) in REFUSED and took < self._sole_attempt_s:
             return TransactionOutcome.ABORTED, error
         return TransactionOutcome.UNKNOWN, error
 
-    def _abort(self) -> bool:
-        return until_answered(self._producer.abort_transaction) is None
+    def _abort(self) -> KafkaError | None:
+        return until_answered(self._producer.abort_transaction)
 
 
 def until_answered(ask: Callable[[float], None]) -> KafkaError | None:
