@@ -12,14 +12,13 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from ackproof import reference_model
 from ackproof.harness.cluster.cache import cache_dir
-from ackproof.reference_model import Configuration, Injection, Prediction
+from ackproof.reference_model import Configuration, Injection, Prediction, source
 from ackproof.reference_model.prediction import MAX_STATES
 
 
@@ -51,13 +50,4 @@ def _folder() -> Path:
 def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
     asked = [max_states, asdict(configuration), *map(asdict, schedule)]
     text = json.dumps(asked, sort_keys=True, default=sorted)  # targets are sets
-    return hashlib.sha256(f"{_model()} {text}".encode()).hexdigest()[:32]
-
-
-@cache
-def _model() -> str:
-    """Return a digest of the model's source."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(str(reference_model.__file__)).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return hashlib.sha256(f"{source.digest()} {text}".encode()).hexdigest()[:32]

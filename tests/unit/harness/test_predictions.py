@@ -16,6 +16,7 @@ from ackproof.reference_model import (
     Prediction,
     Progress,
     Role,
+    source,
 )
 
 CONFIGURATION = Configuration(
@@ -72,7 +73,7 @@ def test_another_question_is_searched(asked: list[int]) -> None:
 
 def test_another_model_is_asked_again(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     predictions.predict(CONFIGURATION, [])
-    monkeypatch.setattr(predictions, "_model", lambda: "another")
+    monkeypatch.setattr(source, "digest", lambda: "another")
     predictions.predict(CONFIGURATION, [])
     assert asked == [0, 0]
 

@@ -188,6 +188,23 @@ def test_a_search_that_ends_early_decides_nothing(tmp_path: Path) -> None:
     assert document["scenarios"] == []
 
 
+def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
+    path, keep = written(tmp_path), tmp_path / "keep"
+    early = ["plan", str(path), "--keep", str(keep), "--max-states", "100", "--json"]
+    assert CliRunner().invoke(app, early).exit_code == 3
+    levels = {one: one.stat().st_mtime_ns for one in keep.rglob("*.jsonl")}
+    assert planned(tmp_path, *B7, "--keep", str(keep))["loss"] == "possible"
+    assert levels
+    assert all(one.stat().st_mtime_ns == at for one, at in levels.items())
+
+
+def test_a_search_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
+    path, keep = written(tmp_path), tmp_path / "keep"
+    keep.write_text("not a folder")
+    with pytest.raises(ScenarioError, match="cannot be kept in"):
+        CliRunner().invoke(app, ["plan", str(path), "--keep", str(keep)], catch_exceptions=False)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -46,6 +46,13 @@ def plan(
         int, typer.Option(min=1, max=50, help="Schedules at most, if nothing can be lost.")
     ] = 5,
     max_states: Annotated[int, typer.Option(min=1, help="Of the search.")] = 5_000_000,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0: none but this one.")] = 0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder to keep searches in: one that was interrupted, or ended early, goes on."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the scenarios go.")] = Path("plans"),
     run: Annotated[
         bool, typer.Option("--run", help="Run them, and hold the runs against the model.")
@@ -83,7 +90,15 @@ def plan(
         name = f"{whole.name}-{one.name}".replace(" ", "-").lower() if one.name else whole.name
         with stderr().status(f"{name}: searching") as status:
             say = _sayer(status, name)
-            found = find(whole, budgets, suite=suite, max_states=max_states, say=say)
+            found = find(
+                whole,
+                budgets,
+                suite=suite,
+                max_states=max_states,
+                workers=workers,
+                keep=keep,
+                say=say,
+            )
         written = write_all(whole, found, name=name, records=records, out=out)
         found_all.append((whole, found, written))
     held = _run_all([path for _, _, written in found_all for path in written], runs) if run else {}

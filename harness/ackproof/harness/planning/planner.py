@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from ackproof.harness.errors import ScenarioError
 from ackproof.harness.planning.question import question
 from ackproof.harness.scenario import Scenario
 from ackproof.reference_model.adversary import Answer, Budgets, Question, search
@@ -33,18 +35,28 @@ def find(
     *,
     suite: int,
     max_states: int,
+    workers: int = 0,
+    keep: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Found:
     """Search with one perturbation, then two, and so on, up to what `budgets` allow in all.
 
-    At most `suite` schedules are returned where nothing can be lost.
-    Raises ScenarioError for what the model does not know.
+    At most `suite` schedules are returned where nothing can be lost. `workers` and `keep` are
+    `search`'s.
+
+    Raises ScenarioError for what the model does not know, and if `keep` cannot be used.
     """
     answer: Answer | None = None
     race: Answer | None = None
     for asked in _questions(scenario, budgets):
         say(f"{asked.budgets.perturbations} perturbations")
-        answer = search(asked, max_states=max_states)
+        try:
+            answer = search(asked, workers=workers, max_states=max_states, keep=keep)
+        except (OSError, ValueError) as error:
+            raise ScenarioError(
+                f"the search cannot be kept in {keep}: {error}",
+                hint="Name a folder with room for it, or remove what is damaged.",
+            ) from error
         if answer.lost:
             if loss := realized(answer):
                 clean = with_clean_stops(loss)

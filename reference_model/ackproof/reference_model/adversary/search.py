@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ackproof.reference_model.adversary.bounds import PERTURBATIONS, Question
 from ackproof.reference_model.adversary.state import Label, State, initial
@@ -66,18 +67,22 @@ def search(
     *,
     workers: int = 0,
     max_states: int = MAX_STATES,
+    keep: Path | None = None,
     say: Callable[[int, int], None] = lambda level, states: None,
 ) -> Answer:
     """Search all that the adversary of `question` can do, in `workers` processes, 0 for this one.
 
     Stops at the first loss, or after `max_states` states. `say` is told of each finished level,
-    and of how many states there are by then.
+    and of how many states there are by then. With a folder to `keep` levels in, a search of the
+    same question by the same number of processes and the same model goes on where an earlier one
+    stood that was interrupted, or had no room for more states.
 
     Raises EpochOverflowError where more leader epochs or ISR changes come about than a packed state
-    can tell apart.
+    can tell apart, and OSError or ValueError if what is kept cannot be written or read.
     """
-    with Workers.of(question, workers) as pool:
-        level, states, new, losing = -1, 1, 1, None
+    with Workers.of(question, workers, keep) as pool:
+        sizes, losing = pool.levels, None
+        level, states, new = len(sizes) - 2, sum(sizes), sizes[-1]
         while new and losing is None and states <= max_states:
             new, losing = pool.advance()
             states += new

@@ -22,6 +22,7 @@ from typing import Self
 
 from ackproof.reference_model.adversary.bounds import Question
 from ackproof.reference_model.adversary.explorer import Explorer, Tails
+from ackproof.reference_model.adversary.keeping import Keeper
 from ackproof.reference_model.adversary.packing import PLACE_BITS
 from ackproof.reference_model.adversary.state import Replica, State
 
@@ -42,9 +43,14 @@ class Workers(ABC):
     """Whoever keeps the states."""
 
     @staticmethod
-    def of(question: Question, count: int) -> Workers:
-        """Return `count` processes; 0 for none but this one."""
-        return Several(question, count) if count else Alone(question)
+    def of(question: Question, count: int, keep: Path | None = None) -> Workers:
+        """Return `count` processes, 0 for none but this one, that keep their levels in a folder."""
+        return Several(question, count, keep) if count else Alone(question, keep)
+
+    @property
+    @abstractmethod
+    def levels(self) -> list[int]:
+        """How many states each level has that is there already: at least the first."""
 
     @abstractmethod
     def advance(self) -> tuple[int, State | None]:
@@ -82,16 +88,33 @@ class Share:
     processes search.
     """
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, keeper: Keeper | None = None) -> None:
         self.explorer = Explorer(question)
         self.levels: list[dict[int, Collection[int]]] = []
         self._seen: dict[int, list[Collection[int]]] = {}
         self._narrow = question.replicas * PLACE_BITS <= 64
+        self._keeper = keeper
+        self._told = 0  # how many values of replicas the keeper has
 
-    def begin(self) -> None:
-        """Hold the first state."""
-        head, tail = self.explorer.start
-        self.enter(defaultdict(set, {head: {tail}}))
+    @property
+    def kept(self) -> int:
+        """How many levels can be taken up again."""
+        return len(self._keeper) if self._keeper is not None else 0
+
+    def begin(self, levels: int, *, first: bool = True) -> None:
+        """Take up so many levels that were kept; else hold the first state, or nothing."""
+        for number in range(levels):
+            assert self._keeper is not None
+            values, level = self._keeper.kept(number)
+            for value in values:
+                self.explorer.replicas.of(value)
+            for head, tails in level.items():
+                self._seen.setdefault(head, []).append(tails)
+            self.levels.append(level)
+        self._told = len(self.explorer.replicas.values) if levels else 0
+        if not levels:
+            head, tail = self.explorer.start
+            self.enter(defaultdict(set, {head: {tail}} if first else {}))
 
     def stored(self, tails: Iterable[int]) -> Collection[int]:
         """Return tails in the least room: eight bytes each if they fit into them."""
@@ -119,8 +142,17 @@ class Share:
                 count += len(new)
                 level[head] = self.stored(new)
                 seen.append(level[head])
+        if self._keeper is not None:
+            values = self.explorer.replicas.values
+            self._keeper.keep(len(self.levels), values[self._told :], level)
+            self._told = len(values)
         self.levels.append(level)
         return count
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many states each level has."""
+        return [sum(map(len, level.values())) for level in self.levels]
 
     def before(self, state: State, level: int) -> State | None:
         """Return the least state of a level that leads to `state`, None for none."""
@@ -144,9 +176,14 @@ class Share:
 class Alone(Workers):
     """All states in this process."""
 
-    def __init__(self, question: Question) -> None:
-        self._share = Share(question)
-        self._share.begin()
+    def __init__(self, question: Question, keep: Path | None) -> None:
+        self._share = Share(question, Keeper(keep, question, workers=0, me=0) if keep else None)
+        self._share.begin(self._share.kept)
+
+    @property
+    def levels(self) -> list[int]:
+        """See `Workers`."""
+        return self._share.sizes
 
     def advance(self) -> tuple[int, State | None]:
         """See `Workers`."""
@@ -164,7 +201,7 @@ class Alone(Workers):
 class Several(Workers):
     """States shared out over processes."""
 
-    def __init__(self, question: Question, count: int) -> None:
+    def __init__(self, question: Question, count: int, keep: Path | None) -> None:
         context = multiprocessing.get_context("spawn")
         inboxes: list[Queue[_Parcel]] = [context.Queue() for _ in range(count)]
         self._inboxes = inboxes  # a process that is still starting finds them as long as this does
@@ -173,12 +210,21 @@ class Several(Workers):
         for number in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(question, number, inboxes, theirs), daemon=True
+                target=_work, args=(question, number, inboxes, theirs, keep), daemon=True
             )
             process.start()
             theirs.close()
             self._connections.append(ours)
             self._processes.append(process)
+        # A level counts that all have kept: the search may have ended while some wrote it.
+        kept: list[int] = self._ask("kept")  # type: ignore[assignment]
+        self._ask("begin", min(kept))
+
+    @property
+    def levels(self) -> list[int]:
+        """See `Workers`."""
+        sizes: list[list[int]] = self._ask("sizes")  # type: ignore[assignment]
+        return [sum(of_all) for of_all in zip(*sizes, strict=True)]
 
     def _ask(self, *request: object) -> list[object]:
         for connection in self._connections:
@@ -221,17 +267,17 @@ class Several(Workers):
 
 
 def _work(
-    question: Question, me: int, inboxes: list[Queue[_Parcel]], connection: Connection
+    question: Question,
+    me: int,
+    inboxes: list[Queue[_Parcel]],
+    connection: Connection,
+    keep: Path | None,
 ) -> None:
     """One process: answer requests until the other end is closed."""
     gc.disable()  # what is remembered has no cycles, and is never dropped
     before = _largest()
-    share = Share(question)
+    share = Share(question, Keeper(keep, question, workers=len(inboxes), me=me) if keep else None)
     exchange = _Exchange(share, me, inboxes)
-    if exchange.owner(share.explorer.start[0]) == me:
-        share.begin()
-    else:
-        share.enter(defaultdict(set))
     found: Tails = defaultdict(set)
     while True:
         try:
@@ -239,7 +285,14 @@ def _work(
         except EOFError:
             return
         try:
-            if kind == "expand":
+            if kind == "kept":
+                connection.send(share.kept)
+            elif kind == "begin":
+                share.begin(*details, first=exchange.owner(share.explorer.start[0]) == me)
+                connection.send(None)
+            elif kind == "sizes":
+                connection.send(share.sizes)
+            elif kind == "expand":
                 found, losing = share.expand()
                 connection.send(losing)
             elif kind == "exchange":

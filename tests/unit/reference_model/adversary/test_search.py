@@ -112,3 +112,57 @@ def test_every_trace_is_a_way():
 def test_bad_questions_are_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
         wrong()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1, shrinks=1)),
+        Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2)),
+        Question(kafka_version="4.1.0", replicas=4, budgets=Budgets(kills=1, shrinks=1)),
+    ],
+)
+def test_a_search_goes_on_where_it_stood(tmp_path, question, workers):
+    whole = search(question, workers=workers)
+    assert whole.states > 1000
+    first = search(question, workers=workers, max_states=500, keep=tmp_path)
+    assert (first.complete, first.lost) == (False, False)
+    (kept,) = tmp_path.iterdir()
+    written = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
+    told: list[int] = []
+    second = search(
+        question, workers=workers, keep=tmp_path, say=lambda level, states: told.append(level)
+    )
+    assert told[0] == first.levels + 1  # the levels before were not searched again
+    assert all(path.stat().st_mtime_ns == at for path, at in written.items())
+    assert replace(second, memory_bytes=0) == replace(whole, memory_bytes=0)
+    again = search(question, workers=workers, keep=tmp_path)
+    assert (again.states, again.levels, again.trace) == (whole.states, whole.levels, whole.trace)
+
+
+def test_a_level_that_not_all_had_written_is_searched_again(tmp_path):
+    question = Question(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1))
+    whole = search(question, workers=2, keep=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    last = max(int(path.name.split("-")[1]) for path in kept.iterdir())
+    (kept / f"level-{last // 2}-1.jsonl").unlink()
+    assert replace(search(question, workers=2, keep=tmp_path), memory_bytes=0) == replace(
+        whole, memory_bytes=0
+    )
+
+
+def test_another_question_is_kept_elsewhere(tmp_path):
+    for kills in (0, 1):
+        question = Question(kafka_version="4.1.0", budgets=Budgets(kills=kills))
+        assert search(question, keep=tmp_path).states == search(question).states
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_damaged_level_is_not_taken_for_one(tmp_path):
+    question = Question(kafka_version="4.1.0", budgets=Budgets(kills=1))
+    search(question, keep=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    (kept / "level-1-0.jsonl").write_text("[]\n[1, ")
+    with pytest.raises(ValueError, match="Expecting value"):
+        search(question, keep=tmp_path)
