@@ -308,7 +308,7 @@ class TestTransactions:
         successor = clients.producer(
             records=500, transactions=self.spec(predecessor=0), **IDEMPOTENT
         )
-        until(lambda: successor.state is not State.STARTING)
+        until(lambda: successor.state not in (State.LOADING, State.STARTING))
         zombie.resume()
         assert zombie.wait(WITHIN) == 0, zombie.error
         assert successor.wait(WITHIN) == 0, successor.error

@@ -264,7 +264,7 @@ class Crew:
             heir = self.heirs.get(_key(producer))
             if heir is None:
                 self.succeed(producer)
-            elif self.producers[heir].state is not State.STARTING:
+            elif self.producers[heir].state not in (State.LOADING, State.STARTING):
                 producer.resume()
 
     def _successor(self, producer: ProducerProcess) -> ProducerSpec:

@@ -45,8 +45,14 @@ class StruckClients:
         ]
 
     def stop(self, client: str) -> None:
-        """Have the process stand still (SIGSTOP)."""
-        self._process(client).send_signal(signal.SIGSTOP)
+        """Have the process stand still (SIGSTOP), once a harness that dies cannot leave it so."""
+        process = self._process(client)
+        _seen(
+            lambda: process.state is not State.LOADING or process.returncode is not None,
+            bool,
+            f"{client} does not load",
+        )
+        process.send_signal(signal.SIGSTOP)
         _seen(lambda: self.stands_still(client), bool, f"{client} does not stand still")
 
     def go_on(self, client: str) -> None:
@@ -91,7 +97,8 @@ class StruckClients:
 
     def begun(self, client: str) -> bool:
         """Whether the process has connected and works."""
-        return self._process(client).state not in (State.STARTING, State.BROKEN)
+        unborn = (State.LOADING, State.STARTING, State.BROKEN)
+        return self._process(client).state not in unborn
 
     def await_begun(self, client: str, *, within_s: float) -> bool:
         """Wait until the process works; return whether it does."""

@@ -20,7 +20,7 @@ def sides(tmp_path):
 
 def test_a_fresh_page_is_of_a_process_that_starts(sides):
     harness, _ = sides
-    assert harness.state is State.STARTING
+    assert harness.state is State.LOADING
     assert harness.read() == Progress()
     assert not harness.stop
     assert (harness.error, harness.started_at, harness.updated_at) == ("", 0, 0)

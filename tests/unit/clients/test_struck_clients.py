@@ -23,7 +23,7 @@ from ackproof.faults.purge_client import PurgeClient
 from ackproof.faults.skew_timestamps import SkewTimestamps
 from ackproof.faults.slow_client import SlowClient
 from ackproof.harness.clients import ProducerProcess
-from ackproof.harness.clients.progress import Order
+from ackproof.harness.clients.progress import Order, State
 from ackproof.harness.crew import Crew
 from ackproof.harness.ledger import recover
 from ackproof.harness.scenario import Scenario
@@ -127,6 +127,18 @@ def timestamps(crew: Crew) -> list[int]:
 def settled(crew: Crew) -> list[str]:
     crew.stop_producers()
     return crew.await_producers()
+
+
+def test_a_client_that_loads_is_not_stopped_before_it_can_outlive_its_harness(crew_of):
+    crew = crew_of()
+    clients = StruckClients(crew)
+    clients.end("producer 0", "kill")
+    heir = clients.succeed("producer 0")
+    assert crew.producers[1].state is State.LOADING
+    clients.stop(heir)
+    assert crew.producers[1].state is not State.LOADING
+    clients.go_on(heir)
+    assert settled(crew) == []
 
 
 def test_a_paused_producer_stands_still_until_it_is_healed(crew_of) -> None:

@@ -21,19 +21,25 @@ _GRACE_S = 15.0
 _PR_SET_PDEATHSIG = 1
 
 
-def serve(terminate: Callable[[], None]) -> None:
-    """Leave Ctrl-C to the harness, end when asked to, and stand still for no harness that is gone.
+def outlive() -> None:
+    """Stand still for no harness that is gone.
 
-    SIGTERM asks for `terminate`, SIGUSR1 for an end that waits for nothing. A process that its
-    harness has stopped (SIGSTOP) would stay for ever when the harness is killed: the kernel has it
-    go on then (Linux), and it sees that nobody is there any more.
+    A process that its harness has stopped (SIGSTOP) would stay for ever when the harness is killed:
+    the kernel has it go on then (Linux), and it sees that nobody is there any more.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def serve(terminate: Callable[[], None], *, parent: int) -> None:
+    """Leave Ctrl-C to the harness, and end when asked to, or when `parent` is not the parent.
+
+    SIGTERM asks for `terminate`, SIGUSR1 for an end that waits for nothing.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: terminate())
     signal.signal(signal.SIGUSR1, lambda *_: os._exit(EXITED))
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:

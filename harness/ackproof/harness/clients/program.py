@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -38,9 +39,11 @@ def run(kind: type[Spec], begin: Callable[[Spec, ProgressPage, Mapping[str, str]
     """
     spec = kind.from_json(Path(sys.argv[1]).read_text())
     page = ProgressPage(spec.progress)
+    parent.outlive()
+    page.state = State.STARTING
     try:
         client = begin(spec, page, json.loads(sys.stdin.read() or "{}"))
-        parent.serve(client.terminate)
+        parent.serve(client.terminate, parent=os.getppid() if spec.parent is None else spec.parent)
         client.run()
     except AckproofError as error:
         page.fail(str(error))

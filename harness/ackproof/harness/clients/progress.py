@@ -43,16 +43,18 @@ def now_us() -> int:
 class State(IntEnum):
     """Where a client process is in its life."""
 
-    STARTING = 0
-    PRODUCING = 1
+    #: Its program is not there yet: a process that is stopped now would outlive its harness.
+    LOADING = 0
+    STARTING = 1
+    PRODUCING = 2
     #: No new sends; waiting for the outcomes of those under way.
-    SETTLING = 2
-    DONE = 3
+    SETTLING = 3
+    DONE = 4
     #: Ended by an error, which the page holds.
-    BROKEN = 4
-    CONSUMING = 5
+    BROKEN = 5
+    CONSUMING = 6
     #: A zombie to be: waits until another with its transactional id has begun.
-    PAUSED = 6
+    PAUSED = 7
 
 
 class Order(IntEnum):
