@@ -154,8 +154,8 @@ def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCl
 @pytest.mark.slow
 def test_a_flapping_link_is_seen_to_come_and_go(four: KafkaCluster) -> None:
     with in_force(four, Flapping(target=1, peers="clients", up="1s", down="1s")) as guard:
-        seen = {four.answers(1) for _ in range(12)}
-        assert seen == {True, False}
+        for answers in (True, False, True):
+            until(lambda: four.answers(1) is answers)  # noqa: B023 -- looked at in this turn
     recover(four, guard)
 
 
