@@ -1,7 +1,7 @@
 """Kafka's own classes as an oracle: the jars of a broker image, asked in a JVM of this machine.
 
 The image is the one that runs the brokers, so the classes are those of the controller under test.
-A JDK is needed: the oracle is one Java file, compiled when it is started.
+A JDK is needed: the oracle is compiled against these classes when it is first asked.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +23,7 @@ from ackproof.harness.cluster import images
 from ackproof.harness.cluster.cache import cache_dir, exclusive, silent
 from ackproof.harness.cluster.engine import labels
 
-ORACLE = Path(__file__).with_name("java") / "Oracle.java"
+SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 
 #: How many random cases a version answers; ci/conformance asks for many more.
 CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
@@ -64,20 +65,23 @@ class Oracle:
         )
         if "jdk.compiler@" not in modules.stdout:
             pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
-        self._class_path = f"{jars(engine, version)}/*"
+        self._jars = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
+        self._compiled = tempfile.TemporaryDirectory(prefix="oracle-")
+        compiler = [self._java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+        self._run([*compiler, "-cp", os.pathsep.join(self._jars), "-d", self._compiled.name, *map(str, SOURCES)])
 
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""
-        asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", self._class_path]
-        done = subprocess.run(
-            [*asked, str(ORACLE), question],
-            input="".join(f"{line}\n" for line in lines),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        class_path = os.pathsep.join([self._compiled.name, *self._jars])
+        asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+        answers = self._run([*asked, "Oracle", question], "".join(f"{line}\n" for line in lines))
+        return answers.splitlines()
+
+    @staticmethod
+    def _run(command: Sequence[str], told: str = "") -> str:
+        done = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
-        return done.stdout.splitlines()
+        return done.stdout
 
 
 def smallest(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from types import ModuleType
+from typing import Any
 
 import pytest
 from docker import DockerClient
@@ -39,30 +41,48 @@ EQUIVALENT = {
     "[first < self.lowest -> first <= self.lowest]",
 }
 
-#: `ControllerRules` of each side of a change: what the class under test does not show.
+_UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")
+_SINCE_4_0 = {"empty_aborts", "pending_first"}
+_SINCE_4_2 = ("keeps_last_epoch", "wraps", "hides_errors")
+
+#: Which flags are on, of each side of a change: what the class under test does not show.
 RULES = {
-    (3, 9, 1): (True, True, True, True, False),
-    (4, 0, 1): (True, True, True, True, True),
-    (4, 1, 0): (False, True, True, True, True),
-    (4, 1, 1): (False, False, True, True, True),
-    (4, 2, 1): (False, False, True, True, True),
-    (4, 3, 0): (False, False, False, False, True),
+    "ControllerRules": {
+        (3, 9, 1): {"inactive_last_known", "last_known_with_isr", *_UNTIL_4_3},
+        (4, 0, 1): {
+            "inactive_last_known",
+            "last_known_with_isr",
+            *_UNTIL_4_3,
+            "unclean_shutdown",
+        },
+        (4, 1, 0): {"last_known_with_isr", *_UNTIL_4_3, "unclean_shutdown"},
+        (4, 1, 1): {*_UNTIL_4_3, "unclean_shutdown"},
+        (4, 2, 1): {*_UNTIL_4_3, "unclean_shutdown"},
+        (4, 3, 0): {"unclean_shutdown"},
+    },
+    "CoordinatorRules": {
+        (3, 9, 1): set(),
+        (4, 0, 0): {*_SINCE_4_0, "double_bump"},
+        (4, 0, 1): _SINCE_4_0,
+        (4, 1, 0): {*_SINCE_4_0, "takes_all"},
+        (4, 2, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2},
+        (4, 3, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2, "last_epoch_ends"},
+    },
 }
 
 
 def as_documented(rules: ModuleType) -> bool:
     """Tell whether each version has the rules that docs/conformance.md lists."""
-    return not hasattr(rules, "ControllerRules") or all(
-        rules.ControllerRules.of(version)
-        == rules.ControllerRules(
-            inactive_last_known=inactive,
-            last_known_with_isr=with_isr,
-            complete_with_all=with_all,
-            directory_drops_elr=drops,
-            unclean_shutdown=unclean,
-        )
-        for version, (inactive, with_isr, with_all, drops, unclean) in RULES.items()
+    return all(
+        getattr(rules, name).of(version) == _flags(getattr(rules, name), on)
+        for name, versions in RULES.items()
+        if getattr(getattr(rules, name, None), "__module__", "") == rules.__name__
+        for version, on in versions.items()
     )
+
+
+def _flags(made: Any, on: set[str]) -> Any:
+    return made(**{field.name: field.name in on for field in fields(made)})
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
