@@ -68,7 +68,16 @@ class Oracle:
         self._jars = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
         self._compiled = tempfile.TemporaryDirectory(prefix="oracle-")
         compiler = [self._java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
-        self._run([*compiler, "-cp", os.pathsep.join(self._jars), "-d", self._compiled.name, *map(str, SOURCES)])
+        self._run(
+            [
+                *compiler,
+                "-cp",
+                os.pathsep.join(self._jars),
+                "-d",
+                self._compiled.name,
+                *map(str, SOURCES),
+            ]
+        )
 
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""

@@ -17,7 +17,7 @@ from conformance.subjects import SUBJECTS, Subject
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 #: One version on each side of every change of a rule.
-VERSIONS = ("3.9.1", "4.1.2", "4.3.1")
+VERSIONS = ("3.9.1", "4.0.0", "4.1.2", "4.3.1")
 CASES, SEED = 6000, 7
 
 #: Mutants that are no wrong rules: what they change makes no difference, or none to Kafka.
@@ -27,6 +27,13 @@ EQUIVALENT = {
     "complete_with_all=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "directory_drops_elr=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "unclean_shutdown=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "empty_aborts=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "pending_first=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "takes_all=version >= (4, 1), [version >= (4, 1) -> version > (4, 1)]",
+    "keeps_last_epoch=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "wraps=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "hides_errors=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "last_epoch_ends=version >= (4, 3), [version >= (4, 3) -> version > (4, 3)]",
     # No size makes `least` a power of two, and no set is as large as the last capacity.
     "if size >= least and len(distinct) <= size * 0.75 [size >= least -> size > least]",
     "least = int(presized / 0.75) + 1 [1 -> 2]",
@@ -39,6 +46,9 @@ EQUIVALENT = {
     "NO_EPOCH = -1 [1 -> 2]",
     "if epoch > self.epoch or (epoch == self.epoch and first < self.lowest): "
     "[first < self.lowest -> first <= self.lowest]",
+    # Of a transactional.id that is not known the error says so.
+    "if known is None or error is not Error.NONE: "
+    "[known is None or error is not Error.NONE -> error is not Error.NONE]",
 }
 
 _UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")

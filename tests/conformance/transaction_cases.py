@@ -19,6 +19,7 @@ from ackproof.reference_model.transaction_metadata import Metadata, TransactionS
 Version = tuple[int, ...]
 _EPOCHS = (-1, 0, 0, 1, 1, 2, 3, 3, 3, 32765, 32766, 32766, 32767, 32767)
 _IDS = (7, 7, 7, 8, 9)
+_STATES = tuple(TransactionState)
 _LAST = 2**15 - 1
 _NAMES = {
     "producer_id": "id",
@@ -47,8 +48,7 @@ def line(case: Case) -> str:
 def smaller(case: Case) -> list[Case]:
     """Return the cases with one step less, or with a field as it is at first."""
     found = [
-        replace(case, steps=case.steps[:at] + case.steps[at + 1 :])
-        for at in range(len(case.steps))
+        replace(case, steps=case.steps[:at] + case.steps[at + 1 :]) for at in range(len(case.steps))
     ]
     if case.known is not None:
         plain = Metadata(producer_id=7, epoch=1, timeout=100, updated=60)
@@ -59,22 +59,22 @@ def smaller(case: Case) -> list[Case]:
     return found
 
 
-def _random_known(rng: random.Random) -> Metadata:
-    """Return metadata that may or may not be reachable; mostly nothing is pending."""
+def _random_known(rng: random.Random, *, pending: float) -> Metadata:
+    """Return metadata that may or may not be reachable, with this chance of a pending change."""
     epoch = rng.choice(_EPOCHS)
     return Metadata(
-        producer_id=rng.choice((7, 7, 7, 7, 7, 7, 7, 7, -1)),
+        producer_id=rng.choice((7,) * 12 + (0, -1)),
         prev_id=rng.choice((-1, -1, 7, 8)),
         next_id=rng.choice((-1, -1, -1, 9)),
         epoch=epoch,
         last_epoch=rng.choice((-1, -1, epoch, max(-1, epoch - 1), rng.choice(_EPOCHS))),
         timeout=rng.choice((100, 100, 200)),
-        state=rng.choice(tuple(TransactionState)),
+        state=rng.choice(_STATES),
         partitions=_partitions(rng),
         started=rng.choice((-1, 50, 50)),
         updated=60,
         version=rng.choice((0, 1, 2, 2)),
-        pending=rng.choice(tuple(TransactionState)) if rng.random() < 0.15 else None,
+        pending=rng.choice((*_STATES, *(_STATES[-1:] * 6))) if rng.random() < pending else None,
         failed_fence=rng.random() < 0.2,
     )
 
@@ -86,7 +86,7 @@ def _partitions(rng: random.Random) -> frozenset[int]:
 def random_changes(rng: random.Random) -> Case:
     """Return what may happen to metadata: what is prepared is mostly completed, as it is or not."""
     steps: list[str] = []
-    known = _random_known(rng)
+    known = _random_known(rng, pending=0.3)
     while len(steps) < rng.choice((1, 2, 2, 3, 4, 6)):
         if rng.random() < (0.7 if steps and not steps[-1].startswith("finish") else 0.15):
             steps.append(f"finish{_tampered(rng, known)}")
@@ -104,7 +104,7 @@ def _random_change(rng: random.Random, known: Metadata, *, at: int) -> str:
         (
             "fence",
             f"increment:{timeout}:{expected}:{at}",
-            f"rotate:{rng.choice((9, 9, 9, 7, -1))}:{timeout}:{at}:{rng.randrange(2)}",
+            f"rotate:{rng.choice((9, 9, 9, 7, 0, -1))}:{timeout}:{at}:{rng.randrange(2)}",
             f"add:{_text(_partitions(rng))}:{at}:{rng.choice((0, 1, 2))}",
             f"end:{prepare}:{rng.choice((0, 2, 2))}:{next_id}:{at}:{rng.randrange(2)}",
             f"end:{prepare}:{rng.choice((0, 2, 2))}:{next_id}:{at}:{rng.randrange(2)}",
@@ -117,25 +117,46 @@ def _random_change(rng: random.Random, known: Metadata, *, at: int) -> str:
 
 
 def _tampered(rng: random.Random, known: Metadata) -> str:
-    """Return fields that a change is given before it is completed: mostly none."""
-    values: dict[str, Any] = {
+    """Return fields that a change is given before it is completed: mostly none.
+
+    One that is pending from the start is mostly made to fit nearly.
+    """
+    values: dict[str, int | str] = {
         "id": rng.choice(_IDS),
         "prev": rng.choice(_IDS),
         "next": rng.choice((-1, 9)),
-        "epoch": rng.choice((known.epoch, _near(rng, known.epoch), 0, -(2**15))),
+        "epoch": rng.choice((known.epoch, _near(rng, known.epoch), 0)),
         "last": rng.choice((known.epoch, known.last_epoch, _near(rng, known.last_epoch), -1)),
         "timeout": rng.choice((100, 200)),
-        "state": known.state if known.pending is None else int(known.pending),
+        "state": int(known.state if known.pending is None else known.pending),
         "partitions": _text(_partitions(rng)),
         "started": rng.choice((-1, 50, 70)),
         "updated": 99,
         "version": rng.choice((0, 2)),
     }
-    number = rng.choice((0, 0, 0, 1, 1, 2, 3))
-    names = rng.sample(sorted(values), number)
-    if known.pending is not None and rng.random() < 0.8 and "state" not in names:
-        names.append("state")
-    return "".join(f":{name}:{values[name]:d}" if isinstance(values[name], int) else f":{name}:{values[name]}" for name in names)
+    names = rng.sample(sorted(values), rng.choice((0, 0, 0, 1, 1, 2, 3)))
+    if known.pending is not None and rng.random() < 0.8:
+        fitting = _fitting(known)
+        values |= fitting
+        names = [*(name for name in names if rng.random() < 0.3), *fitting]
+        if rng.random() < 0.5:
+            names.remove(rng.choice(names))
+    return "".join(f":{name}:{values[name]}" for name in dict.fromkeys(names))
+
+
+def _fitting(known: Metadata) -> dict[str, int | str]:
+    """Return what the pending change may look like, where an epoch is renewed."""
+    match known.pending:
+        case TransactionState.EMPTY:
+            after = -_LAST - 1 if known.epoch == _LAST else known.epoch + 1
+            fitting: dict[str, int | str] = {"epoch": after, "partitions": "", "started": -1}
+        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+            fitting = {"last": known.epoch, "version": 2, "started": 70}
+        case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
+            fitting = {"epoch": 0, "prev": known.producer_id, "version": 2, "started": 50}
+        case _:
+            fitting = {}
+    return {"state": int(known.pending or 0), **fitting}
 
 
 def _near(rng: random.Random, epoch: int) -> int:
@@ -192,9 +213,7 @@ def _prepared(
             )
         case "add":
             spoken = _spoken(numbers[2], version)
-            return rules.add_partitions(
-                now, by, _numbers(words[0]), at=numbers[1], version=spoken
-            )
+            return rules.add_partitions(now, by, _numbers(words[0]), at=numbers[1], version=spoken)
         case "end":
             old = version < (4,)
             return rules.end(
@@ -225,7 +244,7 @@ def _changed(rules: ModuleType, change: Any, words: list[str], version: Version)
 
 def random_requests(rng: random.Random) -> Case:
     """Return what may be asked of the coordinator; mostly by a producer that is nearly current."""
-    known = _random_known(rng) if rng.random() < 0.95 else None
+    known = _random_known(rng, pending=0.25) if rng.random() < 0.95 else None
     steps = tuple(_random_request(rng, known) for _ in range(rng.choice((1, 2, 3, 4, 6))))
     return Case(known=known, version=rng.choice((0, 1, 2, 2)), steps=steps)
 
@@ -235,7 +254,7 @@ def _random_request(rng: random.Random, known: Metadata | None) -> str:
     producer_id = rng.choice(_IDS)
     log = rng.choice(("NONE",) * 6 + ("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"))
     told = f"{int(rng.random() < 0.9)}:{log}"
-    timeout = rng.choice((100, 100, 300, 0, 900_000, 900_001))
+    timeout = rng.choice((100, 100, 300, 0, 1, 900_000, 900_001))
     version = rng.choice((0, 1, 2, 2))
     end = f"end:{told}:{producer_id}:{epoch}:{rng.randrange(2)}:{version}"
     return rng.choice(
@@ -301,9 +320,7 @@ def _answered(
     match kind:
         case "init":
             expected = None if words[1] == "none" else (int(words[1]), int(words[2]))
-            return rules.init_producer_id(
-                known, around, timeout=int(words[0]), expected=expected
-            )
+            return rules.init_producer_id(known, around, timeout=int(words[0]), expected=expected)
         case "add":
             return rules.add_partitions(
                 known,
@@ -341,7 +358,11 @@ def _spoken(version: int, kafka: Version) -> int:
 
 def _in(rules: ModuleType, known: Metadata, version: Version) -> Any:
     """Return what is known as the module's own class, and as that version can know it."""
-    values = {field.name: getattr(known, field.name) for field in fields(known)}
+    values = {
+        field.name: getattr(known, field.name)
+        for field in fields(known)
+        if getattr(known, field.name) != field.default  # so that this too is compared
+    }
     values["state"] = rules.TransactionState(known.state)
     if known.pending is not None:
         values["pending"] = rules.TransactionState(known.pending)

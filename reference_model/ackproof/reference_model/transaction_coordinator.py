@@ -83,9 +83,7 @@ def init_producer_id(
     error, after = _appended(known, change, around)
     if error is not Error.NONE:
         return Answered(error=error, metadata=after)
-    return Answered(
-        error=error, metadata=after, producer_id=change.producer_id, epoch=change.epoch
-    )
+    return Answered(error=error, metadata=after, producer_id=change.producer_id, epoch=change.epoch)
 
 
 def _prepared_init(
@@ -250,8 +248,7 @@ def _ended(known: Metadata, around: Around, change: Transit, *, fences: bool) ->
     bumps = rule.bumps(change.version)
     error, after = _appended(known, change, around)
     if error is not Error.NONE:
-        refused = error is around.log
-        failed = refused and fences and (around.rules.double_bump or not bumps)
+        failed = fences and (around.rules.double_bump or not bumps)
         marked = replace(after, failed_fence=after.failed_fence or failed)
         return Answered(error=error, metadata=marked)
     completing, after = rule.complete(after, around.rules, at=around.now)
@@ -303,7 +300,7 @@ def _end_v2(known: Metadata, around: Around, request: EndTxn) -> Prepared:
     )
     if known.producer_id != request.producer_id and not rotated:
         return Error.INVALID_PRODUCER_ID_MAPPING, known
-    same = _fenced_or_same(known, request) if fences else request.epoch == known.epoch
+    same = _fenced_or_same(known, request)
     prepared = known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
     complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     again = (bumped and (prepared or complete)) or (rotated and complete)
@@ -318,9 +315,9 @@ def _end_v2(known: Metadata, around: Around, request: EndTxn) -> Prepared:
     next_id: int | None = NO_ID
     if known.exhausted and (not fences or around.rules.last_epoch_ends):
         next_id = around.new_id
-    if fences and not request.commit:
-        known = replace(known, pending=None)
-        if around.rules.double_bump:
+    if not request.commit:
+        known = replace(known, pending=None)  # the fence, if there is one
+        if fences and around.rules.double_bump:
             known = replace(known, epoch=request.epoch, last_epoch=NO_EPOCH)
     if next_id is None:
         return Error.COORDINATOR_LOAD_IN_PROGRESS, known

@@ -226,9 +226,7 @@ def increment_epoch(
         epoch, last = now.epoch, now.last_epoch
     else:
         return Error.PRODUCER_FENCED, now
-    wanted = replace(
-        _emptied(now, rules, timeout=timeout, at=at), epoch=epoch, last_epoch=last
-    )
+    wanted = replace(_emptied(now, rules, timeout=timeout, at=at), epoch=epoch, last_epoch=last)
     return _prepared(now, wanted, rules)
 
 
