@@ -184,26 +184,28 @@ def changes(case: Case, version: Version, rules: ModuleType = transaction_metada
             if not refused:
                 now, change = after, None
         else:
-            prepared, now = _prepared(rules, now, by, kind, words, version)
+            prepared, now = _prepared(rules, now, step, version)
             answers.append(_told(prepared, version))
             change = change if isinstance(prepared, rules.Error) else prepared
     return " | ".join([*answers, _told(now, version)])
 
 
-def _prepared(
-    rules: ModuleType, now: Any, by: Any, kind: str, words: list[str], version: Version
-) -> Any:
+def _prepared(rules: ModuleType, now: Any, step: str, version: Version) -> Any:
+    """Return what a step prepares, and what is known then."""
+    by = rules.CoordinatorRules.of(version)
+    old = version < (4,)
+    kind, *words = step.split(":")
     numbers = [int(word) if word.lstrip("-").isdigit() else 0 for word in words]
     match kind:
         case "fence":
-            return rules.fence(now, by)
+            found = rules.fence(now, by)
         case "increment":
             expected = None if words[1] == "none" else numbers[1]
-            return rules.increment_epoch(
+            found = rules.increment_epoch(
                 now, by, timeout=numbers[0], expected=expected, at=numbers[2]
             )
         case "rotate":
-            return rules.rotate_id(
+            found = rules.rotate_id(
                 now,
                 by,
                 producer_id=numbers[0],
@@ -213,10 +215,9 @@ def _prepared(
             )
         case "add":
             spoken = _spoken(numbers[2], version)
-            return rules.add_partitions(now, by, _numbers(words[0]), at=numbers[1], version=spoken)
+            found = rules.add_partitions(now, by, _numbers(words[0]), at=numbers[1], version=spoken)
         case "end":
-            old = version < (4,)
-            return rules.end(
+            found = rules.end(
                 now,
                 by,
                 state=rules.TransactionState(numbers[0]),
@@ -226,8 +227,10 @@ def _prepared(
                 nothing_added=not old and numbers[4] == 1,
             )
         case "complete":
-            return rules.complete(now, by, at=numbers[0])
-    return rules.die(now, by)
+            found = rules.complete(now, by, at=numbers[0])
+        case _:
+            found = rules.die(now, by)
+    return found
 
 
 def _changed(rules: ModuleType, change: Any, words: list[str], version: Version) -> Any:
@@ -305,7 +308,7 @@ def requests(case: Case, version: Version, rules: ModuleType = transaction_coord
             known, completing = after, None
             answers.append("completed")
         else:
-            answered = _answered(rules, known, around, kind, words, version)
+            answered = _answered(rules, known, around, step, version)
             known = answered.metadata
             completing = answered.completing or completing
             answers.append(_shown(answered, kind, version))
@@ -314,9 +317,8 @@ def requests(case: Case, version: Version, rules: ModuleType = transaction_coord
     return " | ".join(answers)
 
 
-def _answered(
-    rules: ModuleType, known: Any, around: Any, kind: str, words: list[str], version: Version
-) -> Any:
+def _answered(rules: ModuleType, known: Any, around: Any, step: str, version: Version) -> Any:
+    kind, _, _, *words = step.split(":")
     match kind:
         case "init":
             expected = None if words[1] == "none" else (int(words[1]), int(words[2]))

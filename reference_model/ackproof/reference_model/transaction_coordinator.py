@@ -76,31 +76,27 @@ def init_producer_id(
         return Answered(error=change, metadata=known)
     if change.state is TransactionState.PREPARE_EPOCH_FENCE:
         ended = _abort_fenced(known, around, change)
-        if ended.error is Error.NONE:
-            again = Error.CONCURRENT_TRANSACTIONS
-            return Answered(error=again, metadata=ended.metadata, completing=ended.completing)
-        return ended
+        again = Error.CONCURRENT_TRANSACTIONS if ended.error is Error.NONE else ended.error
+        return replace(ended, error=again, producer_id=NO_ID, epoch=NO_EPOCH)
     error, after = _appended(known, change, around)
-    if error is not Error.NONE:
-        return Answered(error=error, metadata=after)
-    return Answered(error=error, metadata=after, producer_id=change.producer_id, epoch=change.epoch)
+    written = error is Error.NONE
+    return Answered(
+        error=error,
+        metadata=after,
+        producer_id=change.producer_id if written else NO_ID,
+        epoch=change.epoch if written else NO_EPOCH,
+    )
 
 
 def _prepared_init(
     known: Metadata, around: Around, *, timeout: int, expected: tuple[int, int] | None
 ) -> Prepared:
     """Prepare a new epoch, or to abort what is open before (`prepareInitProducerIdTransit`)."""
-    if known.pending is not None:
-        return Error.CONCURRENT_TRANSACTIONS, known
-    if expected is not None and not _may_go_on(known, *expected):
-        return Error.PRODUCER_FENCED, known
-    match known.state:
-        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
-            return Error.CONCURRENT_TRANSACTIONS, known
-        case TransactionState.ONGOING:
-            return rule.fence(known, around.rules)
-        case TransactionState.DEAD | TransactionState.PREPARE_EPOCH_FENCE:
-            return Error.ILLEGAL_STATE, known
+    refusal = _init_refusal(known, expected)
+    if refusal is not None:
+        return refusal, known
+    if known.state is TransactionState.ONGOING:
+        return rule.fence(known, around.rules)
     epoch = None if expected is None else expected[1]
     if known.exhausted and epoch in (None, known.epoch):
         if around.new_id is None:
@@ -122,6 +118,20 @@ def _prepared_init(
     return change, after
 
 
+def _init_refusal(known: Metadata, expected: tuple[int, int] | None) -> Error | None:
+    """Return why a producer may not begin, or not yet."""
+    if known.pending is not None:
+        return Error.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _may_go_on(known, *expected):
+        return Error.PRODUCER_FENCED
+    match known.state:
+        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+            return Error.CONCURRENT_TRANSACTIONS
+        case TransactionState.DEAD | TransactionState.PREPARE_EPOCH_FENCE:
+            return Error.ILLEGAL_STATE
+    return None
+
+
 def _may_go_on(known: Metadata, producer_id: int, epoch: int) -> bool:
     """Whether a producer that goes on is ours, or was until its epochs ran out."""
     rotated = producer_id == known.prev_id and rule.exhausted(epoch)
@@ -133,7 +143,7 @@ def verify_partitions(
 ) -> dict[int, Error]:
     """Answer whether partitions are in the transaction (`handleVerifyPartitionsInTransaction`).
 
-    KIP-890 part 1; TRANSACTION_ABORTABLE since 3.8 (KIP-1050).
+    KIP-890 part 1; with TRANSACTION_ABORTABLE since 3.8.
     """
     error = _stranger(known, producer_id, epoch)
     if known is None or error is not Error.NONE:
@@ -288,30 +298,10 @@ def _end_v1(known: Metadata, around: Around, request: EndTxn) -> Prepared:
 
 def _end_v2(known: Metadata, around: Around, request: EndTxn) -> Prepared:
     """Prepare to end a transaction that has an epoch of its own (KIP-890 part 2)."""
-    fences = known.pending is TransactionState.PREPARE_EPOCH_FENCE
-    if known.pending is not None and not fences:
-        return Error.CONCURRENT_TRANSACTIONS, known
-    bumped = not fences and known.epoch == request.epoch + 1
-    rotated = (
-        not fences
-        and known.epoch == 0
-        and request.epoch == LAST_EPOCH - 1
-        and request.producer_id == known.prev_id
-    )
-    if known.producer_id != request.producer_id and not rotated:
-        return Error.INVALID_PRODUCER_ID_MAPPING, known
-    same = _fenced_or_same(known, request)
-    prepared = known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-    complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-    again = (bumped and (prepared or complete)) or (rotated and complete)
-    if not again and (not same or (prepared and not fences)):
-        return Error.PRODUCER_FENCED, known
-    ongoing = known.state is TransactionState.ONGOING
-    empty = complete or known.state is TransactionState.EMPTY
-    if complete and request.commit and not again:
-        return Error.INVALID_TXN_STATE, known
-    if not ongoing and (again or request.commit or not empty):
-        return _again(known, request), known
+    refusal = _refusal_v2(known, request)
+    if refusal is not None:
+        return refusal, known
+    fences = known.pending is not None
     next_id: int | None = NO_ID
     if known.exhausted and (not fences or around.rules.last_epoch_ends):
         next_id = around.new_id
@@ -328,8 +318,36 @@ def _end_v2(known: Metadata, around: Around, request: EndTxn) -> Prepared:
         version=request.version,
         next_id=next_id,
         at=around.now,
-        nothing_added=not ongoing,
+        nothing_added=known.state is not TransactionState.ONGOING,
     )
+
+
+def _refusal_v2(known: Metadata, request: EndTxn) -> Error | None:
+    """Return the answer where nothing is prepared: an error, or that of a retry."""
+    fences = known.pending is TransactionState.PREPARE_EPOCH_FENCE
+    if known.pending is not None and not fences:
+        return Error.CONCURRENT_TRANSACTIONS
+    bumped = not fences and known.epoch == request.epoch + 1
+    rotated = (
+        not fences
+        and known.epoch == 0
+        and request.epoch == LAST_EPOCH - 1
+        and request.producer_id == known.prev_id
+    )
+    if known.producer_id != request.producer_id and not rotated:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    prepared = known.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+    complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    again = (bumped and (prepared or complete)) or (rotated and complete)
+    same = _fenced_or_same(known, request) and (fences or not prepared)
+    if not again and not same:
+        return Error.PRODUCER_FENCED
+    if known.state is TransactionState.ONGOING:
+        return None
+    if complete and request.commit and not again:
+        return Error.INVALID_TXN_STATE
+    begins = complete or known.state is TransactionState.EMPTY
+    return None if begins and not again and not request.commit else _again(known, request)
 
 
 def _fenced_or_same(known: Metadata, request: EndTxn) -> bool:

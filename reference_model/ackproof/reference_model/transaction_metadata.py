@@ -220,7 +220,7 @@ def increment_epoch(
         return Error.ILLEGAL_STATE, now
     if expected is None:
         epoch, last = now.epoch + 1, NO_EPOCH
-    elif expected == now.epoch or now.epoch == NO_EPOCH:
+    elif now.epoch in {expected, NO_EPOCH}:
         epoch, last = now.epoch + 1, now.epoch
     elif expected == now.last_epoch:
         epoch, last = now.epoch, now.last_epoch
