@@ -39,11 +39,11 @@ def init_producer_id(
         return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
     if state in PREPARED:
         return Answer.CONCURRENT_TRANSACTIONS, coordinator
+    if state is Txn.ONGOING and guards.abort_before_init:  # by an older producer, too
+        return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
     if expected is not None and expected != coordinator.epoch:
         return Answer.PRODUCER_FENCED, coordinator
     if state is Txn.ONGOING:
-        if guards.abort_before_init:
-            return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
         return Answer.NONE, coordinator._replace(epoch=coordinator.epoch + 1)
     bump = 1 if guards.fencing or expected is not None else 0
     return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + bump, 0, coordinator.term)
