@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -55,9 +54,9 @@ def jars(engine: DockerClient, version: str) -> Path:
 
 
 class Oracle:
-    """Kafka's classes of one version."""
+    """Kafka's classes of one version; what asks them is compiled into a folder."""
 
-    def __init__(self, engine: DockerClient, version: str) -> None:
+    def __init__(self, engine: DockerClient, version: str, folder: Path) -> None:
         java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
         self._java = str(java) if java.is_file() else "java"
         modules = subprocess.run(
@@ -66,7 +65,7 @@ class Oracle:
         if "jdk.compiler@" not in modules.stdout:
             pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
         self._jars = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
-        self._compiled = tempfile.TemporaryDirectory(prefix="oracle-")
+        self._compiled = str(folder)
         compiler = [self._java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
         self._run(
             [
@@ -74,14 +73,14 @@ class Oracle:
                 "-cp",
                 os.pathsep.join(self._jars),
                 "-d",
-                self._compiled.name,
+                self._compiled,
                 *map(str, SOURCES),
             ]
         )
 
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""
-        class_path = os.pathsep.join([self._compiled.name, *self._jars])
+        class_path = os.pathsep.join([self._compiled, *self._jars])
         asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", class_path]
         answers = self._run([*asked, "Oracle", question], "".join(f"{line}\n" for line in lines))
         return answers.splitlines()

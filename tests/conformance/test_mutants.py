@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -96,14 +97,18 @@ def _flags(made: Any, on: set[str]) -> Any:
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
-def test_every_wrong_rule_is_refuted(engine: DockerClient, subject: Subject) -> None:
+def test_every_wrong_rule_is_refuted(
+    engine: DockerClient, subject: Subject, tmp_path: Path
+) -> None:
     cases = subject.cases(CASES, SEED)
     truth = [
         (numbers(version), case, answer)
         for version in VERSIONS
         for case, answer in zip(
             cases,
-            Oracle(engine, version).ask(subject.question, map(subject.line, cases)),
+            Oracle(engine, version, tmp_path / version).ask(
+                subject.question, map(subject.line, cases)
+            ),
             strict=True,
         )
     ]
