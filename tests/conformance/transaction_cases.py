@@ -88,7 +88,7 @@ def random_changes(rng: random.Random) -> Case:
     steps: list[str] = []
     known = _random_known(rng, pending=0.3)
     while len(steps) < rng.choice((1, 2, 2, 3, 4, 6)):
-        if rng.random() < (0.7 if steps and not steps[-1].startswith("finish") else 0.15):
+        if rng.random() < (0.7 if steps and not steps[-1].startswith("finish") else 0.25):
             steps.append(f"finish{_tampered(rng, known)}")
         else:
             steps.append(_random_change(rng, known, at=70 + len(steps)))
@@ -136,7 +136,7 @@ def _tampered(rng: random.Random, known: Metadata) -> str:
     }
     names = rng.sample(sorted(values), rng.choice((0, 0, 0, 1, 1, 2, 3)))
     if known.pending is not None and rng.random() < 0.8:
-        fitting = _fitting(known)
+        fitting = _fitting(rng, known)
         values |= fitting
         names = [*(name for name in names if rng.random() < 0.3), *fitting]
         if rng.random() < 0.5:
@@ -144,12 +144,16 @@ def _tampered(rng: random.Random, known: Metadata) -> str:
     return "".join(f":{name}:{values[name]}" for name in dict.fromkeys(names))
 
 
-def _fitting(known: Metadata) -> dict[str, int | str]:
+def _fitting(rng: random.Random, known: Metadata) -> dict[str, int | str]:
     """Return what the pending change may look like, where an epoch is renewed."""
     match known.pending:
         case TransactionState.EMPTY:
             after = -_LAST - 1 if known.epoch == _LAST else known.epoch + 1
-            fitting: dict[str, int | str] = {"epoch": after, "partitions": "", "started": -1}
+            epoch = rng.choice((after, after, 0, _near(rng, known.epoch)))
+            fitting: dict[str, int | str] = {"epoch": epoch, "partitions": "", "started": -1}
+            fitting["id"] = rng.choice((known.producer_id, known.producer_id, 9))
+        case TransactionState.ONGOING:
+            fitting = {"epoch": known.epoch, "partitions": "0+1+2", "version": 2}
         case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
             fitting = {"last": known.epoch, "version": 2, "started": 70}
         case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
