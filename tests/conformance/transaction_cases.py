@@ -74,7 +74,9 @@ def _random_known(rng: random.Random, *, pending: float) -> Metadata:
         started=rng.choice((-1, 50, 50)),
         updated=60,
         version=rng.choice((0, 1, 2, 2)),
-        pending=rng.choice((*_STATES, *(_STATES[-1:] * 6))) if rng.random() < pending else None,
+        pending=rng.choice((*_STATES, *(_STATES[:1] * 8), *(_STATES[-1:] * 6)))
+        if rng.random() < pending
+        else None,
         failed_fence=rng.random() < 0.2,
     )
 
