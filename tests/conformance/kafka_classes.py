@@ -1,7 +1,7 @@
 """Kafka's own classes as an oracle: the jars of a broker image, asked in a JVM of this machine.
 
 The image is the one that runs the brokers, so the classes are those of the controller under test.
-A JDK is needed: the oracle is one Java file, compiled when it is started.
+A JDK is needed: the oracle is compiled against these classes when it is first asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ackproof.harness.cluster import images
 from ackproof.harness.cluster.cache import cache_dir, exclusive, silent
 from ackproof.harness.cluster.engine import labels
 
-ORACLE = Path(__file__).with_name("java") / "Oracle.java"
+SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 
 #: How many random cases a version answers; ci/conformance asks for many more.
 CASES = int(os.environ.get("ACKPROOF_CONFORMANCE", "2000"))
@@ -54,9 +54,9 @@ def jars(engine: DockerClient, version: str) -> Path:
 
 
 class Oracle:
-    """Kafka's classes of one version."""
+    """Kafka's classes of one version; what asks them is compiled into a folder."""
 
-    def __init__(self, engine: DockerClient, version: str) -> None:
+    def __init__(self, engine: DockerClient, version: str, folder: Path) -> None:
         java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
         self._java = str(java) if java.is_file() else "java"
         modules = subprocess.run(
@@ -64,20 +64,32 @@ class Oracle:
         )
         if "jdk.compiler@" not in modules.stdout:
             pytest.skip("this Java is no JDK: its compiler is missing (default-jdk-headless)")
-        self._class_path = f"{jars(engine, version)}/*"
+        self._jars = [str(jar) for jar in sorted(jars(engine, version).glob("*.jar"))]
+        self._compiled = str(folder)
+        compiler = [self._java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn"]
+        self._run(
+            [
+                *compiler,
+                "-cp",
+                os.pathsep.join(self._jars),
+                "-d",
+                self._compiled,
+                *map(str, SOURCES),
+            ]
+        )
 
     def ask(self, question: str, lines: Iterable[str]) -> list[str]:
         """Return the answer to each line."""
-        asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", self._class_path]
-        done = subprocess.run(
-            [*asked, str(ORACLE), question],
-            input="".join(f"{line}\n" for line in lines),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        class_path = os.pathsep.join([self._compiled, *self._jars])
+        asked = [self._java, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", class_path]
+        answers = self._run([*asked, "Oracle", question], "".join(f"{line}\n" for line in lines))
+        return answers.splitlines()
+
+    @staticmethod
+    def _run(command: Sequence[str], told: str = "") -> str:
+        done = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
-        return done.stdout.splitlines()
+        return done.stdout
 
 
 def smallest(

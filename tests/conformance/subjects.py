@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ackproof.reference_model import epoch_cache, partition_change, producer_state
-from conformance import log_cases, partition_cases
+from ackproof.reference_model import (
+    epoch_cache,
+    partition_change,
+    producer_state,
+    transaction_coordinator,
+    transaction_metadata,
+)
+from conformance import log_cases, partition_cases, transaction_cases
 
 Version = tuple[int, ...]
 
@@ -63,5 +69,21 @@ SUBJECTS = [
         line=log_cases.line,
         ours=log_cases.producer,
         smaller=log_cases.smaller,
+    ),
+    Subject(
+        question="transaction",
+        rules=transaction_metadata,
+        draw=transaction_cases.random_changes,
+        line=transaction_cases.line,
+        ours=transaction_cases.changes,
+        smaller=transaction_cases.smaller,
+    ),
+    Subject(
+        question="coordinator",
+        rules=transaction_coordinator,
+        draw=transaction_cases.random_requests,
+        line=transaction_cases.line,
+        ours=transaction_cases.requests,
+        smaller=transaction_cases.smaller,
     ),
 ]

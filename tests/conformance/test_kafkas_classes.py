@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +24,9 @@ SEED = 20260101
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_our_rules_answer_as_kafkas_class(
-    engine: DockerClient, version: str, subject: Subject
+    engine: DockerClient, version: str, subject: Subject, tmp_path: Path
 ) -> None:
-    oracle = Oracle(engine, version)
+    oracle = Oracle(engine, version, tmp_path)
 
     def differing(cases: Sequence[Any]) -> list[bool]:
         theirs = oracle.ask(subject.question, map(subject.line, cases))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from docker import DockerClient
@@ -15,7 +18,7 @@ from conformance.subjects import SUBJECTS, Subject
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 #: One version on each side of every change of a rule.
-VERSIONS = ("3.9.1", "4.1.2", "4.3.1")
+VERSIONS = ("3.9.1", "4.0.0", "4.1.2", "4.3.1")
 CASES, SEED = 6000, 7
 
 #: Mutants that are no wrong rules: what they change makes no difference, or none to Kafka.
@@ -25,6 +28,13 @@ EQUIVALENT = {
     "complete_with_all=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "directory_drops_elr=version < (4, 3), [version < (4, 3) -> version <= (4, 3)]",
     "unclean_shutdown=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "empty_aborts=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "pending_first=version >= (4,), [version >= (4,) -> version > (4,)]",
+    "takes_all=version >= (4, 1), [version >= (4, 1) -> version > (4, 1)]",
+    "keeps_last_epoch=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "wraps=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "hides_errors=version >= (4, 2), [version >= (4, 2) -> version > (4, 2)]",
+    "last_epoch_ends=version >= (4, 3), [version >= (4, 3) -> version > (4, 3)]",
     # No size makes `least` a power of two, and no set is as large as the last capacity.
     "if size >= least and len(distinct) <= size * 0.75 [size >= least -> size > least]",
     "least = int(presized / 0.75) + 1 [1 -> 2]",
@@ -37,43 +47,68 @@ EQUIVALENT = {
     "NO_EPOCH = -1 [1 -> 2]",
     "if epoch > self.epoch or (epoch == self.epoch and first < self.lowest): "
     "[first < self.lowest -> first <= self.lowest]",
+    # Of a transactional.id that is not known the error says so.
+    "if known is None or error is not Error.NONE: "
+    "[known is None or error is not Error.NONE -> error is not Error.NONE]",
 }
 
-#: `ControllerRules` of each side of a change: what the class under test does not show.
+_UNTIL_4_3 = ("complete_with_all", "directory_drops_elr")
+_SINCE_4_0 = {"empty_aborts", "pending_first"}
+_SINCE_4_2 = ("keeps_last_epoch", "wraps", "hides_errors")
+
+#: Which flags are on, of each side of a change: what the class under test does not show.
 RULES = {
-    (3, 9, 1): (True, True, True, True, False),
-    (4, 0, 1): (True, True, True, True, True),
-    (4, 1, 0): (False, True, True, True, True),
-    (4, 1, 1): (False, False, True, True, True),
-    (4, 2, 1): (False, False, True, True, True),
-    (4, 3, 0): (False, False, False, False, True),
+    "ControllerRules": {
+        (3, 9, 1): {"inactive_last_known", "last_known_with_isr", *_UNTIL_4_3},
+        (4, 0, 1): {
+            "inactive_last_known",
+            "last_known_with_isr",
+            *_UNTIL_4_3,
+            "unclean_shutdown",
+        },
+        (4, 1, 0): {"last_known_with_isr", *_UNTIL_4_3, "unclean_shutdown"},
+        (4, 1, 1): {*_UNTIL_4_3, "unclean_shutdown"},
+        (4, 2, 1): {*_UNTIL_4_3, "unclean_shutdown"},
+        (4, 3, 0): {"unclean_shutdown"},
+    },
+    "CoordinatorRules": {
+        (3, 9, 1): set(),
+        (4, 0, 0): {*_SINCE_4_0, "double_bump"},
+        (4, 0, 1): _SINCE_4_0,
+        (4, 1, 0): {*_SINCE_4_0, "takes_all"},
+        (4, 2, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2},
+        (4, 3, 0): {*_SINCE_4_0, "takes_all", *_SINCE_4_2, "last_epoch_ends"},
+    },
 }
 
 
 def as_documented(rules: ModuleType) -> bool:
     """Tell whether each version has the rules that docs/conformance.md lists."""
-    return not hasattr(rules, "ControllerRules") or all(
-        rules.ControllerRules.of(version)
-        == rules.ControllerRules(
-            inactive_last_known=inactive,
-            last_known_with_isr=with_isr,
-            complete_with_all=with_all,
-            directory_drops_elr=drops,
-            unclean_shutdown=unclean,
-        )
-        for version, (inactive, with_isr, with_all, drops, unclean) in RULES.items()
+    return all(
+        getattr(rules, name).of(version) == _flags(getattr(rules, name), on)
+        for name, versions in RULES.items()
+        if getattr(getattr(rules, name, None), "__module__", "") == rules.__name__
+        for version, on in versions.items()
     )
 
 
+def _flags(made: Any, on: set[str]) -> Any:
+    return made(**{field.name: field.name in on for field in fields(made)})
+
+
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
-def test_every_wrong_rule_is_refuted(engine: DockerClient, subject: Subject) -> None:
+def test_every_wrong_rule_is_refuted(
+    engine: DockerClient, subject: Subject, tmp_path: Path
+) -> None:
     cases = subject.cases(CASES, SEED)
     truth = [
         (numbers(version), case, answer)
         for version in VERSIONS
         for case, answer in zip(
             cases,
-            Oracle(engine, version).ask(subject.question, map(subject.line, cases)),
+            Oracle(engine, version, tmp_path / version).ask(
+                subject.question, map(subject.line, cases)
+            ),
             strict=True,
         )
     ]

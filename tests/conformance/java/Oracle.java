@@ -93,11 +93,14 @@ public class Oracle {
     }
 
     public static void main(String[] arguments) throws Exception {
+        System.setProperty("org.apache.logging.log4j.level", "OFF");  // it would log to our output
         Question question;
         switch (arguments[0]) {
             case "partition": question = Oracle::partitionChange; break;
             case "epochs": question = new Epochs(); break;
             case "producer": question = new Producers(); break;
+            case "transaction": question = new Transactions.Changes(); break;
+            case "coordinator": question = new Transactions.Requests(); break;
             default: throw new IllegalArgumentException(arguments[0]);
         }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));

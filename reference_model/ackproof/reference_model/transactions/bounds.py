@@ -149,9 +149,15 @@ class TransactionQuestion:
     def fence_bumps(self) -> int:
         """By how much the epoch grows when the coordinator itself aborts a transaction.
 
-        In 4.0.0 twice with protocol 2: for the fence, and for the abort (KAFKA-19367).
+        In 4.0.0 twice: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
+        protocol, which is 2 there, whatever its client speaks.
         """
-        return 2 if self.bumps and self.profile.double_bump else 1
+        return 2 if self.profile.double_bump and self.guards.epoch_bump else 1
+
+    @cached_property
+    def pending_first(self) -> bool:
+        """Whether markers that are due are looked at before a request's epoch; from 4.0."""
+        return self.profile.transactions_v2
 
     @cached_property
     def verifies(self) -> bool:

@@ -1,7 +1,9 @@
 """What the transaction coordinator answers, and what it then is.
 
-Rules after `TransactionCoordinator` and `TransactionMetadata` of 4.2. Its log is replicated, and
-taken for one: a change is written and answered in one step.
+Rules after `TransactionCoordinator` and `TransactionMetadata`; a test holds each against
+`transaction_coordinator`, which answers as Kafka's own class does. The transaction log is
+replicated, and taken for one: a change is written and answered in one step. While markers are due,
+the change that follows them is pending in Kafka.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ def init_producer_id(
         return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
     if state in PREPARED:
         return Answer.CONCURRENT_TRANSACTIONS, coordinator
+    if state is Txn.ONGOING and guards.abort_before_init:  # by an older producer, too
+        return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
     if expected is not None and expected != coordinator.epoch:
         return Answer.PRODUCER_FENCED, coordinator
     if state is Txn.ONGOING:
-        if guards.abort_before_init:
-            return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
         return Answer.NONE, coordinator._replace(epoch=coordinator.epoch + 1)
     bump = 1 if guards.fencing or expected is not None else 0
     return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + bump, 0, coordinator.term)
@@ -58,6 +60,9 @@ def add_partitions(
 ) -> Answered:
     """`handleAddPartitionsToTransaction`: the first one begins the transaction."""
     refused = _refused(question, coordinator, epoch)
+    pending = coordinator.state in PREPARED and question.guards.complete_first
+    if refused is not None and pending and question.pending_first:
+        refused = Answer.CONCURRENT_TRANSACTIONS
     if refused is not None:
         return refused, coordinator
     ongoing = coordinator.state is Txn.ONGOING
@@ -70,7 +75,7 @@ def verify(
 ) -> Answer:
     """`handleVerifyPartitionsInTransaction`: whether a partition is in the open transaction.
 
-    What is not in it is answered with TRANSACTION_ABORTABLE since 4.0 (KIP-1050).
+    What is not in it is answered with TRANSACTION_ABORTABLE since 3.8.
     """
     refused = _refused(question, coordinator, epoch)
     if refused is not None:
@@ -96,10 +101,9 @@ def end_txn(
 
     That the outcome is in the transaction log is what is answered; markers follow.
     """
-    if coordinator.state is Txn.DEAD:
-        return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
-    if question.guards.coordinator_epoch_check and not _valid(question, coordinator, epoch):
-        return Answer.PRODUCER_FENCED, coordinator
+    refused = _end_refused(question, coordinator, epoch)
+    if refused is not None:
+        return refused, coordinator
     if coordinator.state is Txn.ONGOING:
         bumped = coordinator.epoch + question.bumps
         return Answer.NONE, _prepared(coordinator, bumped, commit=commit)
@@ -110,18 +114,29 @@ def end_txn(
     return _again(coordinator, commit=commit), coordinator
 
 
+def _end_refused(
+    question: TransactionQuestion, coordinator: Coordinator, epoch: int
+) -> Answer | None:
+    """Return why nobody may end the transaction; protocol 2 looks at markers that are due first."""
+    if coordinator.state is Txn.DEAD:
+        return Answer.INVALID_PRODUCER_ID_MAPPING
+    pending = coordinator.state in PREPARED
+    checks = question.guards.coordinator_epoch_check and not (pending and question.bumps)
+    if checks and not _valid(question, coordinator, epoch):
+        return Answer.PRODUCER_FENCED
+    return Answer.CONCURRENT_TRANSACTIONS if pending else None
+
+
 def _valid(question: TransactionQuestion, coordinator: Coordinator, epoch: int) -> bool:
     """Whether a request to end a transaction has the epoch for it."""
     same, again = epoch == coordinator.epoch, epoch + 1 == coordinator.epoch
     if not question.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
         return same
-    return again or (same and coordinator.state not in PREPARED)
+    return again or same
 
 
 def _again(coordinator: Coordinator, *, commit: bool) -> Answer:
-    """Return the answer to a request about a transaction that is not open: it may be a retry."""
-    if coordinator.state is (Txn.PREPARE_COMMIT if commit else Txn.PREPARE_ABORT):
-        return Answer.CONCURRENT_TRANSACTIONS
+    """Return the answer to a request about a transaction that is over: it may be a retry."""
     if coordinator.state is (Txn.COMPLETE_COMMIT if commit else Txn.COMPLETE_ABORT):
         return Answer.NONE
     return Answer.INVALID_TXN_STATE
