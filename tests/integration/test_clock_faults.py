@@ -10,12 +10,11 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from docker import DockerClient
 
-from ackproof.faults import FaultError, inject
+from ackproof.faults import FaultError
 from ackproof.faults.skew_clock import SkewClock
 from ackproof.harness.cluster import lifecycle, own_clock
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
-from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.reading import log_start, records
 from integration.sending import log_end, send
@@ -118,9 +117,3 @@ def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: Kafk
 def test_a_clock_that_was_left_alone_is_not_verified(clocks: KafkaCluster) -> None:
     with pytest.raises(FaultError, match="ahead of this one, not 5400 s"):
         SkewClock(target=1, by="90m").verify(clocks, [1])
-
-
-def test_without_clocks_of_their_own_brokers_go_by_the_machines(cluster: KafkaCluster) -> None:
-    guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
-    assert not guard.window.verified
-    assert "set cluster.clock: adjustable" in guard.window.evidence

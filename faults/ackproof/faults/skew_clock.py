@@ -17,6 +17,8 @@ time of day (`Time.milliseconds`) go, among others:
 - requests of the broker as a client of others, which time out at once after a jump forward
   (`NetworkClient`); after one back, it waits until the clock has caught up before it connects anew
   to whom it has last tried to reach by the later time (`ClusterConnectionStates`);
+- timeouts counted by `Timer` (those of the metadata quorum among them): over at once after a jump
+  forward, and after one back only once the clock has caught up;
 - certificates' and delegation tokens' validity.
 """
 
