@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from docker import DockerClient
 
 from ackproof.faults.crash_client import CrashClient
@@ -16,6 +21,7 @@ from ackproof.faults.fill_buffer import FillBuffer
 from ackproof.faults.pause_client import PauseClient
 from ackproof.faults.purge_client import PurgeClient
 from ackproof.faults.rebalance_storm import RebalanceStorm
+from ackproof.faults.skew_timestamps import SkewTimestamps
 from ackproof.faults.slow_client import SlowClient
 from ackproof.harness.clients.process import ProducerProcess
 from ackproof.harness.cluster.cluster import KafkaCluster
@@ -23,7 +29,9 @@ from ackproof.harness.crew import Crew
 from ackproof.harness.ledger import recover as ledger_of
 from ackproof.harness.scenario import ClusterSpec, Scenario, TopicSpec
 from ackproof.harness.struck_clients import StruckClients
+from ackproof.spark_analysis.record import decode
 from integration.faulting import in_force, recover
+from integration.reading import records
 from integration.sending import log_end
 from kafka_clusters import boot
 from waiting import until
@@ -158,19 +166,118 @@ def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Empl
 
 
 @pytest.mark.slow
-def test_a_full_buffer_and_a_purge_are_no_loss_of_what_is_acked(
+def test_a_full_buffer_has_reports_wait_and_loses_nothing(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     crew = employ(rate=2000)
     (producer,) = crew.producers
-    guard = in_force(alone, FillBuffer())
-    recover(alone, guard)
-    acks_go_on(producer)
-    guard = in_force(alone, PurgeClient())
+    with in_force(alone, FillBuffer()) as guard:
+        acked = producer.progress().acked
+        until(lambda: end(alone, crew) > acked + 1000)  # written, and nobody takes the reports
+        assert producer.progress().acked == acked
     recover(alone, guard)
     acks_go_on(producer)
     assert settled(crew) == []
-    assert producer.spec.ledger is not None
-    outcomes = ledger_of(producer.spec.ledger)["outcome"].to_pylist()
-    assert outcomes.count("failed") > 0
-    assert outcomes.count("acked") <= end(alone, crew) <= len(outcomes) - outcomes.count("failed")
+    ledger = ledger_of_first(crew)
+    assert set(ledger["outcome"].to_pylist()) == {"acked"}
+    assert end(alone, crew) == ledger.num_rows
+
+
+@pytest.mark.parametrize("what", ["queue", "all"])
+def test_what_is_purged_is_not_acked_and_not_in_the_topic(
+    alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
+) -> None:
+    crew = employ(rate=2000)
+    (producer,) = crew.producers
+    guard = in_force(alone, PurgeClient(what=what))
+    before = producer.progress().failed
+    until(lambda: producer.progress().failed > before)  # each time round, not once
+    recover(alone, guard)
+    acks_go_on(producer)
+    assert settled(crew) == []
+    ledger = ledger_of_first(crew)
+    written = sequences(records(alone, producer.spec.topic))
+    assert len(written) == len(set(written))
+    for outcome in ("acked", "failed"):
+        told = of_outcome(ledger, outcome)
+        assert told
+        assert told & set(written) == (told if outcome == "acked" else set())
+    codes = set(ledger["error"].drop_null().to_pylist())
+    assert "_PURGE_QUEUE" in codes
+    assert codes <= {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
+    if what == "queue":
+        assert "_PURGE_INFLIGHT" not in codes
+    # What was handed over after the producer was told to go on was never purged.
+    later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
+    assert set(later["outcome"].to_pylist()) == {"acked"}
+
+
+def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
+    alone: KafkaCluster, employ: Employ
+) -> None:
+    crew = employ(rate=200)
+    (producer,) = crew.producers
+
+    def newest() -> int:
+        """Return by how many minutes the newest record's timestamp is off."""
+        *_, last = records(alone, producer.spec.topic, first=end(alone, crew) - 1)
+        return minutes_off(last)
+
+    until(lambda: newest() == 0)
+    guard = in_force(alone, SkewTimestamps(by="90m"))
+    until(lambda: newest() == -90)
+    recover(alone, guard)
+    until(lambda: newest() == 0)
+    assert settled(crew) == []
+    offs = [minutes_off(one) for one in records(alone, producer.spec.topic)]
+    assert [off for off, _ in itertools.groupby(offs)] == [0, -90, 0]
+    assert set(ledger_of_first(crew)["outcome"].to_pylist()) == {"acked"}
+
+
+def test_timestamps_too_far_in_the_future_are_refused_until_they_are_right_again(
+    alone: KafkaCluster, employ: Employ
+) -> None:
+    crew = employ(rate=200)
+    (producer,) = crew.producers
+    # Beyond message.timestamp.after.max.ms, an hour since 4.0 (KIP-1030).
+    guard = in_force(alone, SkewTimestamps(by="90m", direction="future"))
+    until(lambda: producer.progress().failed + producer.progress().unknown > 0)
+    recover(alone, guard)
+    acks_go_on(producer)
+    assert settled(crew) == []
+    ledger = ledger_of_first(crew)
+    written = records(alone, producer.spec.topic)
+    assert {minutes_off(one) for one in written} == {0}
+    assert of_outcome(ledger, "acked") == set(sequences(written))
+    assert "INVALID_TIMESTAMP" in ledger["error"].to_pylist()
+    # The first that were right may have been in one batch with the last that were not.
+    later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
+    right = [one == "acked" for one in later.sort_by("sequence")["outcome"].to_pylist()]
+    assert right == sorted(right)
+    assert right[-1]
+
+
+def ledger_of_first(crew: Crew) -> pa.Table:
+    """Return what the first producer says became of its sends."""
+    path = crew.producers[0].spec.ledger
+    assert path is not None
+    return ledger_of(path)
+
+
+def of_outcome(ledger: pa.Table, outcome: str) -> set[int]:
+    """Return the sequences of the sends that ended so."""
+    return set(ledger.filter(pc.equal(ledger["outcome"], outcome))["sequence"].to_pylist())
+
+
+def sequences(found: Sequence[Message]) -> list[int]:
+    """Return which sends of the first producer these records are."""
+    decoded = [decode(one.value() or b"") for one in found]
+    assert all(one is not None and one[1] == 0 for one in decoded)
+    return [one[2] for one in decoded if one is not None]
+
+
+def minutes_off(record: Message) -> int:
+    """Return by how much a record's timestamp differs from now, to the next half hour."""
+    kind, stamp = record.timestamp()
+    assert kind == TIMESTAMP_CREATE_TIME
+    return round((stamp / 1000 - datetime.now(UTC).timestamp()) / 1800) * 30

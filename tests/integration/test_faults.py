@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from ackproof.faults import Fault, FaultError, inject
 from ackproof.faults.isolate_replication import IsolateReplication
 from ackproof.faults.kill import Kill
 from ackproof.faults.restart import Restart
+from ackproof.faults.skew_clock import SkewClock
 from ackproof.harness.cluster.cluster import KafkaCluster
 from integration.command import clock
 from integration.sending import acked
@@ -19,20 +22,23 @@ PLACES = [("orders", n) for n in range(3)]
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        Kill(target="leader of orders-0"),
-        Restart(target="leader of orders-0"),
-        IsolateReplication(target="leader of orders-0"),
-    ],
-    ids=lambda fault: fault.name,
+    ("fault", "shut_down"),
+    [(Kill(target="leader of orders-0"), False), (Restart(target="leader of orders-0"), True)],
+    ids=["kill", "restart"],
 )
-def test_a_fault_is_proved_and_heals(cluster: KafkaCluster, fault: Fault) -> None:
+def test_an_ended_broker_is_missed_and_its_log_tells_how_it_ended(
+    cluster: KafkaCluster, fault: Fault, shut_down: bool
+) -> None:
     cluster.await_full_isr(PLACES)
+    began = datetime.now(UTC)
     with inject(fault, cluster, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         assert not guard.recovered()
+        (ended,) = guard.window.nodes
+        until(lambda: cluster.leader("orders", 0) not in (None, ended))
     until(guard.recovered, "the fault did not heal")
+    said = cluster.nodes[ended].log_since(began)
+    assert ("Terminating process due to signal SIGTERM" in said) == shut_down
     cluster.await_full_isr(PLACES)
 
 
@@ -50,7 +56,9 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
         assert not acked(cluster, "orders", partition=0, within_s=5)
         until(lambda: len(cluster.isr("orders", 0) or ()) == 3)  # nobody has noticed yet
         assert acked(cluster, "orders", partition=0, acks=1)
+        assert not guard.recovered()
     assert acked(cluster, "orders", partition=0)
+    until(guard.recovered, "the fault did not heal")
 
 
 def test_a_cut_outlives_the_death_of_the_broker_it_isolates(cluster: KafkaCluster) -> None:
@@ -63,3 +71,9 @@ def test_a_cut_outlives_the_death_of_the_broker_it_isolates(cluster: KafkaCluste
         until(lambda: cluster.answers(isolated), "the broker did not come back")
         assert cut.verify(cluster, [isolated])
     cluster.await_full_isr(PLACES)
+
+
+def test_without_clocks_of_their_own_brokers_go_by_the_machines(cluster: KafkaCluster) -> None:
+    guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
+    assert not guard.window.verified
+    assert "set cluster.clock: adjustable" in guard.window.evidence

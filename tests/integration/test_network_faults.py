@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,13 +18,15 @@ from ackproof.faults.bridge import Bridge
 from ackproof.faults.flapping import Flapping
 from ackproof.faults.half_open import HalfOpen
 from ackproof.faults.isolate import Isolate
+from ackproof.faults.latency import Latency
 from ackproof.faults.majorities_ring import MajoritiesRing
 from ackproof.faults.packet_loss import PacketLoss
 from ackproof.faults.partition import Partition
 from ackproof.faults.reset_connections import ResetConnections
 from ackproof.faults.split import Split
+from ackproof.harness import doctor
 from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.errors import ClusterError
+from ackproof.harness.errors import ClusterError, EngineError
 from ackproof.harness.scenario import ClusterSpec, TopicSpec
 from ackproof.harness.waits import wait_for
 from integration.faulting import in_force, recover
@@ -213,6 +217,7 @@ def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
 
 @pytest.mark.slow
 def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) -> None:
+    began = datetime.now(UTC)
     guard = in_force(four, HalfOpen(target=4))
     assert "open connections to the dead node 4" in guard.window.evidence
     wait_for(
@@ -221,6 +226,22 @@ def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) ->
         within_s=90,
         failure=lambda listed: ClusterError(f"not fenced: {listed}"),
     )
+    # A follower is told at once of a leader that is killed.
+    assert not four.log_has(1, "Node 4 disconnected", began)
+    recover(four, guard)
+
+
+@pytest.mark.slow
+def test_delayed_packets_make_a_client_wait(four: KafkaCluster, engine: DockerClient) -> None:
+    fault = Latency(target="leader of orders-0", delay="500ms")
+    try:
+        doctor.require_needs(engine, [fault])
+    except EngineError as lack:
+        pytest.skip(str(lack))
+    with in_force(four, fault) as guard:
+        began = time.monotonic()
+        assert acked(four, "orders", partition=0, acks=1)
+        assert time.monotonic() - began >= fault.delay
     recover(four, guard)
 
 

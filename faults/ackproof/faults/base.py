@@ -134,6 +134,12 @@ class Cluster(Protocol):
     def out_of_memory(self, broker: int) -> bool:
         """Whether the kernel ended the node's process because its memory was used up."""
 
+    def shift_clock(self, broker: int, by_s: float) -> None:
+        """Have the broker's clock go so many seconds ahead of the machine's, or behind if < 0.
+
+        Raises FaultError where brokers have no clocks of their own.
+        """
+
     def log_directories(self, broker: int) -> Sequence[str]:
         """Return the broker's log directories; metadata and identity lie in the first."""
 
@@ -158,7 +164,8 @@ class Shape:
     """What of a cluster is known before it boots: enough to refuse what cannot be done to it.
 
     `topics` has the number of each topic's partitions; `log_dirs` the fewest log directories that
-    a broker has; `disk` is the size of each broker's disk in bytes, None for the engine's own.
+    a broker has; `disk` is the size of each broker's disk in bytes, None for the engine's own;
+    `own_clocks`: brokers have clocks that can be set.
     """
 
     brokers: tuple[int, ...]
@@ -167,6 +174,7 @@ class Shape:
     topics: Mapping[str, int]
     log_dirs: int
     disk: int | None
+    own_clocks: bool = False
 
 
 class Fault(BaseModel, ABC):

@@ -29,9 +29,8 @@ _TAIL = """
   writes to the page cache. `bandwidth` slows replication, `cluster.cpus` a broker.
 - **LazyFS**: it needs FUSE with `SYS_ADMIN` in the broker's mount namespace, and no distribution
   packages it. `power_loss` cuts off what was never fsynced instead.
-- **A broker's clock**: libfaketime, preloaded into a broker, made its JVM so slow that the cluster
-  did not come up; and Kafka counts its sessions and leases by the monotonic clock. What clients'
-  wrong clocks do is `skew_timestamps`.
+- **A controller's clock**: by it is told what happened when. `skew_clock` is for brokers, and for
+  their time of day; sessions and leases are counted by the monotonic clock, which stays.
 - **A read-only file system**: mounting anew needs `SYS_ADMIN`, too. `fail_log_dir` takes the
   directory away.
 """

@@ -32,6 +32,19 @@ def parse_duration(value: object) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
+def parse_offset(value: object) -> float:
+    """Return the seconds of a duration that may have a sign: ``-90m``, ``+5s``, ``-3``.
+
+    Raises ValueError with the value and what is legal.
+    """
+    sign = 1
+    if isinstance(value, str) and value[:1] in ("-", "+"):
+        sign, value = (-1 if value[0] == "-" else 1), value[1:]
+    elif isinstance(value, int | float) and value < 0:
+        sign, value = -1, -value
+    return sign * parse_duration(value)
+
+
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
@@ -42,5 +55,14 @@ Duration = Annotated[
                 {"type": "number", "minimum": 0},
             ]
         }
+    ),
+]
+
+#: A duration that may be negative.
+Offset = Annotated[
+    float,
+    BeforeValidator(parse_offset),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": f"^[-+]?{DURATION}$"}, {"type": "number"}]}
     ),
 ]

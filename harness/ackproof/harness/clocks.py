@@ -10,6 +10,7 @@ engine's time of receiving that line: the line with the least delay gives the be
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ackproof.harness.cluster.node import KafkaNode
 
 _LINES = 200
+
+#: Lines are received sooner than this, and faults move clocks further.
+_JUMP = timedelta(seconds=3)
 
 #: The engine's time, in nanoseconds; then what the node printed: log4j's time, in milliseconds.
 _LINE = re.compile(
@@ -71,14 +75,15 @@ def ahead_of_engine(lines: Iterable[str]) -> timedelta | None:
     """Return how far the clock in the lines is ahead of the engine's; None without any line.
 
     A line is received after it was logged, so that every line says too little; the most is next
-    to the truth.
+    to the truth. Lines from before a fault moved the clock say nothing about it now.
     """
     found = [
         _instant(line["logged"].replace(" ", "T").replace(",", ".")) - _instant(line["received"])
         for line in map(_LINE.match, lines)
         if line is not None
     ]
-    return max(found, default=None)
+    since = itertools.takewhile(lambda one: abs(one - found[-1]) < _JUMP, reversed(found))
+    return max(since, default=None)
 
 
 def _instant(text: str) -> datetime:

@@ -130,6 +130,11 @@ class ClusterSpec(Model):
         "needs it",
         examples=["200m"],
     )
+    clock: Literal["machine", "adjustable"] = Field(
+        default="machine",
+        description="whether brokers go by the machine's clock, or have clocks of their own, which "
+        "the fault skew_clock needs (and a C compiler here)",
+    )
     listeners: list[str] = Field(
         default_factory=list,
         max_length=8,

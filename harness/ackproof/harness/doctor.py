@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ackproof.faults import Fault, Need, registered
-from ackproof.harness.cluster import beside, engine, images
+from ackproof.harness.cluster import beside, engine, images, own_clock
 from ackproof.harness.cluster.versions import DEFAULT_KAFKA
 from ackproof.harness.errors import AckproofError, EngineError
 
@@ -125,6 +125,7 @@ def _containers() -> Iterator[Check]:
 
 def _faults(client: DockerClient) -> Iterator[Check]:
     yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
+    yield _own_clocks(client)
     try:
         sidecar = images.ensure_sidecar(client=client)
     except AckproofError as error:
@@ -142,6 +143,19 @@ def _faults(client: DockerClient) -> Iterator[Check]:
             if lack
             else "",
         )
+
+
+def _own_clocks(client: DockerClient) -> Check:
+    lack = own_clock.problem(client)
+    return Check(
+        what="Brokers' own clocks (a C compiler)",
+        state="limited" if lack else "ok",
+        found=lack or "the library that they need can be compiled",
+        advice="cluster.clock: adjustable and the fault skew_clock are not possible here; Debian: "
+        "apt-get install gcc."
+        if lack
+        else "",
+    )
 
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:

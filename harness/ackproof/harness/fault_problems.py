@@ -67,6 +67,7 @@ def _shape(scenario: Scenario) -> Shape:
         topics={name: topic.partitions for name, topic in scenario.topics.items()},
         log_dirs=min(one.log_dirs or 1 for one in own),
         disk=None if None in sizes else min(size for size in sizes if size is not None),
+        own_clocks=cluster.clock == "adjustable",
     )
 
 

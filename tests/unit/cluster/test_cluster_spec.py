@@ -44,6 +44,7 @@ CLUSTERS = [
     ('"4.3.1"', "{listeners: [INTERNAL]}", "there already"),
     ('"4.3.1"', "{listeners: [slow]}", "capitals"),
     ('"4.3.1"', "{listeners: [SLOW, SLOW]}", "twice"),
+    ('"4.3.1"', "{clock: wrong}", "'machine' or 'adjustable'"),
     ('"4.3.1"', "{memory: 10}", "it must be text"),
     ('"4.3.1"', "{memory: 10q}", "10q"),
     ('"3.9.1"', "{features: {eligible.leader.replicas.version: 1}}", "came with Kafka 4.0"),

@@ -35,6 +35,8 @@ class FakeCluster:
     logged: list[str] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
     starved: set[int] = field(default_factory=set)
+    #: How many seconds a broker's clock is ahead.
+    clocks: dict[int, float] = field(default_factory=dict)
     #: Where brokers' disks lie, if a test gives them some.
     root: Path = Path("/nonexistent")
 
@@ -120,6 +122,9 @@ class FakeCluster:
             if text in line:
                 return line
         raise FaultError(f"broker {broker} has not logged {text!r}")
+
+    def shift_clock(self, broker: int, by_s: float) -> None:
+        self.clocks[broker] = by_s
 
     def log_directories(self, broker: int) -> Sequence[str]:
         return [f"{self.root}/{broker}/data", f"{self.root}/{broker}/data-2"]

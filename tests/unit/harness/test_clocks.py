@@ -28,6 +28,15 @@ def test_a_clock_that_was_moved_is_seen_in_kafka_3s_form_too(logged: str, hours:
     assert ahead_of_engine(lines) == timedelta(hours=hours, milliseconds=-100)
 
 
+def test_what_was_logged_before_the_clock_was_moved_does_not_count() -> None:
+    lines = [
+        "2026-01-01T12:00:00.100000000Z [2026-01-01T13:30:00,000] INFO ahead",
+        "2026-01-01T12:00:01.300000000Z [2026-01-01T12:00:01,000] INFO right again",
+        "2026-01-01T12:00:02.100000000Z [2026-01-01T12:00:01,000] INFO slow",
+    ]
+    assert ahead_of_engine(lines) == timedelta(milliseconds=-300)
+
+
 def test_without_any_time_there_is_no_answer() -> None:
     assert ahead_of_engine(["2026-01-01T12:00:00.1Z Exception in thread main"]) is None
 

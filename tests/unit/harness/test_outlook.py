@@ -219,6 +219,14 @@ def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknow
     assert not asked
 
 
+def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:
+    fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
+    found = outlook.foresee(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
+    assert set(found.predicted.values()) == {"possible"}
+    assert "the model has no words for the fault skew_clock" in found.prediction.reasons["lost"]
+    assert not asked
+
+
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
     outlook.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)

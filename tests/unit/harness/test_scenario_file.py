@@ -55,6 +55,8 @@ BAD = [
     ("target: leader of orders-0\n    # U", "target: leeder of orders-0\n    # U", "'leeder of"),
     ("fault: kill", "fault: kil", "did you mean 'kill'?"),
     ("fault: kill", "fault: fail_log_dir", "one log directory only: set cluster.log_dirs"),
+    ("fault: kill", "fault: skew_clock\n    by: 90m", "set cluster.clock: adjustable"),
+    ("fault: kill", "fault: skew_clock\n    by: 90y", "'90y' is not a duration"),
     ("fault: kill", "fault: power_loss\n    partitions: order-0", "there is no topic 'order'"),
     ("or_after: 5s", "or_aftr: 5s", "did you mean 'or_after'?"),
     ("tail: 2000", "tails: 2000", "did you mean 'tail'?"),

@@ -246,6 +246,10 @@ class AttachedCluster:
         """Refuse, for the same reason."""
         self._refuse()
 
+    def shift_clock(self, broker: int, by_s: float) -> None:
+        """Refuse: the clock of a machine that is not ours is not set."""
+        self._refuse()
+
     def log_directories(self, broker: int) -> Sequence[str]:
         """Refuse: disks of an attached cluster are not touched."""
         self._refuse()

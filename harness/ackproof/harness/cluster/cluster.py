@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ackproof.faults import CommandResult, FaultError
 from ackproof.faults.clients import Clients
-from ackproof.harness.cluster import awaiting, beside, memory, quorum
+from ackproof.harness.cluster import awaiting, beside, memory, own_clock, quorum
 from ackproof.harness.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.harness.cluster.engine import remove_run
 from ackproof.harness.cluster.formatting import bootstrap_checkpoint, new_id
@@ -271,6 +271,16 @@ class KafkaCluster:
         return self.nodes[broker].out_of_memory()
 
     @_faults
+    def shift_clock(self, broker: int, by_s: float) -> None:
+        """Have the broker's clock go so many seconds ahead of the machine's, or behind if < 0."""
+        name = self.nodes[broker].spec.name
+        if not self.maker.clock:
+            raise ClusterError(f"{name} goes by the machine's clock: set cluster.clock: adjustable")
+        result = self.run_at_disk(broker, own_clock.setting(by_s))
+        if result.exit_status != 0:
+            raise ClusterError(f"the clock of {name} cannot be set: {result.output}")
+
+    @_faults
     def exit_status(self, broker: int) -> int | None:
         """Return the exit status of the broker's process, None while it runs."""
         return self.nodes[broker].exit_status()
@@ -425,6 +435,7 @@ def booted(
     """
     laps = laps or Laps()
     with contextlib.ExitStack() as cleanup:
+        clock = own_clock.library(client) if spec.clock == "adjustable" else b""
         ports = cleanup.enter_context(reserved(ports_needed(spec, kafka)))
         # By label, not by handle: an interrupt between the engine's doing and our knowing of it
         # leaves nothing behind, sidecars included.
@@ -453,6 +464,7 @@ def booted(
             checkpoint=checkpoint,
             network=network,
             more_ports=lambda count: cleanup.enter_context(reserved(count)),
+            clock=clock,
         )
         nodes = {node.node_id: maker.make(node, topology) for node in topology.nodes}
         proxy = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from testcontainers.core.container import DockerContainer
 
-from ackproof.harness.cluster import zookeeper
+from ackproof.harness.cluster import own_clock, zookeeper
 from ackproof.harness.cluster.engine import archive, freeze, frozen, labels
 from ackproof.harness.cluster.formatting import meta_properties
 from ackproof.harness.cluster.image_build import template
@@ -69,8 +69,7 @@ for directory in {_FORMAT_DIR}/*; do
   fi
 done
 """
-_START_KRAFT = f"set -e\n{_FORMAT_ONCE}\n{_EXEC} kafka.Kafka {CONFIG}"
-_START_BROKER = f"{zookeeper.AWAIT_DEREGISTRATION}\n{_EXEC} kafka.Kafka {CONFIG}"
+_EXEC_KAFKA = f"{_EXEC} kafka.Kafka {CONFIG}"
 _START_ZOOKEEPER = f"""
 mkdir -p {DATA_DIR} && echo $NODE_ID > {DATA_DIR}/myid
 {_EXEC} {zookeeper.MAIN} {CONFIG}
@@ -97,7 +96,9 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         checkpoint: bytes,
         network: ClusterNetwork,
         address: str,
+        clock: bytes = b"",
     ) -> None:
+        """Describe the container; `clock` is the preload of a clock of its own, if it has one."""
         from docker.types import EndpointConfig, Mount
 
         super().__init__(image)
@@ -112,7 +113,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         assert network.network is not None  # the network is created before its nodes
         # Of testcontainers' networking only the name is used: it cannot ask for a fixed address.
         self.with_kwargs(
-            entrypoint=["/bin/bash", "-c", _CONFIGURE + _start(spec, topology)],
+            entrypoint=["/bin/bash", "-c", _CONFIGURE + _start(spec, topology, clock)],
             user="root",  # owns a fresh volume; apache/kafka's image runs as a user of its own
             hostname=spec.name,
             labels=labels(run_id),
@@ -135,6 +136,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             "server.properties": topology.server_properties(spec).encode(),
             **{name: template(f"kafka/{name}").encode() for name in _LOGGING},
             **({} if topology.zookeeper else _format(spec, topology.cluster_id, checkpoint)),
+            **({own_clock.LIBRARY: clock} if clock else {}),
         }
         if topology.security is None:
             self.with_env("CONFIGURATION", base64.b64encode(archive(files)).decode())
@@ -317,11 +319,12 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         return str(self.container.logs(tail=lines).decode(errors="replace"))
 
 
-def _start(spec: NodeSpec, topology: Topology) -> str:
+def _start(spec: NodeSpec, topology: Topology, clock: bytes) -> str:
     """Return the bash script that is the node's process until it turns into the JVM."""
     if spec.role == "zookeeper":
         return _START_ZOOKEEPER
-    return _START_BROKER if topology.zookeeper else _START_KRAFT
+    before = zookeeper.AWAIT_DEREGISTRATION if topology.zookeeper else f"set -e\n{_FORMAT_ONCE}"
+    return "\n".join([before, own_clock.PRELOAD if clock else "", _EXEC_KAFKA])
 
 
 def _format(spec: NodeSpec, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:

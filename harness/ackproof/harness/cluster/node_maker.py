@@ -15,7 +15,8 @@ from ackproof.harness.cluster.topology import NodeSpec, Topology
 class NodeMaker:
     """What every node of a cluster is made with.
 
-    `more_ports` reserves so many ports of 127.0.0.1 for as long as the cluster is there.
+    `more_ports` reserves so many ports of 127.0.0.1 for as long as the cluster is there. `clock` is
+    the preload of clocks of their own (`own_clock`), empty if brokers go by the machine's.
     """
 
     image: str
@@ -23,6 +24,7 @@ class NodeMaker:
     checkpoint: bytes
     network: ClusterNetwork
     more_ports: Callable[[int], list[int]]
+    clock: bytes = b""
     addresses: Iterator[int] = field(default_factory=itertools.count)
 
     def make(
@@ -42,4 +44,5 @@ class NodeMaker:
             checkpoint=self.checkpoint,
             network=self.network,
             address=address or self.network.address(next(self.addresses)),
+            clock=self.clock if spec.role == "broker" else b"",
         )

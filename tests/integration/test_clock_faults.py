@@ -1,0 +1,119 @@
+"""Brokers' clocks set wrong: seen in the times they stamp records with, and set right again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
+from docker import DockerClient
+
+from ackproof.faults import FaultError
+from ackproof.faults.skew_clock import SkewClock
+from ackproof.harness.cluster import lifecycle, own_clock
+from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from integration.faulting import in_force, recover
+from integration.reading import log_start, records
+from integration.sending import log_end, send
+from kafka_clusters import NOTICED, boot
+from waiting import until
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def clocks(engine: DockerClient) -> Iterator[KafkaCluster]:
+    """Two brokers with clocks of their own, who look every second for what is too old."""
+    if lack := own_clock.problem(engine):
+        pytest.skip(lack)
+    settings = {**NOTICED, "log.retention.check.interval.ms": 1000, "log.initial.task.delay.ms": 0}
+    spec = ClusterSpec(brokers=2, heap="128m", clock="adjustable", settings=settings)
+    with boot(engine, spec) as cluster:
+        yield cluster
+
+
+def topic(cluster: KafkaCluster, **settings: object) -> str:
+    """Return a new topic: partition 0 is led by broker 1, partition 1 by broker 2."""
+    name = f"t-{uuid4().hex[:6]}"
+    given = {"message.timestamp.type": "LogAppendTime", **settings}
+    cluster.create_topics(
+        {name: TopicSpec.model_validate({"assignment": [[1, 2], [2, 1]], "settings": given})}
+    )
+    return name
+
+
+def stamped(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
+    """Return by how many minutes brokers 1 and 2 stamp a record off, as a producer is told."""
+    found: dict[int, int] = {}
+
+    def told(error: object, message: Message) -> None:
+        assert error is None, error
+        kind, stamp = message.timestamp()
+        assert kind == TIMESTAMP_LOG_APPEND_TIME
+        partition = message.partition()
+        assert partition is not None
+        found[partition] = round((stamp / 1000 - datetime.now(UTC).timestamp()) / 1800) * 30
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for partition in (0, 1):
+        producer.produce(topic, b"x", partition=partition, on_delivery=told)
+    assert producer.flush(60) == 0
+    producer.close()
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(("by", "minutes"), [("90m", 90), ("-90m", -90)])
+def test_a_skewed_broker_stamps_records_by_its_clock_and_the_other_does_not(
+    clocks: KafkaCluster, by: str, minutes: int
+) -> None:
+    name = topic(clocks)
+    places = [(name, 0), (name, 1)]
+    assert stamped(clocks, name) == (0, 0)
+    guard = in_force(clocks, SkewClock(target=1, by=by))
+    assert stamped(clocks, name) == (minutes, 0)
+    clocks.await_full_isr(places)
+    recover(clocks, guard, places)
+    assert stamped(clocks, name) == (0, 0)
+
+
+def test_to_a_broker_that_is_behind_everybody_sends_from_the_future(clocks: KafkaCluster) -> None:
+    name = topic(clocks, **{"message.timestamp.type": "CreateTime"})
+    with in_force(clocks, SkewClock(target=1, by="-90m")) as guard:
+        assert send(clocks, name, partition=0) == "INVALID_TIMESTAMP"
+        assert send(clocks, name, partition=1) == (1, 0)
+    recover(clocks, guard)
+    assert send(clocks, name, partition=0) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_broker_that_starts_anew_while_its_clock_is_wrong_has_it_still(
+    clocks: KafkaCluster,
+) -> None:
+    name = topic(clocks)
+    guard = in_force(clocks, SkewClock(target=1, by="-90m"))
+    lifecycle.kill(clocks, 1)
+    lifecycle.start(clocks, 1)
+    clocks.operations().elect([(name, 0)], unclean=False)
+    until(lambda: clocks.leader(name, 0) == 1)
+    assert stamped(clocks, name) == (-90, 0)
+    recover(clocks, guard, [(name, 0), (name, 1)])
+    assert stamped(clocks, name) == (0, 0)
+
+
+@pytest.mark.slow
+def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: KafkaCluster) -> None:
+    name = topic(clocks, **{"retention.ms": 3_600_000, "message.timestamp.type": "CreateTime"})
+    assert send(clocks, name, partition=0) == (0, 0)
+    assert send(clocks, name, partition=1) == (1, 0)
+    with in_force(clocks, SkewClock(target=1, by="90m")) as guard:
+        until(lambda: log_start(clocks, name) == log_end(clocks, name)[0] == 1)
+    recover(clocks, guard)
+    assert len(records(clocks, name, partition=1)) == 1
+
+
+def test_a_clock_that_was_left_alone_is_not_verified(clocks: KafkaCluster) -> None:
+    with pytest.raises(FaultError, match="ahead of this one, not 5400 s"):
+        SkewClock(target=1, by="90m").verify(clocks, [1])
