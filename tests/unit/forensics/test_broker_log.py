@@ -63,12 +63,12 @@ LINES = {
     "an ISR": (
         "[Partition orders-0 broker=2] ISR updated to 1,2,3  and version updated to 2 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), "partition_epoch": 2, **PLACE},
     ),
     "an ISR that is too small": (
         "[Partition orders-0 broker=2] ISR updated to 2 (under-min-isr) and version updated to 5 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (2,), **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (2,), "partition_epoch": 5, **PLACE},
     ),
     "a shrinking ISR": (
         "[Partition orders-0 broker=2] Shrinking ISR from 2,3,1 to 2. Leader: (highWatermark: "

@@ -1,0 +1,409 @@
+"""Traces of one partition: what the rules lead to is explained, and what they do not is refuted."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from ackproof.reference_model.epochs import agreed
+from ackproof.reference_model.partition_log import OPEN, Log, truncation
+from ackproof.reference_model.partition_replay import KINDS, ReplicationRules, replay
+from ackproof.reference_model.partition_trace import (
+    Acked,
+    Election,
+    Ends,
+    Fetches,
+    Follows,
+    Leads,
+    Loads,
+    Shrinks,
+    Step,
+    Trace,
+    Truncates,
+)
+
+ALL = (1, 2, 3)
+RULES = ReplicationRules(min_isr=2)
+
+
+def log(*runs: tuple[int, int], end: int) -> Log:
+    return Log(runs, end)
+
+
+def starts(broker: int, leader: int = 1) -> list[Step]:
+    """What a broker says of a partition that was just created."""
+    if broker == leader:
+        return [Leads(broker=broker, end=0, epoch=0, isr=ALL)]
+    return [
+        Follows(broker=broker, end=0, epoch=0, leader=leader),
+        Fetches(broker=broker, end=0, epoch=0),
+    ]
+
+
+def failover() -> Trace:
+    """Broker 1 leads, is killed with 30 records that nobody has, and comes back."""
+    final = log((0, 0), (1, 100), end=250)
+    return Trace(
+        name="orders-0",
+        elections=(
+            Election(epoch=0, leader=1, isr=ALL),
+            Election(epoch=1, leader=2, isr=(2, 3), partition_epoch=1),
+            Election(epoch=1, leader=2, isr=ALL, partition_epoch=2),
+        ),
+        brokers={
+            1: (
+                *starts(1),
+                Loads(broker=1, end=130),
+                Follows(broker=1, end=130, epoch=1, leader=2, high_watermark=90),
+                Fetches(broker=1, end=130, epoch=1),
+                Truncates(broker=1, end=100),
+                Ends(broker=1, end=250, log=final),
+            ),
+            2: (
+                *starts(2),
+                Leads(broker=2, end=100, epoch=1, isr=(2, 3), high_watermark=95),
+                Ends(broker=2, end=250, log=final),
+            ),
+            3: (
+                *starts(3),
+                Follows(broker=3, end=105, epoch=1, leader=2, high_watermark=98),
+                Fetches(broker=3, end=110, epoch=1),
+                Truncates(broker=3, end=100),
+                Ends(broker=3, end=250, log=final),
+            ),
+        },
+        acks=(
+            Acked(offset=99, everyone=True, epoch=0, lost=False, first=0, last=0),
+            Acked(offset=249, everyone=True, epoch=1, lost=False, first=1),
+        ),
+    )
+
+
+def one_ack() -> Trace:
+    """The same with acks=1: what the dead leader had alone is lost."""
+    lost = Acked(offset=129, everyone=False, epoch=1, lost=True)
+    kept = Acked(offset=249, everyone=False, epoch=1, lost=False)
+    return replace(failover(), acks=(lost, kept))
+
+
+def powerless() -> Trace:
+    """The leader shrinks the ISR to itself, loses power and 40 records, and leads on."""
+    final = log((0, 0), (2, 80), end=90)
+    return Trace(
+        name="orders-0",
+        elections=(
+            Election(epoch=0, leader=1, isr=ALL),
+            Election(epoch=0, leader=1, isr=(1,)),
+            Election(epoch=1, leader=-1, isr=(1,)),
+            Election(epoch=2, leader=1, isr=(1,)),
+            Election(epoch=2, leader=1, isr=ALL),
+        ),
+        brokers={
+            1: (
+                *starts(1),
+                Shrinks(broker=1, end=70, high_watermark=60),
+                Loads(broker=1, end=80, lossy=True, before=120),
+                Leads(broker=1, end=80, epoch=2, isr=(1,), high_watermark=80),
+                Ends(broker=1, end=90, log=final),
+            ),
+            **{
+                broker: (
+                    *starts(broker),
+                    Follows(broker=broker, end=60, epoch=1, leader=-1, high_watermark=60),
+                    Follows(broker=broker, end=60, epoch=2, leader=1, high_watermark=60),
+                    Fetches(broker=broker, end=60, epoch=2),
+                    Ends(broker=broker, end=90, log=final),
+                )
+                for broker in (2, 3)
+            },
+        },
+        acks=(
+            Acked(offset=119, everyone=True, epoch=None, lost=True),
+            Acked(offset=89, everyone=True, epoch=2, lost=False),
+        ),
+    )
+
+
+GOOD = {
+    "failover": (failover, RULES),
+    "one ack": (one_ack, RULES),
+    "powerless": (powerless, ReplicationRules(min_isr=1)),
+}
+
+
+@pytest.mark.parametrize("life", GOOD)
+def test_what_the_rules_lead_to_is_explained_to_its_end(life: str) -> None:
+    make, rules = GOOD[life]
+    found = replay(make(), rules)
+    assert found.mismatch is None, str(found.mismatch)
+    assert found.explained == found.total > 15
+    assert set(found.coverage) <= set(KINDS)
+
+
+def test_every_kind_of_step_is_taken_by_some_trace() -> None:
+    taken = {kind for make, rules in GOOD.values() for kind in replay(make(), rules).coverage}
+    assert taken == set(KINDS)
+
+
+def test_the_order_in_which_brokers_are_heard_changes_nothing() -> None:
+    trace, chance = failover(), random.Random(1)
+    for _ in range(200):
+        late = {broker: chance.random() for broker in trace.brokers}
+        shuffled = replace(
+            trace,
+            brokers={
+                broker: tuple(replace(one, at=late[broker]) for one in steps)
+                for broker, steps in trace.brokers.items()
+            },
+            elections=tuple(replace(one, at=chance.random()) for one in trace.elections),
+        )
+        assert replay(shuffled, RULES).mismatch is None
+
+
+def alter(trace: Trace, broker: int, number: int, **changes: Any) -> Trace:
+    """Let one step of a broker be another."""
+    steps = list(trace.brokers[broker])
+    steps[number] = replace(steps[number], **changes)
+    return replace(trace, brokers={**trace.brokers, broker: tuple(steps)})
+
+
+def add(trace: Trace, broker: int, number: int, *steps: Step) -> Trace:
+    """Let a broker have taken further steps before one of its own."""
+    own = trace.brokers[broker]
+    return replace(trace, brokers={**trace.brokers, broker: (*own[:number], *steps, *own[number:])})
+
+
+def drop(trace: Trace, broker: int, number: int) -> Trace:
+    own = list(trace.brokers[broker])
+    del own[number]
+    return replace(trace, brokers={**trace.brokers, broker: tuple(own)})
+
+
+def acked(trace: Trace, **changes: Any) -> Trace:
+    """Let the first ack be another, and the only one."""
+    return replace(trace, acks=(replace(trace.acks[0], **changes),))
+
+
+def deposed() -> Trace:
+    trace = failover()
+    states = list(trace.elections)
+    states[1] = replace(states[1], leader=3)
+    return replace(trace, elections=tuple(states))
+
+
+def shorter_after_a_kill() -> Trace:
+    trace = failover()
+    for number in (1, 2, 3):
+        trace = alter(trace, 1, number, end=120)
+    return add(trace, 1, 1, Shrinks(broker=1, end=125, high_watermark=90))
+
+
+def alone() -> Trace:
+    """The leader that is alone in the ISR moves no high watermark."""
+    return alter(powerless(), 1, 3, high_watermark=60)
+
+
+BELOW_MIN = ReplicationRules(min_isr=2)
+MIN_1 = ReplicationRules(min_isr=1)
+
+#: What Kafka does not do, or a damaged disk leaves: the guard that tells, and its words.
+WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
+    "a leader nobody elected": (
+        "elected_leads",
+        deposed,
+        RULES,
+        "broker 2 leads in epoch 1.*only as the controller has elected it",
+    ),
+    "an epoch that begins elsewhere than its leader's log ends": (
+        "start_at_end",
+        lambda: add(failover(), 2, 2, Fetches(broker=2, end=104, epoch=0)),
+        RULES,
+        "broker 2 leads in epoch 1 from offset 100.*its log ends at 104 at least",
+    ),
+    "a follower that forgot": (
+        "follower_keeps",
+        lambda: alter(failover(), 3, 3, end=103),
+        RULES,
+        "broker 3 fetches in epoch 1 from offset 103.*ends at 105 at least",
+    ),
+    "a SIGKILL that took the page cache": (
+        "stop_keeps",
+        shorter_after_a_kill,
+        RULES,
+        "broker 1 loads a log that ends at 120 .*ends at 125 at least",
+    ),
+    "a power loss that gave": (
+        "loss_shortens",
+        lambda: alter(replace(alone(), acks=()), 1, 2, before=75),
+        MIN_1,
+        "broker 1 loads a log that ends at 80 after a power loss.*beginning of what it held: 0-74",
+    ),
+    "a follower truncated below the agreed point": (
+        "truncate_agreed",
+        lambda: alter(failover(), 1, 4, end=90),
+        RULES,
+        "broker 1 truncates to offset 90 .*agrees up to 100",
+    ),
+    "a follower that did not truncate": (
+        "fetch_agreed",
+        lambda: drop(failover(), 3, 4),
+        RULES,
+        "broker 3 holds in the end .*it appends nothing before it has truncated to 100",
+    ),
+    "a record that its leader never wrote": (
+        "leader_wrote",
+        lambda: alter(failover(), 3, -1, end=260, log=log((0, 0), (1, 100), end=260)),
+        RULES,
+        "broker 3 holds epoch 1 up to 260; by the rules: broker 2, which led in it, reached 250",
+    ),
+    "an ack of what the leader did not hold": (
+        "leader_holds",
+        lambda: acked(one_ack(), offset=130),
+        RULES,
+        "acks=1 of offset 130, which is lost.*broker 1 reached 130",
+    ),
+    "an ack that no ISR held": (
+        "isr_holds",
+        lambda: acked(failover(), offset=109, epoch=1, lost=True),
+        RULES,
+        r"acks=all of offset 109, which is lost.*ISR \[1, 2, 3\]: broker 2 reached 100",
+    ),
+    "an ack below min.insync.replicas": (
+        "enough_in_sync",
+        alone,
+        BELOW_MIN,
+        r"acks=all of offset 119.*ISR \[1\]: fewer than 2 in sync",
+    ),
+    "a high watermark that no ISR had reached": (
+        "watermark_held",
+        lambda: alter(failover(), 2, 2, high_watermark=101),
+        RULES,
+        "broker 2 leads in epoch 1.*high watermark 101.*broker 2 reached 100",
+    ),
+    "a replica that joins the ISR before it has caught up": (
+        "joins_at_start",
+        lambda: alter(powerless(), 3, -1, end=70, log=log((0, 0), end=70)),
+        MIN_1,
+        "broker 3 joins only once it has reached 80, where the epoch begins; it reached 70",
+    ),
+    "a diverged replica": (
+        "end_follows",
+        lambda: alter(failover(), 3, -1, log=log((0, 0), (1, 90), end=250)),
+        RULES,
+        "broker 3 holds in the end 0-89 of epoch 0.*by the rules: 0-99 of epoch 0, 100-249 of",
+    ),
+    "a record of an epoch in which nobody led": (
+        "end_follows",
+        lambda: alter(failover(), 3, -1, log=log((0, 0), (1, 100), (7, 200), end=250)),
+        RULES,
+        "200-249 of epoch 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_the_rules_do_not_lead_to_is_refuted_by_one_guard(name: str) -> None:
+    guard, make, rules, words = WRONG[name]
+    found = replay(make(), rules)
+    assert found.mismatch is not None
+    assert re.search(words, str(found.mismatch)), str(found.mismatch)
+    assert found.explained < found.total
+    without = replay(make(), replace(rules, **{guard: False}))
+    assert without.mismatch is None, str(without.mismatch)
+
+
+def test_every_guard_is_told_from_its_absence() -> None:
+    guards = {one.name for one in fields(ReplicationRules)} - {"min_isr", "freeze"}
+    assert {guard for guard, *_ in WRONG.values()} == guards
+
+
+def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:
+    trace = replace(powerless(), acks=())
+    assert "fewer than 2 in sync" in str(replay(trace, BELOW_MIN).mismatch)
+    assert replay(trace, replace(BELOW_MIN, freeze=False)).mismatch is None
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        (
+            add(failover(), 1, 1, Leads(broker=1, end=5, epoch=0, isr=ALL)),
+            "epoch 0 has begun, led by 1",
+        ),
+        (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has nobody to fetch from"),
+        (add(failover(), 1, 1, Truncates(broker=1, end=0)), "only a follower that fetches"),
+        (add(failover(), 1, 1, Fetches(broker=1, end=0, epoch=0)), "only as a follower in epoch 0"),
+        (
+            add(failover(), 3, 2, Shrinks(broker=3, end=0, high_watermark=0)),
+            "only a leader asks",
+        ),
+        (
+            replace(failover(), acks=(Acked(offset=5, everyone=True, epoch=1, lost=False),)),
+            "it would have written that offset in epoch 0",
+        ),
+        (
+            acked(failover(), offset=249, epoch=1, first=0, last=0),
+            "it would have written that offset in epoch 0",
+        ),
+        (acked(failover(), first=2, last=1), "no leader could have acked it then"),
+    ],
+)
+def test_a_step_out_of_place_is_refused(trace: Trace, words: str) -> None:
+    assert words in str(replay(trace, RULES).mismatch)
+
+
+def test_the_longest_part_that_fits_is_told_with_what_was_before_and_what_the_rules_allow() -> None:
+    found = replay(alter(failover(), 1, 4, end=90), RULES)
+    assert str(found.mismatch) == (
+        "orders-0: broker 1 truncates to offset 90 (it was 0-129 of epoch 0, following in epoch "
+        "1); by the rules: its leader has 0-99 of epoch 0, 100- of epoch 1, with which it agrees "
+        "up to 100"
+    )
+    assert sum(found.coverage.values()) == found.explained > 8
+
+
+def test_what_a_power_loss_took_may_have_been_acked_if_nobody_knows_how_much_it_was() -> None:
+    unknown = acked(alter(powerless(), 1, 2, before=None), offset=5000)
+    assert replay(unknown, MIN_1).mismatch is None
+    known = acked(powerless(), offset=5000)
+    assert "broker 1 reached 120" in str(replay(known, MIN_1).mismatch)
+
+
+def test_of_a_disk_that_was_not_read_nothing_is_claimed() -> None:
+    unread = drop(failover(), 2, -1)
+    longer = alter(unread, 3, -1, end=260, log=log((0, 0), (1, 100), end=260))
+    assert replay(longer, RULES).mismatch is None
+
+
+def test_a_hundred_thousand_records_cost_no_more_than_ten() -> None:
+    trace = failover()
+    for broker in ALL:
+        end = 100_000_000
+        trace = alter(trace, broker, -1, end=end, log=log((0, 0), (1, 100), end=end))
+    assert replay(trace, RULES).explained == replay(failover(), RULES).explained
+
+
+def test_truncating_again_and_again_ends_where_two_logs_agree() -> None:
+    chance = random.Random(7)
+    for _ in range(3000):
+        shared = sorted(chance.choices(range(3), k=chance.randint(0, 6)))
+        leader = [*shared, *sorted(chance.choices((3, 5, 8), k=chance.randint(0, 5)))]
+        follower = [*shared, *sorted(chance.choices((4, 6, 7), k=chance.randint(0, 5)))]
+        log_, leaders = of(follower), of(leader)._replace(end=OPEN)
+        # A leader's epoch is above all that a follower has.
+        leaders = leaders._replace(epochs=(*leaders.epochs, (9, len(leader))))
+        while (kept := truncation(leaders, log_)) < log_.end:
+            log_ = log_.cut(kept)
+        assert log_.end == agreed(leader, follower), (leader, follower)
+        assert log_ == of(follower[: log_.end])
+
+
+def of(records: list[int]) -> Log:
+    """Return the log whose records have these epochs."""
+    starts = {epoch: records.index(epoch) for epoch in dict.fromkeys(records)}
+    return Log(tuple(starts.items()), len(records))
