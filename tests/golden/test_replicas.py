@@ -1,7 +1,7 @@
 """Partitions of real brokers: the model explains what was seen, and refutes what was not.
 
-`replicas/<version>-<what>.json` were made by `replica_traces.write` from runs of four brokers' logs,
-disks and acks: killed, shut down, cut off, without power, elected uncleanly.
+`replicas/<version>-<what>.json` were made by `replica_traces.write` from what runs left: brokers were
+killed, shut down, cut off, and lost power; leaders were elected uncleanly.
 """
 
 from __future__ import annotations
