@@ -1,7 +1,7 @@
 """Partitions of real brokers: the model explains what was seen, and refutes what was not.
 
-`replicas/<version>-<what>.json` were made by `replica_traces.write` from what runs left: brokers were
-killed, shut down, cut off, and lost power; leaders were elected uncleanly.
+`replicas/<version>-<what>.json` were made by `replica_traces.write` from what runs left: brokers
+were killed, shut down, cut off, and lost power; leaders were elected uncleanly.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ from ackproof.reference_model.partition_trace import (
 from replica_traces import read
 
 TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))
+
+#: What fits as well: steps left out that led to nothing, or that the next line tells again; an
+#: election that says nothing new; records that came late; a leader that had written a little more
+#: or less by then; an end without what the others have; acks when two leaders may have given them.
+FREE = ("no ", "another elected", "Follows lower", "Shrinks", "a shorter end", "another fate")
 
 #: By how many offsets a tampered step is off.
 OFF = 7
@@ -58,7 +63,6 @@ def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
         for name, other in {
             "another fate": replace(ack, lost=not ack.lost),
             "an ack beyond the end": replace(ack, offset=ack.offset + 10_000_000),
-            "an ack of all": replace(ack, everyone=True),
         }.items():
             acks = (*trace.acks[:number], other, *trace.acks[number + 1 :])
             yield name, replace(trace, acks=acks)
@@ -108,4 +112,6 @@ def test_what_was_not_seen_is_refuted(path: Path) -> None:
     for name, other in wrong(trace):
         found = replay(other, rules(path, trace))
         (accepted if found.mismatch is None else refuted)[name] += 1
-    print(path.stem, "refuted", dict(refuted), "accepted", dict(accepted))
+    assert {name for name in accepted if not name.startswith(FREE)} == set(), accepted
+    assert sum(refuted.values()) > 80
+    assert sum(accepted.values()) < sum(refuted.values()) / 4

@@ -358,7 +358,9 @@ def unsaid(words: str) -> Callable[[Path], None]:
         (unlink("replica_logs.parquet"), "the replicas' disks were not read"),
         (unlink("logs/broker-2.log"), "the log of broker 2 is missing"),
         (
-            settings("topics:", "cluster: {attach: {bootstrap: 'a:1', topic_prefix: mine-}}\ntopics:"),
+            settings(
+                "topics:", "cluster: {attach: {bootstrap: 'a:1', topic_prefix: ord}}\ntopics:"
+            ),
             "the logs of an attached cluster's brokers are not ours",
         ),
         (
