@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 #: So many acks of a partition are looked at; beyond, it is not checked.
 MOST_ACKS = 20_000_000
 
-#: Faults that change logs or assignments in ways the rules do not know.
+#: Faults that change logs, assignments or settings in ways the rules do not know.
 NOT_MODELLED = frozenset(
     {
-        *("add_broker", "change_replication_factor", "command", "disk_full", "docker"),
+        *("add_broker", "alter_config", "change_replication_factor", "command", "disk_full"),
+        "docker",
         *("fail_log_dir", "flip_byte", "old_checkpoint", "reassign", "recreate_topic"),
         *("remove_broker", "replace_disk", "upgrade", "wipe_partition", "wipe_volume"),
     }
@@ -137,7 +138,7 @@ def _why_none(run_dir: Path, scenario: Scenario) -> str:
         return "the replicas' disks were not read"
     struck = {row["fault"] for row in _rows(run_dir, "fault_windows")} & NOT_MODELLED
     if struck:
-        return f"the rules do not know what {', '.join(sorted(struck))} does to a log"
+        return f"the rules do not know what {', '.join(sorted(struck))} changed"
     return ""
 
 
@@ -189,9 +190,11 @@ def _in_order(events: Sequence[BrokerEvent]) -> list[BrokerEvent]:
             same = [
                 index
                 for index, one in enumerate(ordered)
-                if one.kind is Kind.FOLLOWER and one.leader_epoch == event.leader_epoch
+                if one.kind in (Kind.FOLLOWER, Kind.FETCHING)
+                and one.leader_epoch == event.leader_epoch
             ]
-            place = same[-1] + 1 if same else place
+            if same and ordered[same[-1]].kind is Kind.FOLLOWER:
+                place = same[-1] + 1
         ordered.insert(place, event)
     return ordered
 

@@ -291,6 +291,16 @@ def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
     )
 
 
+def test_a_fetcher_that_begins_again_in_the_same_epoch_is_where_it_is_told(run_dir: Path) -> None:
+    again = (
+        LOGS[3].strip().splitlines()[-1].replace("22 Added", "40 Added").replace(",80))", ",110))")
+    )
+    log(run_dir, 3, f"{LOGS[3].strip()}\n{again}")
+    found = explained(run_dir)
+    assert found.local.mismatch == ""
+    assert found.local.steps["fetcher begins"] == 4
+
+
 def test_what_a_broker_should_not_have_logged_is_a_finding(run_dir: Path) -> None:
     log(run_dir, 1, LOGS[1].replace("Truncating to offset 80", "Truncating to offset 60"))
     assert "truncates to offset 60" in explained(run_dir).local.mismatch
@@ -365,7 +375,7 @@ def unsaid(words: str) -> Callable[[Path], None]:
         ),
         (
             table("fault_windows", window("wipe_volume"), window("disk_full")),
-            "the rules do not know what disk_full, wipe_volume does to a log",
+            "the rules do not know what disk_full, wipe_volume changed",
         ),
         (
             table("fault_windows", window("power_loss", node=3)),
