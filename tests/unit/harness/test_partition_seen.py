@@ -408,8 +408,8 @@ def test_what_cannot_be_decided_is_said_to_be_not_checked(
     assert model_trace.findings(traced) == []
 
 
-def test_more_acks_than_are_looked_at_are_not_checked(
+def test_a_run_of_more_sends_than_are_looked_at_is_not_checked(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_seen, "MOST_ACKS", 118)
-    assert seen(run_dir).not_checked == "it has 119 acks, more than 118"
+    monkeypatch.setattr(partition_seen, "MOST_SENDS", 118)
+    assert seen(run_dir).not_checked == "the run has 119 sends, more than 118"

@@ -119,6 +119,8 @@ def _print_steps(out: Path, *, as_json: bool) -> None:
             }
         )
         return
+    if len(found) == 1:
+        every = dict(found)  # the sum would say the same again
     for version, one in every.items():
         name = f"Kafka {version}" if version in found else version
         typer.echo(f"{name}, {one.runs} run{'' if one.runs == 1 else 's'}")
