@@ -56,6 +56,8 @@ NOT_MODELLED = frozenset(
 _SLACK = timedelta(seconds=1)
 #: Clocks that are further apart say nothing of the order of acks and elections.
 _FURTHEST_MS = 2_000.0
+#: The fault after which clocks agree again, and log lines from before do not.
+_MOVES_CLOCKS = "skew_clock"
 
 #: How the fault `power_loss` tells what it took.
 _CUT = re.compile(r"broker (\d+) (\S+): ends at (\d+), not (\d+)")
@@ -388,7 +390,8 @@ def _when(
     count = len(ledger)
     clocks = run.record.clocks
     apart = [abs(one.offset_ms) + one.give_or_take_ms for one in clocks]
-    if not apart or max(apart) > _FURTHEST_MS:
+    moved = any(row["fault"] == _MOVES_CLOCKS for row in run.windows)
+    if moved or not apart or max(apart) > _FURTHEST_MS:
         return np.zeros(count, dtype=np.int64), np.full(count, len(states) - 1)
     slack = _SLACK + timedelta(milliseconds=max(apart))
     begins = np.array([_micros(state["at"] - slack) for state in states])

@@ -265,6 +265,8 @@ def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_d
 def test_clocks_that_are_far_apart_do_not_date_acks(run_dir: Path) -> None:
     acks = seen(run_dir, apart_ms=60_000.0).trace.acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
+    write(run_dir, "fault_windows", [window("skew_clock")])
+    assert {(ack.first, ack.last) for ack in seen(run_dir).trace.acks} == {(0, 2)}
 
 
 def test_an_ack_of_another_record_than_stands_there_is_of_a_lost_one(run_dir: Path) -> None:
