@@ -197,6 +197,13 @@ class _Run:
         #: The most that a broker can have had of what an epoch's leader has, while in that epoch.
         self.reached: dict[tuple[int, int], int] = {}
         self.elected = 0
+        #: The epochs in which somebody leads, sooner or later.
+        self.begin = {
+            step.epoch
+            for steps in trace.brokers.values()
+            for step in steps
+            if isinstance(step, Leads)
+        }
         #: Brokers of which nobody knows what their disks hold in the end.
         self.open = {
             broker
@@ -418,12 +425,16 @@ class _Run:
         if replica.leads and replica.epoch is not None:
             self._note(broker, replica.epoch, OPEN if open_end else log.end)
             return
-        for epoch in (replica.epoch if replica.fetching else None, replica.late):
-            if epoch is None or epoch not in self.written:
-                continue
-            if common(self.written[epoch], log) == log.end:
+        sources = (replica.epoch if replica.fetching else None, replica.late)
+        leaders = {
+            epoch: self._of_leader(epoch)
+            for epoch in sources
+            if epoch is not None and epoch in self.begin
+        }
+        for epoch, leader in leaders.items():
+            if common(leader, log) == log.end:
                 self._note(broker, epoch, OPEN if open_end else log.end)
-                if self.rules.leader_wrote and log.end > self.written[epoch].epochs[-1][1]:
+                if self.rules.leader_wrote and log.end > leader.epochs[-1][1]:
                     self.claims.append((len(self.steps), self._wrote(broker, epoch, log.end)))
 
     def _note(self, broker: int, epoch: int, end: int) -> None:
