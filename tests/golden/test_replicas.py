@@ -33,7 +33,15 @@ TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))
 #: What fits as well: steps left out that led to nothing, or that the next line tells again; an
 #: election that says nothing new; records that came late; a leader that had written a little more
 #: or less by then; an end without what the others have; acks when two leaders may have given them.
-FREE = ("no ", "another elected", "Follows lower", "Shrinks", "a shorter end", "another fate")
+FREE = (
+    "no ",
+    "another elected",
+    "Follows lower",
+    "Fetches higher",
+    "Shrinks",
+    "a shorter end",
+    "another fate",
+)
 
 #: By how many offsets a tampered step is off.
 OFF = 7
