@@ -50,9 +50,12 @@ def test_the_model_explains_every_step_of_controller_and_replicas(
             assert found["mismatch"] == ""
             assert found["explained"] == found["total"] > 2
         assert verdict["not_checked"] == []
-        # Their leader was killed, another was elected, and who had more truncated.
-        [struck] = [one["local"] for one in traced["partitions"] if one["partition"] == 0]
-        assert {"leads", "log loaded", "truncates by epoch"} <= set(struck["steps"])
+        # Its leader was killed, and another was elected; where records are lost, who had them alone
+        # has truncated.
+        [struck] = [one["local"]["steps"] for one in traced["partitions"] if one["partition"] == 0]
+        assert struck["leads"] > 1
+        assert "log loaded" in struck
+        assert verdict["observed"]["lost"] == 0 or "truncates by epoch" in struck
 
 
 def test_acks_0_and_1_lose_and_acks_all_does_not(verdicts: list[dict[str, Any]]) -> None:
