@@ -41,6 +41,23 @@ def test_the_model_said_so_before(verdicts: list[dict[str, Any]]) -> None:
     assert all(v["findings"] == [] for v in verdicts)
 
 
+def test_the_model_explains_every_step_of_controller_and_replicas(
+    verdicts: list[dict[str, Any]], out: Path
+) -> None:
+    for verdict in verdicts:
+        traced = json.loads((out / verdict["run_id"] / "trace.json").read_text())
+        for found in (traced["controller"], *(one["local"] for one in traced["partitions"])):
+            assert found["mismatch"] == ""
+            assert found["explained"] == found["total"] > 2
+        assert verdict["not_checked"] == []
+        # Its leader was killed, and another was elected; where records are lost, who had them alone
+        # has truncated.
+        [struck] = [one["local"]["steps"] for one in traced["partitions"] if one["partition"] == 0]
+        assert struck["leads"] > 1
+        assert "log loaded" in struck
+        assert verdict["observed"]["lost"] == 0 or "truncates by epoch" in struck
+
+
 def test_acks_0_and_1_lose_and_acks_all_does_not(verdicts: list[dict[str, Any]]) -> None:
     none, one, everyone = (v["observed"] for v in verdicts)
     assert none["lost"] > 0

@@ -21,6 +21,8 @@ class Kind(StrEnum):
     """What happened.
 
     `LEADER`, `FOLLOWER`: it took that role in `leader_epoch`, its log ending at `offset`.
+    `FETCHING`: its fetcher began, its log ending at `offset`; the one before it is gone.
+    `LOADED`: it found its log on disk while starting, and the log ends at `offset`.
     `TRUNCATING`: its fetcher decided to cut to `offset`, and says why; `TRUNCATED`: it did cut.
     `RECOVERY_TRUNCATED`: it found bytes that are no whole batch while starting, and cut them off.
     `ISR_SHRINKING`: the leader asks for a smaller ISR; `ISR_CHANGED`: it was granted.
@@ -30,6 +32,8 @@ class Kind(StrEnum):
 
     LEADER = "leader"
     FOLLOWER = "follower"
+    FETCHING = "fetching"
+    LOADED = "loaded"
     TRUNCATING = "truncating"
     TRUNCATED = "truncated"
     RECOVERY_TRUNCATED = "recovery-truncated"
@@ -43,7 +47,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEvent:
-    """One event, as in `tables.BROKER_EVENTS`; what the line does not tell is None."""
+    """One event, as in `tables.BROKER_EVENTS`; what the line does not tell is None.
+
+    `partition_epoch`, that of a changed ISR, is not in the table.
+    """
 
     at: datetime
     broker: int
@@ -56,6 +63,7 @@ class BrokerEvent:
     offset: int | None = None
     high_watermark: int | None = None
     isr: tuple[int, ...] | None = None
+    partition_epoch: int | None = None
 
 
 # `[2026-11-21T13:12:59,704] INFO text (logger)`; Kafka 3's log4j has a blank for the T.
@@ -74,6 +82,16 @@ _PATTERNS = {
         r"from offset (?P<offset>\d+) with partition epoch \d+ and "
         r"high watermark (?P<high_watermark>\d+)\. Current leader is (?P<leader>-?\d+)\."
     ),
+    # One line may name several partitions: InitialFetchState(topic id, leader, its epoch, offset).
+    Kind.FETCHING: re.compile(
+        r"(?<=[ (])(?P<topic>[^\s(]+)-(?P<partition>\d+) -> InitialFetchState\([^)]*\), ?"
+        r"BrokerEndPoint[\[(]"
+        r"id=(?P<leader>\d+),.*?[\])], ?(?P<leader_epoch>\d+), ?(?P<offset>\d+)\)"
+    ),
+    Kind.LOADED: re.compile(
+        r"Completed load of Log\(.*?topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), "
+        r".*?logEndOffset=(?P<offset>\d+)\)"
+    ),
     Kind.TRUNCATING: re.compile(
         rf"Truncating partition {_PLACE} with (?:Offset)?TruncationState\("
         r"offset=(?P<offset>\d+), completed=\w+\) due to (?:leader epoch|local high watermark)"
@@ -90,7 +108,8 @@ _PATTERNS = {
         r"Leader: \(highWatermark: (?P<high_watermark>\d+), endOffset: (?P<offset>\d+)\)"
     ),
     Kind.ISR_CHANGED: re.compile(
-        rf"\[Partition {_PLACE} broker=\d+\] ISR updated to (?P<isr>[\d,]*)\s.*version updated to"
+        rf"\[Partition {_PLACE} broker=\d+\] ISR updated to (?P<isr>[\d,]*)\s.*"
+        r"version updated to (?P<partition_epoch>\d+)"
     ),
     Kind.CLEAN_START: re.compile(r"Skipping recovery of \d+ logs from .* clean shutdown file was"),
     Kind.UNCLEAN_START: re.compile(r"Recovering \d+ logs from .* no clean shutdown file was found"),
@@ -99,7 +118,8 @@ _PATTERNS = {
 }
 #: A cheap test that most lines fail.
 _WORTH_A_LOOK = re.compile(
-    r"starts at leader epoch|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
+    r"starts at leader epoch|InitialFetchState|Completed load of"
+    r"|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
     r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
 )
 
@@ -129,7 +149,8 @@ def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
         if match is None:
             continue
         for kind, pattern in _PATTERNS.items():
-            if found := pattern.search(match["text"]):
+            found = list(pattern.finditer(match["text"]))
+            for one in found:
                 yield BrokerEvent(
                     at=datetime.strptime(
                         match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f"
@@ -137,8 +158,9 @@ def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
                     broker=broker,
                     kind=kind,
                     text=match["text"],
-                    **_fields(found.groupdict(), broker if kind is Kind.LEADER else None),
+                    **_fields(one.groupdict(), broker if kind is Kind.LEADER else None),
                 )
+            if found:
                 break
 
 

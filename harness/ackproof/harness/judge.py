@@ -65,7 +65,7 @@ _WISHES = {
 
 
 def judge(spark: SparkSession, run_dir: Path) -> Verdict:
-    """Compare the ledger with the final log, weigh the result, and write `verdict.json`.
+    """Compare the ledger with the final log, weigh the result; write `verdict.json`, `trace.json`.
 
     Raises RunDirectoryError if the directory is not one, or is damaged.
     """
@@ -110,6 +110,8 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
     expectations = weigh(scenario.expect, observed, measured)
     undisputed = weigh(scenario.expect, disputed.undisputed(run_dir, observed), measured)
     word, reason = conclude(expectations, doubts, undisputed=undisputed)
+    traced = model_trace.validate(run_dir, scenario, record)
+    runs.write_model(run_dir / "trace.json", traced)
     verdict = Verdict(
         run_id=record.run_id,
         scenario=scenario.name,
@@ -129,8 +131,9 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         findings=[
             *find(predicted, observed, conclusive=not doubts),
             *disputed.findings,
-            *model_trace.findings(run_dir, scenario.kafka),
+            *model_trace.findings(traced),
         ],
+        not_checked=traced.not_checked,
         causes=causes,
         expectations=expectations,
         faults=faults,

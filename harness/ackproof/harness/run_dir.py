@@ -9,7 +9,7 @@
     partition_ends.parquet  fault_windows.parquet  partition_states.parquet
     broker_states.parquet   anomalies/
     metadata.log  logs/  what the cluster recorded
-    verdict.json  report.html  junit.xml
+    verdict.json  trace.json  report.html  junit.xml
 """
 
 from __future__ import annotations

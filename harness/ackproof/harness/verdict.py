@@ -149,6 +149,8 @@ class Verdict(_Record):
     predicted: dict[str, Outlook]
     prediction: PredictionReport
     findings: list[Finding]
+    #: Partitions whose replicas could not be held against the model, with the reason.
+    not_checked: list[str] = []
     #: Why acked records were lost, the cause of most losses first; empty if none were.
     causes: list[CauseReport] = []
     expectations: list[Expectation]

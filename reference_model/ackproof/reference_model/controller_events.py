@@ -21,6 +21,27 @@ from ackproof.reference_model.partition_change import (
     partition_change,
 )
 
+#: Every event by its name, as `Step.event` has it.
+EVENTS = (
+    "broker fenced",
+    "broker unfenced",
+    "broker unregistered",
+    "controlled shutdown",
+    "directory assigned",
+    "directory offline",
+    "leader changes the ISR",
+    "leader expands the ISR",
+    "leader has recovered",
+    "leader shrinks the ISR",
+    "partition created",
+    "preferred election",
+    "reassignment",
+    "reassignment cancelled",
+    "registered after a clean stop",
+    "registered after an unclean stop",
+    "unclean election",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

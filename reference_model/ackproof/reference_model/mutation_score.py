@@ -54,6 +54,7 @@ def report(mutations: Iterable[Mutation]) -> Iterator[tuple[str, bool]]:
 
 def main() -> int:
     """Print the scores of all specifications; return the exit code."""
+    from ackproof.reference_model import partition_mutants
     from ackproof.reference_model.adversary import mutants as of_replication
     from ackproof.reference_model.consumer_offsets import mutants as of_offsets
     from ackproof.reference_model.transactions import mutants as of_transactions
@@ -62,6 +63,7 @@ def main() -> int:
         "replication and election": of_replication.mutations(),
         "transactions": of_transactions.mutations(),
         "committed offsets": of_offsets.mutations(),
+        "what was seen of replicas": partition_mutants.mutations(),
     }
     as_expected = True
     for subject, mutations in subjects.items():

@@ -63,18 +63,37 @@ LINES = {
     "an ISR": (
         "[Partition orders-0 broker=2] ISR updated to 1,2,3  and version updated to 2 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), "partition_epoch": 2, **PLACE},
     ),
     "an ISR that is too small": (
         "[Partition orders-0 broker=2] ISR updated to 2 (under-min-isr) and version updated to 5 "
         "(kafka.cluster.Partition)",
-        {"kind": Kind.ISR_CHANGED, "isr": (2,), **PLACE},
+        {"kind": Kind.ISR_CHANGED, "isr": (2,), "partition_epoch": 5, **PLACE},
     ),
     "a shrinking ISR": (
         "[Partition orders-0 broker=2] Shrinking ISR from 2,3,1 to 2. Leader: (highWatermark: "
         "100, endOffset: 180). Out of sync replicas: (brokerId: 3, endOffset: 100, "
         "lastCaughtUpTimeMs: 1795267199301). (kafka.cluster.Partition)",
         {"kind": Kind.ISR_SHRINKING, "isr": (2,), "offset": 180, "high_watermark": 100, **PLACE},
+    ),
+    "a fetcher": (
+        "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
+        "orders-0 -> InitialFetchState(Some(IT0R-34hT9qf6ZuWsUYDCQ),BrokerEndPoint[id=1, "
+        "host=broker-1, port=9092],1,5513)) (kafka.server.ReplicaFetcherManager)",
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 1, "offset": 5513, **PLACE},
+    ),
+    "a fetcher of Kafka 3.9": (
+        "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
+        "orders-0 -> InitialFetchState(Some(kXyB6TwwSGCRIcNRGN-SWQ),BrokerEndPoint(id=1, "
+        "host=broker-1:9092),4,70)) (kafka.server.ReplicaFetcherManager)",
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 4, "offset": 70, **PLACE},
+    ),
+    "a log loaded": (
+        "Completed load of Log(dir=/var/lib/ackproof/data/orders-0, topicId=IT0R-34hT9qf6ZuWsUYDCQ"
+        ", topic=orders, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=0, "
+        "logEndOffset=5513) with 1 segments, local-log-start-offset 0 and log-end-offset 5513 in "
+        "664ms (3/3 completed in /var/lib/ackproof/data) (kafka.log.LogManager)",
+        {"kind": Kind.LOADED, "offset": 5513, **PLACE},
     ),
     "a torn log": (
         "[LogLoader partition=orders-0, dir=/var/lib/ackproof/data] Corruption found in segment "
@@ -116,6 +135,19 @@ def test_a_line_is_an_event(name, stamp):
     (event,) = parse([stamp + line + "\n"], broker=2)
     text = line.rpartition(" (")[0]
     assert event == BrokerEvent(at=AT_4, broker=2, text=text, **fields)
+
+
+def test_a_line_about_several_partitions_is_an_event_each():
+    state = "InitialFetchState(Some(x),BrokerEndPoint[id=1, host=b, port=9092],{},{})"
+    line = (
+        f"Added fetcher to broker 1 for partitions HashMap(a-b-0 -> {state.format(1, 7)}, "
+        f"orders-1 -> {state.format(2, 9)}) (kafka.server.ReplicaFetcherManager)"
+    )
+    found = [
+        (one.topic, one.partition, one.leader_epoch, one.offset)
+        for one in parse([T4 + line], broker=2)
+    ]
+    assert found == [("a-b", 0, 1, 7), ("orders", 1, 2, 9)]
 
 
 @pytest.mark.parametrize("line", NOTHING)

@@ -7,6 +7,7 @@ import pytest
 
 from ackproof.harness import model_trace
 from ackproof.harness.errors import RunDirectoryError
+from ackproof.harness.trace_record import TraceRecord
 
 # Taken from a real controller: leader 1 is killed, fenced, and comes back.
 DUMP = Path(__file__).parent / "metadata_4.3.1.txt"
@@ -14,7 +15,8 @@ DUMP = Path(__file__).parent / "metadata_4.3.1.txt"
 
 def test_a_stored_run_that_the_model_explains_has_no_finding(tmp_path: Path) -> None:
     shutil.copy(DUMP, tmp_path / "metadata.log")
-    assert model_trace.findings(tmp_path, "4.3.1") == []
+    found = model_trace.controllers_log(tmp_path, "4.3.1")
+    assert (found.mismatch, found.explained) == ("", found.total)
 
 
 def test_a_log_that_the_model_cannot_explain_is_a_finding_with_its_step(tmp_path: Path) -> None:
@@ -23,7 +25,9 @@ def test_a_log_that_the_model_cannot_explain_is_a_finding_with_its_step(tmp_path
     (tmp_path / "metadata.log").write_text(
         text.replace('"isr":[2,3],"leader":2', '"isr":[2,3],"leader":3'), encoding="utf-8"
     )
-    [finding] = model_trace.findings(tmp_path, "4.3.1")
+    found = model_trace.controllers_log(tmp_path, "4.3.1")
+    record = TraceRecord(run_id="r", kafka_version="4.3.1", controller=found, partitions=[])
+    [finding] = model_trace.findings(record)
     assert (finding.anomaly, finding.predicted) == ("unexplained-change", "impossible")
     assert "explains 0 of " in finding.explanation
     assert "orders-0: isr [2, 3], leader 3" in finding.explanation
@@ -31,7 +35,7 @@ def test_a_log_that_the_model_cannot_explain_is_a_finding_with_its_step(tmp_path
 
 
 def test_a_run_without_such_a_log_is_not_checked(tmp_path: Path) -> None:
-    assert model_trace.findings(tmp_path, "2.6.2") == []
+    assert model_trace.controllers_log(tmp_path, "2.6.2") is None
 
 
 @pytest.mark.parametrize(
@@ -46,4 +50,4 @@ def test_a_damaged_log_is_named(tmp_path: Path, line: str) -> None:
     batch = "baseOffset: 0 lastOffset: 0 count: 1 CreateTime: 1 size: 1"
     (tmp_path / "metadata.log").write_text(f"{batch}\n{line}\n", encoding="utf-8")
     with pytest.raises(RunDirectoryError, match=r"metadata\.log is damaged"):
-        model_trace.findings(tmp_path, "4.3.1")
+        model_trace.controllers_log(tmp_path, "4.3.1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +17,23 @@ if TYPE_CHECKING:
 _LATEST = RUNS / "latest"
 
 
-def runs(out: Out = RUNS, as_json: Json = False) -> None:
-    """List the stored runs, the newest last.
+Steps = Annotated[
+    bool,
+    typer.Option(
+        "--steps",
+        help="Which steps of the model they have shown, by Kafka version, and which never.",
+    ),
+]
 
-    Example: [bold]ackproof runs[/]
+
+def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
+    """List the stored runs, the newest last; or the model's steps that they have shown.
+
+    Example: [bold]ackproof runs --steps[/]
     """
+    if steps:
+        _print_steps(out, as_json=as_json)
+        return
     from ackproof.harness.report.listings import print_runs
 
     found = list(_stored(out))
@@ -78,6 +90,42 @@ def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = Fals
         return
     typer.echo(page)
     typer.launch(page.as_uri())
+
+
+def _print_steps(out: Path, *, as_json: bool) -> None:
+    from ackproof.harness import step_coverage
+    from ackproof.harness.run_dir import read_model
+    from ackproof.harness.trace_record import TraceRecord
+
+    found = step_coverage.by_version(
+        read_model(path.parent, path.name, TraceRecord)
+        for path in sorted(out.glob("*/trace.json"))
+        if not path.parent.is_symlink()
+    )
+    every = {**found, "all versions": step_coverage.of_all(found.values())}
+    if as_json:
+        print_json(
+            {
+                version: {
+                    "runs": one.runs,
+                    "controller": one.controller,
+                    "replicas": one.replicas,
+                    "never": {
+                        "controller": one.unseen_of_controller,
+                        "replicas": one.unseen_of_replicas,
+                    },
+                }
+                for version, one in every.items()
+            }
+        )
+        return
+    if len(found) == 1:
+        every = dict(found)  # the sum would say the same again
+    for version, one in every.items():
+        name = f"Kafka {version}" if version in found else version
+        typer.echo(f"{name}, {one.runs} run{'' if one.runs == 1 else 's'}")
+        for line in step_coverage.lines(one):
+            typer.echo(f"  {line}")
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:

@@ -127,6 +127,8 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
         _say(console, sentence)
     for sentence in words.finding_sentences(verdict):
         _say(console, f"FINDING: {sentence}", style=_FINDING)
+    for sentence in words.unchecked_sentences(verdict):
+        _say(console, sentence, style="dim")
     _print_expectations(console, verdict)
     _print_prediction(console, verdict)
     _print_faults(console, verdict.faults)

@@ -193,6 +193,11 @@ def finding_sentences(verdict: Verdict) -> list[str]:
     ]
 
 
+def unchecked_sentences(verdict: Verdict) -> list[str]:
+    """Say of which partitions nobody knows whether the model explains them, and why."""
+    return [f"Not held against the model: {line}" for line in verdict.not_checked]
+
+
 def cause_sentences(verdict: Verdict) -> list[str]:
     """Say why records were lost: the case and one sentence for each cause."""
     return [

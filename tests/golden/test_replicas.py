@@ -1,0 +1,125 @@
+"""Partitions of real brokers: the model explains what was seen, and refutes what was not.
+
+`replicas/<version>-<what>.json` were made by `replica_traces.write` from what runs left: brokers
+were killed, shut down, cut off, and lost power; leaders were elected uncleanly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ackproof.reference_model.configuration import Profile
+from ackproof.reference_model.partition_log import Log
+from ackproof.reference_model.partition_replay import ReplicationRules, replay
+from ackproof.reference_model.partition_trace import (
+    Ends,
+    Follows,
+    Leads,
+    Loads,
+    Shrinks,
+    Step,
+    Trace,
+    Truncates,
+)
+from replica_traces import read
+
+TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))
+
+#: What fits as well: steps left out that led to nothing, or that the next line tells again; an
+#: election that says nothing new; records that came late; a leader that had written a little more
+#: or less by then; an end without what the others have; acks when two leaders may have given them.
+FREE = (
+    "no ",
+    "another elected",
+    "Follows lower",
+    "Fetches higher",
+    "Shrinks",
+    "a shorter end",
+    "another fate",
+)
+
+#: By how many offsets a tampered step is off.
+OFF = 7
+
+
+def rules(path: Path, trace: Trace) -> ReplicationRules:
+    least = min(len(one.isr) for one in trace.elections)
+    freeze = Profile.of(path.stem.partition("-")[0]).hw_freeze
+    return ReplicationRules(min_isr=min(2, least), freeze=freeze)
+
+
+def wrong(trace: Trace) -> Iterator[tuple[str, Trace]]:
+    """Yield what was not seen in the place of each step, and what it is called."""
+    for number, one in enumerate(trace.elections):
+        others = [election for election in trace.elections if election is not one]
+        yield "no election", replace(trace, elections=tuple(others))
+        for leader in set(trace.brokers) - {one.leader}:
+            states = list(trace.elections)
+            states[number] = replace(one, leader=leader)
+            yield "another elected", replace(trace, elections=tuple(states))
+    for broker, steps in trace.brokers.items():
+        for number, step in enumerate(steps):
+            for name, others in wrong_step(step):
+                changed = (*steps[:number], *others, *steps[number + 1 :])
+                yield name, replace(trace, brokers={**trace.brokers, broker: changed})
+    for number, ack in enumerate(trace.acks):
+        for name, other in {
+            "another fate": replace(ack, lost=not ack.lost),
+            "an ack beyond the end": replace(ack, offset=ack.offset + 10_000_000),
+        }.items():
+            acks = (*trace.acks[:number], other, *trace.acks[number + 1 :])
+            yield name, replace(trace, acks=acks)
+
+
+def wrong_step(step: Step) -> Iterator[tuple[str, list[Step]]]:
+    kind = type(step).__name__
+    if isinstance(step, Ends):
+        yield "a shorter end", [replace(step, end=step.end - OFF, log=step.log.cut(step.end - OFF))]
+        for number, (epoch, start) in enumerate(step.log.epochs):
+            runs = list(step.log.epochs)
+            runs[number] = (epoch, start + OFF)
+            yield "a run of another length", [replace(step, log=Log(tuple(runs), step.end))]
+        last = (step.log.epochs[-1][0] + 1, step.end - OFF)
+        yield "an epoch of nobody", [replace(step, log=Log((*step.log.epochs, last), step.end))]
+        return
+    yield f"no {kind}", []
+    yield f"{kind} higher", [replace(step, end=step.end + OFF)]
+    if step.end >= OFF:
+        yield f"{kind} lower", [replace(step, end=step.end - OFF)]
+    if isinstance(step, Leads | Follows):
+        yield f"{kind} in another epoch", [replace(step, epoch=step.epoch + 1)]
+    if isinstance(step, Leads | Follows | Shrinks):
+        yield "high watermark", [replace(step, high_watermark=step.high_watermark + 10_000_000)]
+
+
+def steps_of(trace: Trace, kind: type[Step]) -> int:
+    return sum(isinstance(step, kind) for steps in trace.brokers.values() for step in steps)
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_a_real_partition_is_explained_to_its_end(path: Path) -> None:
+    trace = read(path)
+    found = replay(trace, rules(path, trace))
+    assert found.mismatch is None, str(found.mismatch)
+    assert found.explained == found.total > 25
+    assert steps_of(trace, Leads) > 1
+    assert steps_of(trace, Truncates) > 0
+    assert steps_of(trace, Loads) > 0
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_what_was_not_seen_is_refuted(path: Path) -> None:
+    trace = read(path)
+    refuted: Counter[str] = Counter()
+    accepted: Counter[str] = Counter()
+    for name, other in wrong(trace):
+        found = replay(other, rules(path, trace))
+        (accepted if found.mismatch is None else refuted)[name] += 1
+    assert {name for name in accepted if not name.startswith(FREE)} == set(), accepted
+    assert sum(refuted.values()) > 80
+    assert sum(accepted.values()) < sum(refuted.values()) / 4
