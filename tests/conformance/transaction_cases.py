@@ -159,7 +159,9 @@ def _fitting(rng: random.Random, known: Metadata) -> dict[str, int | str]:
         case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
             fitting = {"last": known.epoch, "version": 2, "started": 70}
         case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
+            last = rng.choice((known.last_epoch, known.last_epoch, _near(rng, known.last_epoch)))
             fitting = {"epoch": 0, "prev": known.producer_id, "version": 2, "started": 50}
+            fitting["last"] = last
         case _:
             fitting = {}
     return {"state": int(known.pending or 0), **fitting}
@@ -261,6 +263,8 @@ def random_requests(rng: random.Random) -> Case:
 def _random_request(rng: random.Random, known: Metadata | None) -> str:
     epoch = rng.choice((known.epoch, _near(rng, known.epoch), 32766)) if known else 0
     producer_id = rng.choice(_IDS)
+    if known and rng.random() < 0.15:  # sent again, from before the id was renewed
+        producer_id, epoch = known.prev_id, _LAST - 1
     log = rng.choice(("NONE",) * 6 + ("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"))
     told = f"{int(rng.random() < 0.9)}:{log}"
     timeout = rng.choice((100, 100, 300, 0, 1, 900_000, 900_001))
