@@ -14,7 +14,7 @@ from docker import DockerClient
 
 from ackproof.faults import Fault, FaultError, Guard, inject
 from ackproof.faults.kill import Kill
-from ackproof.harness import observer
+from ackproof.harness import metadata_log, observer
 from ackproof.harness.cluster import lifecycle, quorum
 from ackproof.harness.cluster.cluster import KafkaCluster
 from ackproof.harness.cluster_spec import ClusterSpec
@@ -273,6 +273,17 @@ def test_a_feature_gets_a_higher_level(engine: DockerClient) -> None:
         assert not inject(unknown, cluster, clock=clock).window.verified
 
 
+def known_versions(cluster: KafkaCluster) -> dict[int, list[int]]:
+    """Return the highest metadata.version that each broker told the controller it knows."""
+    [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
+    found: dict[int, list[int]] = {}
+    for entry in metadata_log.records(observer.dump(controller)):
+        if entry.kind == "REGISTER_BROKER_RECORD":
+            highest = {one["name"]: one["maxSupportedVersion"] for one in entry.data["features"]}
+            found.setdefault(entry.data["brokerId"], []).append(highest["metadata.version"])
+    return found
+
+
 @pytest.mark.slow
 def test_a_rolling_upgrade(engine: DockerClient) -> None:
     spec = ClusterSpec(brokers=2, heap="128m", settings=NOTICED)
@@ -281,5 +292,7 @@ def test_a_rolling_upgrade(engine: DockerClient) -> None:
         assert send(cluster, "orders") == (0, 0)
         done(cluster, fault("upgrade", target="all", to="4.3.1"))
         assert send(cluster, "orders") == (0, 1)
+        # The highest levels of 4.1 and of 4.3 (MetadataVersion).
+        assert known_versions(cluster) == {1: [27, 30], 2: [27, 30]}
         with pytest.raises(FaultError, match="no downgrade"):
             fault("upgrade", target=1, to="4.1.1").inject(cluster, [1])
