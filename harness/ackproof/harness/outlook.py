@@ -74,8 +74,10 @@ def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
 def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
     """Return the prediction with what may come of transactions and groups, if there are any."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    unknown = _unknown_version(scenario)
-    for anomaly, outlook, reason in [] if unknown else of_clients(scenario):
+    fault = _unknown_fault(scenario)
+    for anomaly, outlook, reason in [] if _unknown_version(scenario) else of_clients(scenario):
+        if fault and outlook is Outlook.IMPOSSIBLE:
+            outlook, reason = Outlook.POSSIBLE, fault  # noqa: PLW2901 -- weakened
         before = predicted.get(anomaly, Outlook.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(outlook.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = outlook.value, reason
