@@ -306,9 +306,8 @@ class Crew:
         topic, place = self._planned[number]
         sends = scenario.sends[topic]
         share, extra = divmod(sends.records, sends.producers)
-        transactions, may_be_zombie = None, False
+        transactions = None
         if sends is workload and workload.transactions is not None:
-            may_be_zombie = workload.transactions.zombie_in is not None
             transactions = TransactionSpec(
                 transactional_id=_transactional_id(self._run_dir.name, number),
                 size=workload.transactions.size,
@@ -336,7 +335,7 @@ class Crew:
             ledger=ledger.stream_path(self._run_dir, number),
             progress=self._clients / f"producer-{number}.progress",
             transactions=transactions,
-            may_stop_for=sends.may_stop_for + (FENCED if may_be_zombie else ()),
+            may_stop_for=sends.may_stop_for,
         )
 
     def _start_consumer(self, name: str, group: ConsumerGroup, member: int) -> None:

@@ -120,10 +120,11 @@ class Sending:
         self._settle()
         if self._reports:
             self._reports.give_up()
-        if self.fatal is not None and error_name(self.fatal.code()) not in self._spec.may_stop_for:
+        fatal = self.fatal
+        if fatal is not None and not self._spec.may_end_with(error_name(fatal.code())):
             raise WorkloadError(
-                f"producer {self._spec.number} stopped for good: {self.fatal.str()} "
-                f"({error_name(self.fatal.code())})",
+                f"producer {self._spec.number} stopped for good: {fatal.str()} "
+                f"({error_name(fatal.code())})",
                 hint="librdkafka allows no further sends after such an error",
             )
 

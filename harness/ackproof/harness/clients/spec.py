@@ -124,6 +124,11 @@ class ProducerSpec:
         if problems:
             raise WorkloadError(f"producer {self.number}: {'; '.join(problems)}")
 
+    def may_end_with(self, error: str) -> bool:
+        """Whether this fatal error is an end that the scenario foresees: a zombie is fenced."""
+        zombie = self.transactions is not None and self.transactions.zombie_in is not None
+        return error in self.may_stop_for or (zombie and error in FENCED)
+
     @property
     def delivery_timeout_s(self) -> float:
         """Seconds after which librdkafka gives up on a send; its default where 0 says never."""
