@@ -53,6 +53,8 @@ def find(
         try:
             answer = search(asked, workers=workers, max_states=max_states, keep=keep)
         except (OSError, ValueError) as error:
+            if keep is None:
+                raise
             raise ScenarioError(
                 f"the search cannot be kept in {keep}: {error}",
                 hint="Name a folder with room for it, or remove what is damaged.",
