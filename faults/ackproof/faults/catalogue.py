@@ -31,6 +31,10 @@ _TAIL = """
   packages it. `power_loss` cuts off what was never fsynced instead.
 - **A controller's clock**: by it is told what happened when. `skew_clock` is for brokers, and for
   their time of day; sessions and leases are counted by the monotonic clock, which stays.
+- **A slow close** of a connection: what holds back its end would hold back the data before it, as
+  `link` does with `hold` and `delay`.
+- **A downgrade** in turn: `upgrade` refuses older versions, as nothing checks whether the finalized
+  features allow them.
 - **A read-only file system**: mounting anew needs `SYS_ADMIN`, too. `fail_log_dir` takes the
   directory away.
 """

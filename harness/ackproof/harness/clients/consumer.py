@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
-from ackproof.harness.clients import program
+from ackproof.harness.clients import parent, program
 from ackproof.harness.clients.consumer_spec import Commit, ConsumerSpec
 from ackproof.harness.clients.forwarding import Forwarding
 from ackproof.harness.clients.polls import PollRecorder
@@ -100,7 +100,7 @@ class Consuming:
             self._effects = EffectStore(
                 spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
             )
-        self._parent = spec.parent if spec.parent is not None else os.getppid()
+        self._parent = parent.meant(spec.parent)
         self._terminated = False
         self._fatal: KafkaError | None = None
         self._read = self._processed = 0

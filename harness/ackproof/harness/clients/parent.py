@@ -31,6 +31,11 @@ def outlive() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
+def meant(parent: int | None) -> int:
+    """Return whose child a client is to be: whoever started it, if nobody is named."""
+    return os.getppid() if parent is None else parent
+
+
 def serve(terminate: Callable[[], None], *, parent: int) -> None:
     """Leave Ctrl-C to the harness, and end when asked to, or when `parent` is not the parent.
 

@@ -22,7 +22,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ackproof.harness.clients import program
+from ackproof.harness.clients import parent, program
 from ackproof.harness.clients.delivery_reports import DeliveryReports
 from ackproof.harness.clients.outcome import error_name
 from ackproof.harness.clients.progress import Order, ProgressPage, State, now_us
@@ -68,7 +68,7 @@ class Sending:
         self._reports = reports
         self._records = Records(spec)
         self._callback = reports.on_delivery if reports else None
-        self._parent = spec.parent if spec.parent is not None else os.getppid()
+        self._parent = parent.meant(spec.parent)
         self._next = 0
         #: Sends made beyond the rate, because they were to fill the client's queue.
         self._ahead = 0

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -43,7 +42,7 @@ def run(kind: type[Spec], begin: Callable[[Spec, ProgressPage, Mapping[str, str]
     page.state = State.STARTING
     try:
         client = begin(spec, page, json.loads(sys.stdin.read() or "{}"))
-        parent.serve(client.terminate, parent=os.getppid() if spec.parent is None else spec.parent)
+        parent.serve(client.terminate, parent=parent.meant(spec.parent))
         client.run()
     except AckproofError as error:
         page.fail(str(error))
