@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-import ackproof.harness as ap
+import ackproof as ap
 
 orders = {"partitions": 1, "settings": {"min.insync.replicas": 2}}
 with ap.start_cluster(topics={"orders": orders}) as kafka:

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-import ackproof.harness as ap
+import ackproof as ap
 
 with ap.start_cluster(topics={"orders": {"partitions": 1}}) as kafka:
     ledger = ap.Ledger(kafka)

@@ -5,7 +5,7 @@ python examples/predict.py scenarios/acks.yaml
 
 import sys
 
-import ackproof.harness as ap
+import ackproof as ap
 
 for configuration, record in ap.predict(sys.argv[1]).items():
     print(f"{configuration}: loss is {record.predicted['lost']}")

@@ -7,7 +7,7 @@ import sys
 
 import pyarrow.compute as pc
 
-import ackproof.harness as ap
+import ackproof as ap
 
 ledger = ap.read_ledger(sys.argv[1])
 for row in pc.value_counts(ledger["outcome"]).to_pylist():

@@ -5,7 +5,7 @@ python examples/run_scenario.py scenarios/acks-all.yaml
 
 import sys
 
-import ackproof.harness as ap
+import ackproof as ap
 
 for run_dir, verdict in ap.run(sys.argv[1]):
     print(f"{verdict.configuration_name or verdict.scenario}: {verdict.verdict}: {verdict.reason}")

@@ -7,17 +7,17 @@ import sys
 
 import pytest
 
-from ackproof.harness import cli
+from ackproof.cli import main
 
 
 def ackproof(*arguments: object) -> int:
     """Run the command and return its exit code; arguments and signal handlers are put back."""
-    before = {number: signal.getsignal(number) for number in cli._INTERRUPTS}
+    before = {number: signal.getsignal(number) for number in main._INTERRUPTS}
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["ackproof", *map(str, arguments)])
             with pytest.raises(SystemExit) as ended:
-                cli.main()
+                main.main()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

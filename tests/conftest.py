@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster.engine import connect
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import images
+from ackproof.containers.engine import connect
+from ackproof.scenario.model import ClusterSpec, TopicSpec
 from kafka_clusters import boot
 
 #: A project of somebody who uses the pytest plugin: run by tests, not one of them.
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests marked `spark`: starting one takes seconds."""
-    from ackproof.spark_analysis import connector
-    from ackproof.spark_analysis.session import session, stop, use_delta
+    from ackproof_spark.spark import connector
+    from ackproof_spark.spark.session import session, stop, use_delta
 
     # A process has one session: tests of warehouses share it with all others.
     if connector.jars(connector.Package.DELTA):

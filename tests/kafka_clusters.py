@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from docker import DockerClient
 
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
-from ackproof.harness.cluster.versions import DEFAULT_KAFKA
-from ackproof.harness.cluster_spec import ClusterSpec
+from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.containers import images
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.scenario.cluster import ClusterSpec
 
 #: Settings with which a broker that is gone is missed sooner than after 9 s, but not one that is
 #: merely slow: it has many heartbeats in a session.

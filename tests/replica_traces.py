@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ackproof.reference_model.partition_log import Log
-from ackproof.reference_model.partition_trace import (
+from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.partition_trace import (
     Acked,
     Election,
     Ends,

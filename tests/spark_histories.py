@@ -28,8 +28,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.spark_analysis import record, tables
-from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
+from ackproof_spark import record, tables
+from ackproof_spark.tables import Anomaly, Outcome, RecordState
 
 #: What may become of a send.
 OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.ABORTED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.harness import run_dir as runs
-from ackproof.harness.verdict import PredictionReport
-from ackproof.spark_analysis.tables import LOCATION, PREDICTED
+from ackproof.runs import directory as runs
+from ackproof.runs.verdict import PredictionReport
+from ackproof_spark.tables import LOCATION, PREDICTED
 from spark_histories import RUN_ID, History, write_run
 
 TOPIC = "orders"

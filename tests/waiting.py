@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.waits import wait_for
+from ackproof.errors import ClusterError
+from ackproof.waiting import wait_for
 
 T = TypeVar("T")
 

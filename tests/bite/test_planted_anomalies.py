@@ -12,9 +12,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ackproof.spark_analysis import record
-from ackproof.spark_analysis.tables import Anomaly, Outcome
-from spark_histories import RUN_ID, History, Send, anomalies_of, show, write_run
+from ackproof_spark import record
+from ackproof_spark.tables import Anomaly, Outcome
+from spark_histories import (
+    RUN_ID,
+    History,
+    Send,
+    anomalies_of,
+    show,
+    write_run,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -202,8 +209,8 @@ TOPICS = {name: f"t{index}" for index, name in enumerate(BITES)}
 
 @pytest.fixture(scope="module")
 def compared(spark, tmp_path_factory):
-    from ackproof.spark_analysis.diff import diff
-    from ackproof.spark_analysis.final_log import PartitionEnd, parse_records, write_final_log
+    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.reading.final_log import PartitionEnd, parse_records, write_final_log
 
     run_dir = tmp_path_factory.mktemp("bite")
     write_run(

@@ -18,9 +18,9 @@ from typing import TypeVar
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.cluster import images
-from ackproof.harness.cluster.cache import cache_dir, exclusive, silent
-from ackproof.harness.cluster.engine import labels
+from ackproof.cache import cache_dir, exclusive, silent
+from ackproof.containers import images
+from ackproof.containers.engine import labels
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 

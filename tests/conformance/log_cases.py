@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from types import ModuleType
 
-from ackproof.reference_model import epoch_cache, producer_state
+from ackproof_model.kafka import epoch_cache, producer_state
 
 Steps = tuple[str, ...]
 _LAST = 2**31 - 1

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
-from ackproof.reference_model import partition_change
-from ackproof.reference_model.partition_change import Election, Registration, Target
+from ackproof_model.kafka import partition_change
+from ackproof_model.kafka.partition_change import Election, Registration, Target
 
 #: Beside small numbers, some that share a bucket of a Java hash set with a smaller one.
 BROKERS = (0, 1, 2, 3, 4, 5, 17, 33, 1001, 65537 + 15)

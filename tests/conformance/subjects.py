@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ackproof.reference_model import (
-    epoch_cache,
-    partition_change,
-    producer_state,
-    transaction_coordinator,
-    transaction_metadata,
-)
+from ackproof_model.kafka import epoch_cache, partition_change, producer_state
 from conformance import log_cases, partition_cases, transaction_cases
+from specifications import transaction_coordinator, transaction_metadata
 
 Version = tuple[int, ...]
 

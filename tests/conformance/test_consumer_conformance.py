@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ackproof.harness import effects, forwarded, recorded, streams
-from ackproof.harness.clients import (
+from ackproof.clients import (
     Commit,
     ConsumerProcess,
     ConsumerSpec,
@@ -23,10 +22,12 @@ from ackproof.harness.clients import (
     ProducerSpec,
     State,
     TransactionSpec,
+    forwarded_records,
 )
-from ackproof.harness.cluster.admin import Admin
-from ackproof.harness.ledger import stream_path
-from ackproof.spark_analysis.tables import LOCATION
+from ackproof.cluster.admin import Admin
+from ackproof.ledger import arrow_stream, finalize, processed_records
+from ackproof.ledger.producer_ledger import stream_path
+from ackproof_spark.tables import LOCATION
 from conformance.arms import PARTITIONS, WITHIN
 from waiting import until
 
@@ -89,9 +90,11 @@ class Clients:
                 topic=self.topic,
                 bootstrap_servers=self.bootstrap,
                 progress=self.run_dir / f"consumer-{number}.page",
-                reads=streams.stream_path(self.run_dir, "reads", f"consumer-{number}"),
-                events=streams.stream_path(self.run_dir, "consumer_events", f"consumer-{number}"),
-                effects=effects.path_of(self.run_dir, f"consumer-{number}"),
+                reads=arrow_stream.stream_path(self.run_dir, "reads", f"consumer-{number}"),
+                events=arrow_stream.stream_path(
+                    self.run_dir, "consumer_events", f"consumer-{number}"
+                ),
+                effects=processed_records.path_of(self.run_dir, f"consumer-{number}"),
                 ends=self.run_dir / "ends.json",
                 settings=settings,
                 **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
@@ -107,7 +110,7 @@ class Clients:
         """Take what was sent on into these topics as what was processed."""
         settings = {"bootstrap.servers": self.bootstrap}
         places = [(name, n) for name, count in topics.items() for n in range(count)]
-        forwarded.take(
+        forwarded_records.take(
             self.run_dir,
             run_id="run-1",
             of=self.topic,
@@ -127,7 +130,7 @@ class Clients:
             assert process.wait(WITHIN) == 0, process.error
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        recorded.close(self.run_dir)
+        finalize.close(self.run_dir)
         return pq.read_table(self.run_dir / LOCATION[table]).to_pylist()
 
     def processed(self) -> Counter[int]:

@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.cluster.versions import numbers
-from conformance.kafka_classes import CASES, VERSIONS, Oracle, smallest
+from ackproof.kafka_versions import numbers
+from conformance.kafka_classes import (
+    CASES,
+    VERSIONS,
+    Oracle,
+    smallest,
+)
 from conformance.subjects import SUBJECTS, Subject
 
 pytestmark = pytest.mark.cluster

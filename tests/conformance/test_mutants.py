@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.cluster.versions import numbers
+from ackproof.kafka_versions import numbers
 from conformance.kafka_classes import Oracle
 from conformance.mutants import mutants
 from conformance.subjects import SUBJECTS, Subject

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ackproof.harness.clients import ProducerProcess, ProducerSpec
-from ackproof.harness.ledger import recover, stream_path
-from ackproof.spark_analysis.record import decode, run_token
+from ackproof.clients import ProducerProcess, ProducerSpec
+from ackproof.ledger.producer_ledger import recover, stream_path
+from ackproof_spark.record import decode, run_token
 from conformance.arms import PARTITIONS, WITHIN
 from waiting import until
 

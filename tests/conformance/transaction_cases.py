@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
-from ackproof.reference_model import transaction_coordinator, transaction_metadata
-from ackproof.reference_model.transaction_metadata import Metadata, TransactionState
+from specifications import transaction_coordinator, transaction_metadata
+from specifications.transaction_metadata import Metadata, TransactionState
 
 Version = tuple[int, ...]
 _EPOCHS = (-1, 0, 0, 1, 1, 2, 3, 3, 3, 32765, 32766, 32766, 32767, 32767)

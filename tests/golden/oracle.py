@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ackproof.spark_analysis.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.tables import Anomaly, Outcome, RecordState
 from spark_histories import History, Record, Send
 
 

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.spark_analysis import tables
-from ackproof.spark_analysis.layout import Sizing
-from ackproof.spark_analysis.tables import Outcome, RecordState
+from ackproof_spark import tables
+from ackproof_spark.matching.row_groups import Sizing
+from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from golden.test_oracle import _random_histories
@@ -162,7 +162,7 @@ def histories() -> dict[str, History]:
 
 
 def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
-    from ackproof.spark_analysis.diff import CHECKS, diff
+    from ackproof_spark.checks.diff import CHECKS, diff
 
     write_run(tmp_path, histories)
     lay_out(tmp_path, rows=3)

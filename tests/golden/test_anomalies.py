@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.spark_analysis.diff import CHECKS
-from ackproof.spark_analysis.tables import OF_CLIENTS
-from spark_histories import anomalies_of, parse, show, write_run
+from ackproof_spark.checks.diff import CHECKS
+from ackproof_spark.tables import OF_CLIENTS
+from spark_histories import (
+    anomalies_of,
+    parse,
+    show,
+    write_run,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +32,7 @@ TOPICS = {name: f"t{index}" for index, name in enumerate(CASES)}
 
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory) -> dict[str, list[str]]:
-    from ackproof.spark_analysis.diff import diff
+    from ackproof_spark.checks.diff import diff
 
     run_dir = tmp_path_factory.mktemp("golden")
     write_run(run_dir, {TOPICS[name]: parse(case) for name, case in CASES.items()})

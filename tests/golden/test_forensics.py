@@ -14,10 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.spark_analysis import tables
-from ackproof.spark_analysis.forensics.cases import Settings
-from ackproof.spark_analysis.tables import LOCATION, SCHEMA_VERSION, Anomaly
-from spark_histories import RUN_ID, History, _at, parse, write_run
+from ackproof_spark import tables
+from ackproof_spark.forensics.cases import Settings
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, Anomaly
+from spark_histories import (
+    RUN_ID,
+    History,
+    _at,
+    parse,
+    write_run,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -374,8 +380,8 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
 
 
 def judged(spark, run_dir, acks: str, topics: Iterable[str]):
-    from ackproof.spark_analysis.diff import diff
-    from ackproof.spark_analysis.forensics.investigation import investigate
+    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.forensics.investigation import investigate
 
     lost = diff(spark, run_dir).counts[Anomaly.LOST]
     settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")

@@ -29,9 +29,9 @@ pytestmark = pytest.mark.spark
 
 def spark_finds(spark, cases: Sequence[dict], folder: Path, *, ww_deps: bool = True) -> list[dict]:
     """Return what `check` finds in each case: its anomalies and the further ones in one."""
-    from ackproof.spark_analysis.histories.allowed import Configuration
-    from ackproof.spark_analysis.histories.check import check
-    from ackproof.spark_analysis.histories.reader import read
+    from ackproof_spark.jepsen.check import check
+    from ackproof_spark.jepsen.configuration import Configuration
+    from ackproof_spark.jepsen.reader import read
 
     paths = [folder / f"{number}.json" for number in range(len(cases))]
     for path, case in zip(paths, cases, strict=True):
@@ -91,7 +91,7 @@ def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
 
 
 def _kinds() -> list[str]:
-    from ackproof.spark_analysis.histories.tables import HistoryAnomaly
+    from ackproof_spark.jepsen.tables import HistoryAnomaly
 
     return [anomaly.value for anomaly in HistoryAnomaly]
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from ackproof.spark_analysis.tables import OF_CLIENTS, OF_REPLICAS, Anomaly, Outcome, RecordState
+from ackproof_spark.tables import (
+    OF_CLIENTS,
+    OF_REPLICAS,
+    Anomaly,
+    Outcome,
+    RecordState,
+)
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from spark_histories import (
@@ -134,7 +140,7 @@ def _random_histories() -> list[History]:
 
 @pytest.mark.spark
 def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
-    from ackproof.spark_analysis.diff import diff
+    from ackproof_spark.checks.diff import diff
 
     histories = {f"t{index}": history for index, history in enumerate(_random_histories())}
     write_run(tmp_path, histories)

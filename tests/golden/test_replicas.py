@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.reference_model.configuration import Profile
-from ackproof.reference_model.partition_log import Log
-from ackproof.reference_model.partition_replay import ReplicationRules, replay
-from ackproof.reference_model.partition_trace import (
+from ackproof_model.configuration import Profile
+from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.partition_replay import ReplicationRules, replay
+from ackproof_model.validation.partition_trace import (
     Ends,
     Follows,
     Leads,

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from ackproof.harness import metadata_log, model_trace
-from ackproof.harness.cluster.versions import numbers
-from ackproof.reference_model.controller_state import MetadataRecord
-from ackproof.reference_model.metadata_replay import replay
-from ackproof.reference_model.partition_change import ControllerRules
+from ackproof.judgement import trace_validation
+from ackproof.kafka_versions import numbers
+from ackproof.observation import metadata_log
+from ackproof_model.kafka.partition_change import ControllerRules
+from ackproof_model.validation.controller_state import MetadataRecord
+from ackproof_model.validation.metadata_replay import replay
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.txt"))
 
@@ -51,7 +52,7 @@ def wrong(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_a_real_controllers_log_is_explained_to_its_end(path: Path) -> None:
-    found = model_trace.explain(path.read_text(encoding="utf-8"), path.stem)
+    found = trace_validation.explain(path.read_text(encoding="utf-8"), path.stem)
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 50
     assert len(found.coverage) > 12

@@ -13,10 +13,10 @@ from typing import Any
 
 from docker import DockerClient
 
-from ackproof.harness.clients.progress import ProgressPage
-from ackproof.harness.cluster.engine import LABEL
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.waits import wait_for
+from ackproof.clients.shared_page import ProgressPage
+from ackproof.containers.engine import LABEL
+from ackproof.errors import ClusterError
+from ackproof.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackproof.faults import Fault, Guard, inject
-from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof_faults import Fault, Guard, inject
 from integration.command import clock
 from waiting import until
 

@@ -11,16 +11,16 @@ from docker import DockerClient
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from ackproof.harness.cluster.attach_spec import AttachSpec
-from ackproof.harness.cluster.attached import attached
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster_spec import ClusterSpec
-from ackproof.harness.errors import AckproofError, ClusterError
-from ackproof.harness.progress import ConsoleReporter
-from ackproof.harness.runner import run
-from ackproof.harness.scenario import TopicSpec
-from ackproof.harness.scenario_file import load
-from ackproof.harness.verdict import Verdict, Word
+from ackproof.cluster.attached import attached
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import AckproofError, ClusterError
+from ackproof.execution.runner import run
+from ackproof.progress import ConsoleReporter
+from ackproof.runs.verdict import Verdict, Word
+from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

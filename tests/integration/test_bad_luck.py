@@ -12,9 +12,15 @@ import psutil
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.waits import wait_for
-from integration.command import ackproof, await_acks, ours, printed, started
+from ackproof.errors import ClusterError
+from ackproof.waiting import wait_for
+from integration.command import (
+    ackproof,
+    await_acks,
+    ours,
+    printed,
+    started,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +69,7 @@ def test_after_a_sigkill_producers_end_clean_removes_and_check_recovers(
         producers = [
             child
             for child in psutil.Process(process.pid).children(recursive=True)
-            if "ackproof.harness.clients.producer" in " ".join(child.cmdline())
+            if "ackproof.clients.producer" in " ".join(child.cmdline())
         ]
         assert len(producers) == 2
         process.kill()

@@ -16,20 +16,20 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from docker import DockerClient
 
-from ackproof.faults.crash_client import CrashClient
-from ackproof.faults.fill_buffer import FillBuffer
-from ackproof.faults.pause_client import PauseClient
-from ackproof.faults.purge_client import PurgeClient
-from ackproof.faults.rebalance_storm import RebalanceStorm
-from ackproof.faults.skew_timestamps import SkewTimestamps
-from ackproof.faults.slow_client import SlowClient
-from ackproof.harness.clients.process import ProducerProcess
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.crew import Crew
-from ackproof.harness.ledger import recover as ledger_of
-from ackproof.harness.scenario import ClusterSpec, Scenario, TopicSpec
-from ackproof.harness.struck_clients import StruckClients
-from ackproof.spark_analysis.record import decode
+from ackproof.clients.fault_target import StruckClients
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.supervisor import Crew
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.ledger.producer_ledger import recover as ledger_of
+from ackproof.scenario.model import ClusterSpec, Scenario, TopicSpec
+from ackproof_faults.clients.crash_client import CrashClient
+from ackproof_faults.clients.fill_buffer import FillBuffer
+from ackproof_faults.clients.pause_client import PauseClient
+from ackproof_faults.clients.purge_client import PurgeClient
+from ackproof_faults.clients.rebalance_storm import RebalanceStorm
+from ackproof_faults.clients.skew_timestamps import SkewTimestamps
+from ackproof_faults.clients.slow_client import SlowClient
+from ackproof_spark.record import decode
 from integration.faulting import in_force, recover
 from integration.reading import records
 from integration.sending import log_end

@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from docker import DockerClient
 
-from ackproof.faults import FaultError
-from ackproof.faults.skew_clock import SkewClock
-from ackproof.harness.cluster import lifecycle, own_clock
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.cluster import lifecycle
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import fake_clock
+from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof_faults import FaultError
+from ackproof_faults.process.skew_clock import SkewClock
 from integration.faulting import in_force, recover
 from integration.reading import log_start, records
 from integration.sending import log_end, send
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def clocks(engine: DockerClient) -> Iterator[KafkaCluster]:
     """Two brokers with clocks of their own, who look every second for what is too old."""
-    if lack := own_clock.problem(engine):
+    if lack := fake_clock.problem(engine):
         pytest.skip(lack)
     settings = {**NOTICED, "log.retention.check.interval.ms": 1000, "log.initial.task.delay.ms": 0}
     spec = ClusterSpec(brokers=2, heap="128m", clock="adjustable", settings=settings)

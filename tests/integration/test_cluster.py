@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.harness.cluster.cluster import KafkaCluster, booted
-from ackproof.harness.cluster.engine import LABEL_RUN
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
+from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.containers.engine import LABEL_RUN
+from ackproof.errors import ClusterError
+from ackproof.scenario.model import ClusterSpec, TopicSpec
 from kafka_clusters import boot
 from waiting import until
 

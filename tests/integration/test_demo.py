@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.harness.analysis import judge_run
-from ackproof.harness.verdict import Verdict, Word
-from ackproof.spark_analysis.tables import FINAL_LOG, LOCATION
+from ackproof.judgement.spark import judge_run
+from ackproof.runs.verdict import Verdict, Word
+from ackproof_spark.tables import FINAL_LOG, LOCATION
 from integration.command import ackproof, printed
 
 pytestmark = pytest.mark.cluster

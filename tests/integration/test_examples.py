@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.command import ROOT
-from unit.library.test_front_door import example
+from unit.harness.test_api import example
 
 pytestmark = pytest.mark.cluster
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ackproof.faults import Fault, FaultError, inject
-from ackproof.faults.isolate_replication import IsolateReplication
-from ackproof.faults.kill import Kill
-from ackproof.faults.restart import Restart
-from ackproof.faults.skew_clock import SkewClock
-from ackproof.harness.cluster.cluster import KafkaCluster
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.restart import Restart
+from ackproof_faults.process.skew_clock import SkewClock
 from integration.command import clock
 from integration.sending import acked
 from waiting import until

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.waits import wait_for
+from ackproof.errors import ClusterError
+from ackproof.waiting import wait_for
 from integration.command import ackproof, ours, started
 
 pytestmark = pytest.mark.cluster

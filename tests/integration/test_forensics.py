@@ -15,14 +15,14 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster.images import CLASSPATH
-from ackproof.harness.replica_logs import take_replica_logs
-from ackproof.harness.run_dir import write_table
-from ackproof.spark_analysis.final_log import PartitionEnd
-from ackproof.spark_analysis.forensics.records import records
-from ackproof.spark_analysis.forensics.segments import Batch, batches
-from ackproof.spark_analysis.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers.images import CLASSPATH
+from ackproof.observation.replica_logs import take_replica_logs
+from ackproof.runs.directory import write_table
+from ackproof_spark.forensics.records import records
+from ackproof_spark.forensics.segments import Batch, batches
+from ackproof_spark.reading.final_log import PartitionEnd
+from ackproof_spark.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
 from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -195,9 +195,9 @@ def _cut(segment: bytes) -> bytes:
 
 
 def found(spark: Any, run_dir: Path) -> list[tuple[int, str]]:
-    from ackproof.spark_analysis.forensics import divergence
-    from ackproof.spark_analysis.forensics.evidence import Evidence
-    from ackproof.spark_analysis.run_tables import read_table
+    from ackproof_spark.forensics import divergence
+    from ackproof_spark.forensics.evidence import Evidence
+    from ackproof_spark.reading.run_tables import read_table
 
     ends = read_table(spark, run_dir, "partition_ends", PARTITION_ENDS)
     rows = divergence.find(Evidence.read(spark, run_dir), ends).collect()

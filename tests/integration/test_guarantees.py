@@ -8,10 +8,10 @@ import pytest
 from docker import DockerClient
 from rich.console import Console
 
-from ackproof.harness import runner
-from ackproof.harness.progress import ConsoleReporter
-from ackproof.harness.scenario_file import load
-from ackproof.harness.verdict import Word
+from ackproof.execution import runner
+from ackproof.progress import ConsoleReporter
+from ackproof.runs.verdict import Word
+from ackproof.scenario.loader import load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "guarantees"
 

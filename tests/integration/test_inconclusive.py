@@ -8,11 +8,11 @@ import pytest
 from docker import DockerClient
 from rich.console import Console
 
-from ackproof.harness import runner, settling
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.progress import ConsoleReporter
-from ackproof.harness.scenario_file import load
-from ackproof.harness.verdict import Verdict, Word
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.execution import final_phase, runner
+from ackproof.progress import ConsoleReporter
+from ackproof.runs.verdict import Verdict, Word
+from ackproof.scenario.loader import load
 
 pytestmark = pytest.mark.cluster
 
@@ -65,7 +65,7 @@ def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
             start(self, broker)
 
     monkeypatch.setattr(KafkaCluster, "start", start_all_but_the_first)
-    monkeypatch.setattr(settling, "_RECOVER_S", 5.0)
+    monkeypatch.setattr(final_phase, "_RECOVER_S", 5.0)
     verdict = judged(engine, tmp_path)
     assert verdict.verdict is Word.INCONCLUSIVE
     assert "still waiting for recovery from kill" in verdict.reason

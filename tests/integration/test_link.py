@@ -12,12 +12,12 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from docker import DockerClient
 
-from ackproof.faults import FaultError, inject
-from ackproof.faults.kafka_link import Rule
-from ackproof.faults.link import LinkFault
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster_spec import ClusterSpec
-from ackproof.harness.scenario import TopicSpec
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof_faults import FaultError, inject
+from ackproof_faults.interfaces.kafka_proxy import Rule
+from ackproof_faults.network.link import LinkFault
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import log_end

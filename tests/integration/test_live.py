@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import TopicSpec
-from ackproof.harness.waits import wait_for
-from ackproof.spark_analysis.live import topic_source
-from ackproof.spark_analysis.live.topic_source import Offset, TopicReader
-from ackproof.spark_analysis.tables import LOCATION
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.scenario.model import TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_spark.live import topic_source
+from ackproof_spark.live.topic_source import Offset, TopicReader
+from ackproof_spark.tables import LOCATION
 from integration.command import ROOT, ackproof, printed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -13,16 +13,17 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.faults import inject
-from ackproof.faults.isolate_replication import IsolateReplication
-from ackproof.harness import metadata_log, model_trace, observer
-from ackproof.harness.cluster import lifecycle, reassignment, tools
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster.versions import numbers
-from ackproof.harness.cluster_spec import BrokerSpec, ClusterSpec
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import TopicSpec
-from ackproof.harness.waits import wait_for
+from ackproof.cluster import kafka_tools, lifecycle, reassignment
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.judgement import trace_validation
+from ackproof.kafka_versions import numbers
+from ackproof.observation import metadata_log, observer
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import inject
+from ackproof_faults.network.isolate_replication import IsolateReplication
 from conformance.kafka_classes import VERSIONS
 from integration.command import clock
 from kafka_clusters import boot
@@ -132,7 +133,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
         cluster.terminate(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
-    tools.run(
+    kafka_tools.run(
         cluster.nodes[1],
         _ELECTION,
         "--bootstrap-server",
@@ -156,7 +157,9 @@ def test_every_change_of_a_life_full_of_accidents_is_explained(
             if keep := os.environ.get("ACKPROOF_KEEP_TRACES"):
                 dump = (tmp_path / "metadata.log").read_text(encoding="utf-8")
                 (Path(keep) / f"{version}.txt").write_text(dump, encoding="utf-8")
-    found = model_trace.explain((tmp_path / "metadata.log").read_text(encoding="utf-8"), version)
+    found = trace_validation.explain(
+        (tmp_path / "metadata.log").read_text(encoding="utf-8"), version
+    )
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 20
     for step, count in found.coverage.items():

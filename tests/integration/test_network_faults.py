@@ -12,23 +12,23 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError
-from ackproof.faults.bandwidth import Bandwidth
-from ackproof.faults.bridge import Bridge
-from ackproof.faults.flapping import Flapping
-from ackproof.faults.half_open import HalfOpen
-from ackproof.faults.isolate import Isolate
-from ackproof.faults.latency import Latency
-from ackproof.faults.majorities_ring import MajoritiesRing
-from ackproof.faults.packet_loss import PacketLoss
-from ackproof.faults.partition import Partition
-from ackproof.faults.reset_connections import ResetConnections
-from ackproof.faults.split import Split
-from ackproof.harness import doctor
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.errors import ClusterError, EngineError
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
-from ackproof.harness.waits import wait_for
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.containers import doctor
+from ackproof.errors import ClusterError, EngineError
+from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import Fault, FaultError
+from ackproof_faults.network.bandwidth import Bandwidth
+from ackproof_faults.network.bridge import Bridge
+from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.network.half_open import HalfOpen
+from ackproof_faults.network.isolate import Isolate
+from ackproof_faults.network.latency import Latency
+from ackproof_faults.network.majorities_ring import MajoritiesRing
+from ackproof_faults.network.packet_loss import PacketLoss
+from ackproof_faults.network.partition import Partition
+from ackproof_faults.network.reset_connections import ResetConnections
+from ackproof_faults.network.split import Split
 from integration.faulting import in_force, recover
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
-from ackproof.harness import metadata_log, observer, zookeeper_log
-from ackproof.harness.cluster import lifecycle, tools
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster.node import KafkaNode
-from ackproof.harness.cluster_spec import ClusterSpec
-from ackproof.harness.metadata_log import PartitionState
-from ackproof.harness.scenario import TopicSpec
+from ackproof.cluster import kafka_tools, lifecycle
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.node import KafkaNode
+from ackproof.observation import metadata_log, observer, zookeeper_log
+from ackproof.observation.metadata_log import PartitionState
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
 
 pytestmark = pytest.mark.cluster
@@ -71,11 +71,11 @@ RECORD = re.compile(
 
 def entries(node: KafkaNode) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
     """Yield (offset, milliseconds, kind, fields) as the tool prints them with each record."""
-    script = tools.command(
+    script = kafka_tools.command(
         ("org.apache.kafka.tools.DumpLogSegments",),
         f"--cluster-metadata-decoder --files {LOG}/00000000000000000000.log",
     )
-    for line in tools.run_script(node, script, "dump").splitlines():
+    for line in kafka_tools.run_script(node, script, "dump").splitlines():
         if found := RECORD.match(line):
             record = json.loads(found["json"])
             yield int(found["offset"]), int(found["time"]), record["type"], record["data"]
@@ -142,13 +142,13 @@ def test_a_snapshot_and_the_rest_of_the_log_tell_what_the_whole_log_tells(
 ) -> None:
     whole = observer.take_metadata_log(kraft, tmp_path)
     node = controller(kraft)
-    snapshots = tools.run_script(node, f"cd {LOG} && ls *-*.checkpoint", "ls").split()
+    snapshots = kafka_tools.run_script(node, f"cd {LOG} && ls *-*.checkpoint", "ls").split()
     created = max(s.metadata_offset for s in whole.partitions if s.partition_epoch == 0)
     ends = [int(name.partition("-")[0]) for name in snapshots]
     end = next((end for end in ends if end > created + 1), None)
     assert end is not None, (created, snapshots)
     # The same log as Kafka leaves it once what is in the snapshot has been deleted.
-    tools.run_script(
+    kafka_tools.run_script(
         node,
         f"rm -rf /tmp/cut; mkdir /tmp/cut; cd {LOG}; cp *-*.checkpoint /tmp/cut; "
         f"cp 00000000000000000000.log /tmp/cut/{end:020}.log",
@@ -178,11 +178,11 @@ def test_every_write_of_the_transaction_log_is_one_of_the_timeline(
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
     node = controller(zookeeper)
     script = "cd /var/lib/ackproof/data/version-2 && for log in log.*; do " + (
-        tools.command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
+        kafka_tools.command(("org.apache.zookeeper.server.LogFormatter",), "$log") + "; done"
     )
     told = [
         (int(found["zxid"], 16), found["path"], bytes.fromhex(found["data"]))
-        for found in WRITTEN.finditer(tools.run_script(node, script, "LogFormatter"))
+        for found in WRITTEN.finditer(kafka_tools.run_script(node, script, "LogFormatter"))
     ]
     stored = list((tmp_path / "zookeeper" / node.spec.name).glob("log.*"))
     assert stored

@@ -12,20 +12,25 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError, Guard, inject
-from ackproof.faults.kill import Kill
-from ackproof.harness import metadata_log, observer
-from ackproof.harness.cluster import lifecycle, quorum
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster_spec import ClusterSpec
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import TopicSpec
-from ackproof.harness.waits import wait_for
+from ackproof.cluster import lifecycle, quorum
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.observation import metadata_log, observer
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import (
+    Fault,
+    FaultError,
+    Guard,
+    inject,
+)
+from ackproof_faults.process.kill import Kill
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import acked, log_end, send
 from kafka_clusters import NOTICED, boot
-from unit.faults.test_steps import STEPS
+from unit.faults.schedule.test_blocks import STEPS
 from waiting import until
 
 pytestmark = pytest.mark.cluster

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError
-from ackproof.faults.crash_loop import CrashLoop
-from ackproof.faults.kill_cluster import KillCluster
-from ackproof.faults.oom_kill import OomKill
-from ackproof.faults.pause import Pause
-from ackproof.faults.rolling_restart import RollingRestart
-from ackproof.harness import observer
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
-from ackproof.harness.waits import wait_for
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.observation import observer
+from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import Fault, FaultError
+from ackproof_faults.process.crash_loop import CrashLoop
+from ackproof_faults.process.kill_cluster import KillCluster
+from ackproof_faults.process.oom_kill import OomKill
+from ackproof_faults.process.pause import Pause
+from ackproof_faults.process.rolling_restart import RollingRestart
 from integration.faulting import in_force, recover
 from kafka_clusters import NOTICED, boot
 from waiting import until

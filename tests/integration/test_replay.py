@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.cluster.reuse import ClusterPool
-from ackproof.harness.replay import compared, recorded_run
-from ackproof.harness.run_dir import read_record
-from ackproof.harness.runner import run
-from ackproof.harness.scenario_file import load
+from ackproof.cluster.pool import ClusterPool
+from ackproof.execution.runner import run
+from ackproof.reproduction.replay import compared, recorded_run
+from ackproof.runs.directory import read_record
+from ackproof.scenario.loader import load
 from integration.command import ROOT, ackproof, printed
-from unit.shrinking.recorded import Quiet
+from unit.harness.reproduction.recorded import Quiet
 
 pytestmark = pytest.mark.cluster
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from docker import DockerClient
 
-from ackproof.harness.cluster.engine import LABEL_RUN
-from ackproof.harness.cluster.reuse import ClusterPool, leaves_no_trace
-from ackproof.harness.scenario import Scenario, TopicSpec
+from ackproof.cluster.pool import ClusterPool, leaves_no_trace
+from ackproof.containers.engine import LABEL_RUN
+from ackproof.scenario.model import Scenario, TopicSpec
 
 pytestmark = pytest.mark.cluster
 

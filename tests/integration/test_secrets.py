@@ -13,14 +13,14 @@ from docker import DockerClient
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from ackproof.harness.cluster import cluster as clusters
-from ackproof.harness.cluster.engine import LABEL
-from ackproof.harness.cluster.security import Security, SecuritySpec, secured
-from ackproof.harness.progress import ConsoleReporter
-from ackproof.harness.runner import run
-from ackproof.harness.scenario_file import load
-from ackproof.harness.verdict import Word
-from ackproof.spark_analysis.tables import LOCATION
+from ackproof.cluster import cluster as clusters
+from ackproof.cluster.security import Security, SecuritySpec, secured
+from ackproof.containers.engine import LABEL
+from ackproof.execution.runner import run
+from ackproof.progress import ConsoleReporter
+from ackproof.runs.verdict import Word
+from ackproof.scenario.loader import load
+from ackproof_spark.tables import LOCATION
 
 pytestmark = pytest.mark.cluster
 
@@ -117,7 +117,7 @@ def test_no_secret_is_left_anywhere(
         assert holders(tmp_path, secret) == []
         assert not witness.saw(secret)
     # The controls: what is there is found, by the same means.
-    assert witness.saw("ackproof.harness.clients.producer")
+    assert witness.saw("ackproof.clients.producer")
     assert witness.saw(f"{run_dir.name}-{os.getpid()}-broker-1")
     assert holders(tmp_path, "scram-sha-512")
     (run_dir / "clients" / "leak.json").write_text(json.dumps({"key": security.password}))

@@ -18,8 +18,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.spark_analysis.tables import LOCATION
-from integration.command import ROOT, ackproof, printed, started
+from ackproof_spark.tables import LOCATION
+from integration.command import (
+    ROOT,
+    ackproof,
+    printed,
+    started,
+)
 from spark_clusters import (
     HOME,
     SparkCluster,
@@ -102,7 +107,7 @@ def package(wheel: Path, bare: Path) -> Path:
     """The zip that a user makes of the installed wheel."""
     path = wheel.parent / "ackproof.zip"
     made = subprocess.run(
-        [bare, "-m", "ackproof.spark_analysis.package", path],
+        [bare, "-m", "ackproof_spark.spark.executor_zip", path],
         env=environment(PYTHONPATH=str(wheel)),
         capture_output=True,
         text=True,
@@ -132,7 +137,7 @@ def submit(
 
 
 def test_a_bare_python_does_not_know_ackproof(bare: Path, wheel: Path) -> None:
-    line = [bare, "-c", "import pyarrow, confluent_kafka; import ackproof.spark_analysis as a"]
+    line = [bare, "-c", "import pyarrow, confluent_kafka; import ackproof_spark as a"]
     without = subprocess.run(line, env=environment(), capture_output=True, text=True, check=False)
     assert "No module named 'ackproof" in without.stderr
     subprocess.run(line, env=environment(PYTHONPATH=str(wheel)), check=True)

@@ -10,22 +10,22 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
-from ackproof.faults import Fault, FaultError, inject
-from ackproof.faults.delete_index import DeleteIndex
-from ackproof.faults.disk_full import DiskFull
-from ackproof.faults.fail_log_dir import FailLogDir
-from ackproof.faults.flip_byte import FlipByte
-from ackproof.faults.old_checkpoint import OldCheckpoint
-from ackproof.faults.power_loss import PowerLoss
-from ackproof.faults.replace_disk import ReplaceDisk
-from ackproof.faults.truncate_index import TruncateIndex
-from ackproof.faults.wipe_partition import WipePartition
-from ackproof.faults.wipe_volume import WipeVolume
-from ackproof.harness.cluster import tools
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import ClusterSpec, TopicSpec
-from ackproof.harness.waits import wait_for
+from ackproof.cluster import kafka_tools
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.scenario.model import ClusterSpec, TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults.disk.delete_index import DeleteIndex
+from ackproof_faults.disk.disk_full import DiskFull
+from ackproof_faults.disk.fail_log_dir import FailLogDir
+from ackproof_faults.disk.flip_byte import FlipByte
+from ackproof_faults.disk.old_checkpoint import OldCheckpoint
+from ackproof_faults.disk.power_loss import PowerLoss
+from ackproof_faults.disk.replace_disk import ReplaceDisk
+from ackproof_faults.disk.truncate_index import TruncateIndex
+from ackproof_faults.disk.wipe_partition import WipePartition
+from ackproof_faults.disk.wipe_volume import WipeVolume
 from integration.command import clock
 from integration.faulting import in_force, recover
 from integration.sending import log_end
@@ -87,7 +87,9 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
         f"--offset earliest --max-messages {ROUNDS} --timeout-ms 5000 2>&1 "
         "| grep -aoE 'Record is corrupt|Processed a total of [0-9]+ messages' || :"
     )
-    return tools.run_script(cluster.nodes[2], tools.command((tool,), arguments), "the consumer")
+    return kafka_tools.run_script(
+        cluster.nodes[2], kafka_tools.command((tool,), arguments), "the consumer"
+    )
 
 
 def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, topic: str) -> None:

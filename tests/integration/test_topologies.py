@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from ackproof.faults import FaultError
-from ackproof.harness import observer
-from ackproof.harness.cluster import awaiting, controllers, lifecycle, quorum
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.harness.cluster_spec import ClusterSpec
-from ackproof.harness.errors import ClusterError
-from ackproof.harness.scenario import TopicSpec
+from ackproof.cluster import (
+    controllers,
+    lifecycle,
+    quorum,
+    readiness,
+)
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import ClusterError
+from ackproof.observation import observer
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof_faults import FaultError
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until
@@ -138,9 +143,9 @@ class TestLifecycle:
     def test_a_wait_that_gives_up_says_what_it_saw_last(self, operated: KafkaCluster) -> None:
         until(lambda: operated.listed_by(1) == {1, 2, 3})
         with pytest.raises(ClusterError, match=r"broker 1 lists \[1, 2, 3\]"):
-            awaiting.await_fenced(operated, 2, within_s=0.3)
+            readiness.await_fenced(operated, 2, within_s=0.3)
         with pytest.raises(ClusterError, match=r"still in an ISR .*orders-0 \(leader"):
-            awaiting.await_out_of_isr(operated, 2, within_s=0.3)
+            readiness.await_out_of_isr(operated, 2, within_s=0.3)
 
     def test_a_disk_is_emptied_only_under_a_stopped_broker(self, operated: KafkaCluster) -> None:
         with pytest.raises(FaultError, match="runs"):

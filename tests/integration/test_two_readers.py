@@ -11,19 +11,22 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.harness import analysis, disputes
-from ackproof.harness.cluster.cluster import KafkaCluster
-from ackproof.spark_analysis import connector, final_log, job, kafka_source
-from ackproof.spark_analysis.agreement import disagreements, store_disagreements
-from ackproof.spark_analysis.final_log import (
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.judgement import reader_disagreement
+from ackproof.judgement import spark as analysis
+from ackproof_spark import job
+from ackproof_spark.reading import final_log, kafka_source
+from ackproof_spark.reading.agreement import disagreements, store_disagreements
+from ackproof_spark.reading.final_log import (
     Isolation,
     PartitionEnd,
     Reader,
     read_final_log,
     read_records,
 )
-from ackproof.spark_analysis.record import encoder
-from ackproof.spark_analysis.tables import LOCATION
+from ackproof_spark.record import encoder
+from ackproof_spark.spark import connector
+from ackproof_spark.tables import LOCATION
 
 # ruff: noqa: PLR0917  fixtures and parameters
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -159,7 +162,7 @@ def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Pa
         tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends
     )
     assert readers == ["kafka", "ackproof-kafka"]
-    assert disputes.read(tmp_path).rows == ()
+    assert reader_disagreement.read(tmp_path).rows == ()
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 
@@ -191,7 +194,7 @@ def test_a_record_that_one_of_them_drops_is_found(
     }
     readings[who] = readings[who].where("not (partition = 1 and offset = 7)")
     store_disagreements(readings, run_dir=tmp_path)
-    (row,) = disputes.read(tmp_path).rows
+    (row,) = reader_disagreement.read(tmp_path).rows
     assert (row["topic"], row["partition"], row["offset"], row["sequence"]) == (TOPIC, 1, 7, 7)
     assert row["reader"] == next(reader for reader in Reader if reader is not who)
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from ruamel.yaml import YAML
 
-from ackproof.spark_analysis.tables import LOCATION
+from ackproof_spark.tables import LOCATION
 from integration.command import ackproof, printed
 
 pytestmark = pytest.mark.cluster

@@ -6,7 +6,7 @@ import harness
 import pytest
 from harness.shop import Shop
 
-import ackproof.harness as ap
+import ackproof as ap
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from ackproof.harness import baseline
-from ackproof.harness.baseline import Baseline, changes
-from ackproof.harness.commands.shared import budget_seconds
-from ackproof.harness.errors import RunDirectoryError, ScenarioError
-from ackproof.harness.report.ci import announce, error_commands, step_summary
-from ackproof.harness.scenario_file import load
-from ackproof.harness.shards import Shard, share
-from ackproof.harness.verdict import Expectation, Verdict, Word
+from ackproof.cli.options import budget_seconds
+from ackproof.comparison import baseline
+from ackproof.comparison.baseline import Baseline, changes
+from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.report.ci import announce, error_commands, step_summary
+from ackproof.runs.verdict import Expectation, Verdict, Word
+from ackproof.scenario.loader import load
+from ackproof.scenario.shards import Shard, share
 from command_line import ackproof
-from unit.comparison.test_comparison import ACKS, verdict
+from unit.harness.comparison.test_comparison import ACKS, verdict
 
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ROOT / "ci" / "templates"
@@ -157,7 +157,7 @@ def commands(node: Any) -> list[str]:
 def test_templates_are_yaml_and_call_commands_that_there_are(path: Path) -> None:
     from typer.main import get_command
 
-    from ackproof.harness.cli import app
+    from ackproof.cli.main import app
 
     known = get_command(app).commands  # type: ignore[attr-defined]
     found = commands(YAML(typ="safe").load(path.read_text()))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from ackproof.faults import CommandResult, FaultError
-from ackproof.faults.clients import Clients
-from ackproof.faults.kafka_link import Link
-from ackproof.faults.operations import Operations
+from ackproof_faults import CommandResult, FaultError
+from ackproof_faults.interfaces.clients import Clients
+from ackproof_faults.interfaces.kafka_proxy import Link
+from ackproof_faults.interfaces.operations import Operations
 
 
 @dataclass(kw_only=True)

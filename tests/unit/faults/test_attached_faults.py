@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ackproof.faults import FaultError, inject
-from ackproof.faults.command import Command
-from ackproof.faults.docker import Docker
+from ackproof_faults import FaultError, inject
+from ackproof_faults.external.command import Command
+from ackproof_faults.external.docker import Docker
 from integration.command import clock
 from unit.faults.fake_cluster import FakeCluster
 

@@ -4,11 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ackproof.faults import CommandResult, Fault, FaultError, inject
-from ackproof.faults.isolate_replication import IsolateReplication
-from ackproof.faults.kill import Kill
-from ackproof.faults.none import NoFault
-from ackproof.faults.restart import Restart
+from ackproof_faults import (
+    CommandResult,
+    Fault,
+    FaultError,
+    inject,
+)
+from ackproof_faults.control import NoFault
+from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.process.kill import Kill
+from ackproof_faults.process.restart import Restart
 from unit.faults.fake_cluster import FakeCluster
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ackproof.reference_model import Configuration
+from ackproof_model import Configuration
 
 
 @pytest.fixture

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ackproof.reference_model import Elapsed, Injection, IsrSize, LeaderChanged, Progress, Role
+from ackproof_model import (
+    Elapsed,
+    Injection,
+    IsrSize,
+    LeaderChanged,
+    Progress,
+    Role,
+)
 
 LEADER = frozenset({Role.LEADER})
 FOLLOWERS = frozenset({Role.FOLLOWERS})

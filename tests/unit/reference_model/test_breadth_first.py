@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.reference_model.breadth_first import explore
+from ackproof_model.breadth_first import explore
 
 
 def steps(number):

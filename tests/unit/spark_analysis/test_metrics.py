@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.spark_analysis.metrics import Bin, metrics, timeline
+from ackproof_spark.metrics import Bin, metrics, timeline
 from spark_histories import parse, write_run
 
 pytestmark = pytest.mark.spark
@@ -87,7 +87,7 @@ def test_unavailability(spark, tmp_path, sends, unavailable_s):
 
 
 def test_unavailability_of_many_sends_costs_no_more_than_sorting_them(spark, tmp_path):
-    from ackproof.spark_analysis.metrics import unavailability
+    from ackproof_spark.metrics import unavailability
 
     spark.range(200_000).selectExpr(
         "'t' topic",

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.spark_analysis.record import HEADER_SIZE, decode, encoder, run_token
+from ackproof_spark.record import (
+    HEADER_SIZE,
+    decode,
+    encoder,
+    run_token,
+)
 
 NUMBERS = st.integers(0, 2**63 - 1)
 

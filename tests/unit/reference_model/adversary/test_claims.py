@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.reference_model import Profile
-from ackproof.reference_model.adversary import Budgets, Question, search
-from ackproof.reference_model.adversary.replicas import fetch, high_watermark, learn, writes
-from ackproof.reference_model.adversary.state import Partition, Writes, follower, initial
-from ackproof.reference_model.controller import begin_shutdown, enrol, fence, unfence
-from ackproof.reference_model.state import NOBODY, Controller
+from ackproof_model import Profile
+from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary.replicas import (
+    fetch,
+    high_watermark,
+    learn,
+    writes,
+)
+from ackproof_model.adversary.state import (
+    Partition,
+    Writes,
+    follower,
+    initial,
+)
+from ackproof_model.replication.controller import (
+    begin_shutdown,
+    enrol,
+    fence,
+    unfence,
+)
+from ackproof_model.replication.state import NOBODY, Controller
 
 VERSIONS = ["0.10.2", "2.8.2", "3.6.2", "3.9.1", "4.0.1", "4.1.0", "4.3.1"]
 ELR = ["4.1.0", "4.3.1"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.reference_model import Rules
-from ackproof.reference_model.adversary import Budgets, Question, search
+from ackproof_model import Rules
+from ackproof_model.adversary import Budgets, Question, search
 
 POWER, BOTH = {"power_losses": 1, "shrinks": 2}, {"power_losses": 1, "kills": 1, "shrinks": 1}
 NO_ELR, ELR = "3.9.1", "4.1.0"

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.reference_model.adversary import Budgets, Question, search
-from ackproof.reference_model.adversary.explorer import Explorer, Tails
-from ackproof.reference_model.adversary.state import initial
-from ackproof.reference_model.adversary.successors import lost, successors
+from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary.explorer import Explorer, Tails
+from ackproof_model.adversary.state import initial
+from ackproof_model.adversary.successors import lost, successors
 
 MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1, in_all=4)
 QUESTIONS = [

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.reference_model.adversary import Budgets, Question, search
-from ackproof.reference_model.planning import (
+from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.planning import (
     Deed,
     ModelContradictsItselfError,
     Operation,

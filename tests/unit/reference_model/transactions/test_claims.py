@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.reference_model.producer_state import Batch, ProducerState, Refusal
-from ackproof.reference_model.transactions import (
-    TransactionBudgets,
-    TransactionQuestion,
-    search,
-)
-from ackproof.reference_model.transactions.coordinator import (
+from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
+from ackproof_model.transactions import TransactionBudgets, TransactionQuestion, search
+from ackproof_model.transactions.coordinator import (
     Answer,
     add_partitions,
     end_txn,
@@ -21,8 +17,13 @@ from ackproof.reference_model.transactions.coordinator import (
     init_producer_id,
     verify,
 )
-from ackproof.reference_model.transactions.log import last_stable_offset, readable
-from ackproof.reference_model.transactions.state import Coordinator, Entry, Phase, Txn
+from ackproof_model.transactions.log import last_stable_offset, readable
+from ackproof_model.transactions.state import (
+    Coordinator,
+    Entry,
+    Phase,
+    Txn,
+)
 
 
 def question(version="3.9.1", protocol=1, **budgets):

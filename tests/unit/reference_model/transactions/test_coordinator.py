@@ -11,9 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ackproof.harness.cluster.versions import numbers
-from ackproof.reference_model import transaction_coordinator as port
-from ackproof.reference_model.transaction_metadata import (
+from ackproof.kafka_versions import numbers
+from ackproof_model.transactions import TransactionQuestion
+from ackproof_model.transactions import coordinator as rules
+from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
+from specifications import transaction_coordinator as port
+from specifications.transaction_metadata import (
     CoordinatorRules,
     Error,
     Metadata,
@@ -21,9 +24,6 @@ from ackproof.reference_model.transaction_metadata import (
     Transit,
     completed,
 )
-from ackproof.reference_model.transactions import TransactionQuestion
-from ackproof.reference_model.transactions import coordinator as rules
-from ackproof.reference_model.transactions.state import PREPARED, Coordinator, Txn
 
 CLIENTS = (
     ("2.8.2", 1),

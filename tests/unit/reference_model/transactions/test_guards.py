@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from ackproof.reference_model.transactions import Guards
-from ackproof.reference_model.transactions.mutants import MUTANTS
+from ackproof_model.transactions import Guards
+from specifications.transaction_mutants import MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.guard)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.reference_model.transactions import (
+from ackproof_model.transactions import (
     ANOMALIES,
     TransactionBudgets,
     TransactionQuestion,

@@ -1,0 +1,1 @@
+"""Faults of producers and consumers."""

@@ -1,0 +1,45 @@
+"""Producers' clocks are wrong: their records bear timestamps of the past or the future.
+
+Kafka keeps and deletes by these timestamps, not by its own clock (`message.timestamp.type`
+CreateTime): with a `retention.ms`, what seems old goes at the next check, and what seems new stays
+for ever. Further off than `message.timestamp.before.max.ms` or `after.max.ms` (an hour, from 4.0
+on) allow, a batch is refused (INVALID_TIMESTAMP, KIP-937).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults.clients._client_fault import OrderedFault
+from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.interfaces.clients import Order
+
+
+class SkewTimestamps(OrderedFault):
+    """Have producers send with wrong timestamps."""
+
+    name: ClassVar[str] = "skew_timestamps"
+    fault: Literal["skew_timestamps"] = "skew_timestamps"
+    proof: ClassVar[str] = "the client has counted records that it sent with such a timestamp"
+    client: str = Field(
+        default="producers",
+        pattern=r"^(producers|producer [0-9]+)$",
+        description="producers, or one of them by its number from 0",
+    )
+    by: Duration = Field(gt=0, description="how far they are off", examples=["90m"])
+    direction: Literal["past", "future"] = Field(
+        default="past", description="whether they seem to be sent before or after they are"
+    )
+
+    @property
+    def orders(self) -> tuple[Order, int]:
+        """Send with other timestamps."""
+        milliseconds = max(1, int(self.by * 1000))
+        return "skew", milliseconds if self.direction == "future" else -milliseconds
+
+    @property
+    def done(self) -> str:
+        """Records sent so."""
+        return f"records sent as if {self.by:g} s in the {self.direction}"

@@ -1,0 +1,1 @@
+"""Conditions, targets and durations, and their text form."""

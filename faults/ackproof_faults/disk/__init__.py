@@ -1,0 +1,1 @@
+"""Faults of disks, files and volumes."""

@@ -1,0 +1,1 @@
+"""Faults by commands of the user's own."""

@@ -1,0 +1,1 @@
+"""What a fault may ask of a cluster, as small protocols."""

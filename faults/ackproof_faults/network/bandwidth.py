@@ -1,0 +1,45 @@
+"""A narrow link: what a node sends to anybody is limited to so many bits a second (tbf)."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults.errors import FaultError
+from ackproof_faults.fault import CommandResult
+from ackproof_faults.interfaces.kernel import Need
+from ackproof_faults.network._queues import Queue, shown
+
+
+class Bandwidth(Queue):
+    """Limit the bandwidth of all that the targets send."""
+
+    name: ClassVar[str] = "bandwidth"
+    disables: ClassVar[bool] = False
+    fault: Literal["bandwidth"] = "bandwidth"
+    needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
+    proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"
+    kind: ClassVar[str] = "tbf"
+    rate: str = Field(
+        default="1mbit",
+        pattern=r"^[1-9][0-9]*(kbit|mbit|gbit)$",
+        description="bits a second",
+        examples=["500kbit", "10mbit"],
+    )
+
+    def discipline(self) -> str:
+        """Return tbf with a bucket of 32 kbit: about three full packets."""
+        return f"tbf rate {self.rate} burst 32kbit latency 400ms"
+
+    def trial(self, address: str) -> str:
+        """Send more than the bucket holds, to a port where nobody listens."""
+        return f"head -c 200000 /dev/zero > /dev/udp/{address}/9 || :\n{shown()}"
+
+    def require_bite(self, node: int, result: CommandResult) -> str:
+        """Require that packets went over the limit."""
+        over = re.search(r"tbf(?s:.)*?overlimits (\d+)", result.output)
+        if over is None or over[1] == "0":
+            raise FaultError(f"node {node} sends without limit: {result.output.strip()}")
+        return f"node {node}: {over[1]} packets had to wait"

@@ -1,0 +1,81 @@
+"""Two sets of nodes cannot reach each other, or one cannot reach the other.
+
+``peers`` names the other side: the other ``brokers``, the ``controllers`` (ZooKeeper nodes before
+Kafka 3.3), the ``clients``, or node ids. A one-way cut still ends every TCP connection between the
+two, but each side notices it differently: who hears nothing times out, who is not heard sends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults.fault import Cluster, Shape
+from ackproof_faults.network._links import (
+    CLIENTS,
+    Cut,
+    Links,
+    client_ports,
+)
+
+
+class Partition(Links):
+    """Cut the targets off from other brokers, from controllers, from clients or from some nodes."""
+
+    name: ClassVar[str] = "partition"
+    fault: Literal["partition"] = "partition"
+    peers: Literal["brokers", "controllers", "clients"] | tuple[int, ...] = Field(
+        default="brokers",
+        description="the other side: brokers, controllers, clients, or a list of node ids",
+        examples=["controllers", [2, 3]],
+    )
+    direction: Literal["both", "to_peers", "from_peers"] = Field(
+        default="both", description="which packets are lost: all, those to the peers, or from them"
+    )
+    listener: str | None = Field(
+        default=None,
+        description="cut only connections to this listener, instead of all",
+        examples=["INTERNAL", "EXTERNAL"],
+    )
+
+    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
+        """Yield peers and listeners that are not there."""
+        if isinstance(self.peers, tuple):
+            known = sorted({*shape.brokers, *shape.controllers})
+            for node in self.peers:
+                if node not in known:
+                    yield "peers", f"there is no node {node} (nodes are {known})"
+        if self.peers == "brokers" and len(shape.brokers) < 2:
+            yield "peers", "there is one broker only: it has no other brokers to be cut off from"
+        if self.listener is not None and self.listener not in shape.listeners:
+            legal = ", ".join(shape.listeners)
+            yield "listener", f"{self.listener!r} is not a listener here ({legal})"
+        if self.peers == "clients" and self.listener in ("INTERNAL", "CONTROLLER"):
+            yield "listener", f"clients do not use {self.listener}"
+
+    def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
+        """Return a cut for each pair of a target and a peer, in each direction that is lost."""
+        port = cluster.port(self.listener) if self.listener else None
+        pairs = [
+            (node, peer, one)
+            for node in nodes
+            for peer in self._peers(cluster, nodes)
+            for one in (client_ports(cluster, self.listener) if peer == CLIENTS else [port])
+            if node != peer
+        ]
+        out = [Cut(source=node, sink=peer, port=one) for node, peer, one in pairs]
+        back = [Cut(source=peer, sink=node, port=one) for node, peer, one in pairs]
+        return (out if self.direction != "from_peers" else []) + (
+            back if self.direction != "to_peers" else []
+        )
+
+    def _peers(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[int]:
+        if isinstance(self.peers, tuple):
+            return self.peers
+        if self.peers == "clients":
+            return [CLIENTS]
+        if self.peers == "controllers":
+            return cluster.controller_ids()
+        return [broker for broker in cluster.broker_ids() if broker not in nodes]

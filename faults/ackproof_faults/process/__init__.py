@@ -1,0 +1,1 @@
+"""Faults of broker and controller processes."""

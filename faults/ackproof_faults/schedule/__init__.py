@@ -1,0 +1,1 @@
+"""Schedules of faults: blocks, sampling, execution, blast radius."""

@@ -1,0 +1,179 @@
+"""How long until a cluster is ready, against one stock broker; and where the time goes.
+
+The peer is what one gets from Kafka's distribution in a container: one node in combined mode, its
+storage formatted by Kafka's own tool in a JVM of its own, then started, both as Kafka's scripts
+start them: default heap, G1, all tiers of compilation, JMX, no class archive. From the container's
+start to its first answered request. The published `apache/kafka` image brings class archives of
+its own (KIP-975), so the same is measured with one, too.
+
+Ours is a controller and three brokers on empty volumes, from reading the scenario to every
+partition at full ISR; and the same cluster given to a next run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.cluster.admin import Admin
+from ackproof.cluster.cluster import booted
+from ackproof.cluster.formatting import new_id
+from ackproof.cluster.laps import Laps
+from ackproof.cluster.pool import renewed
+from ackproof.cluster.ports import reserved
+from ackproof.containers import images
+from ackproof.containers.engine import labels
+from ackproof.containers.image_build import template
+from ackproof.errors import ClusterError
+from ackproof.scenario.loader import load
+from ackproof.waiting import wait_for
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+#: What bin/kafka-run-class.sh adds to every command, and the heaps of kafka-storage.sh and
+#: kafka-server-start.sh.
+_STOCK_JVM = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true -Dcom.sun.management.jmxremote=true "
+    "-Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false"
+)
+_STOCK_TOOL_HEAP = "-Xmx256M"
+_STOCK_BROKER_HEAP = "-Xmx1G -Xms1G"
+
+_STOCK = f"""
+cat > /tmp/server.properties <<PROPERTIES
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+advertised.listeners=PLAINTEXT://127.0.0.1:$PORT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs=/tmp/data
+offsets.topic.replication.factor=1
+PROPERTIES
+echo "$LOGGING" > /tmp/log4j2.xml
+logging=-Dlog4j2.configurationFile=/tmp/log4j2.xml
+java {_STOCK_TOOL_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{images.CLASSPATH}' \\
+  kafka.tools.StorageTool format --cluster-id "$CLUSTER_ID" --config /tmp/server.properties
+exec java {_STOCK_BROKER_HEAP} {_STOCK_JVM} $ARCHIVE $logging -cp '{images.CLASSPATH}' \\
+  kafka.Kafka /tmp/server.properties
+"""
+
+_WITHIN_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootBench:
+    """Seconds of every repetition.
+
+    `ours_s` is a fresh cluster, `reused_s` the same one made ready for a next run, `stock_s` one
+    stock broker, `archived_s` the same with a class archive. `phases_s` are the medians of ours.
+    """
+
+    ours_s: tuple[float, ...]
+    reused_s: tuple[float, ...]
+    stock_s: tuple[float, ...]
+    archived_s: tuple[float, ...]
+    phases_s: Mapping[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """A fresh cluster over the stock broker, medians: 2 means twice as long."""
+        return statistics.median(self.ours_s) / statistics.median(self.stock_s)
+
+
+def bench_boot(client: DockerClient, scenario: Path, *, repetitions: int = 5) -> BootBench:
+    """Boot all of them, in turns; raise ClusterError if one does not come up."""
+    image = images.ensure(client=client).reference
+    images.ensure_sidecar(client=client)
+    ours, reused, stock, archived, laps = [], [], [], [], []
+    for number in range(repetitions):
+        stock.append(_stock(client, image, archive=()))
+        archived.append(_stock(client, image, archive=images.JAVA_OPTIONS))
+        found = _ours(client, scenario, f"bench-boot-{new_id()[:6].lower()}-{number}")
+        ours.append(found[0])
+        reused.append(found[1])
+        laps.append(found[2].seconds)
+    return BootBench(
+        ours_s=tuple(ours),
+        reused_s=tuple(reused),
+        stock_s=tuple(stock),
+        archived_s=tuple(archived),
+        phases_s={phase: statistics.median(one[phase] for one in laps) for phase in laps[0]},
+    )
+
+
+def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, Laps]:
+    """Return the seconds until ready, fresh and reused, and where the first went."""
+    began, laps = time.monotonic(), Laps()
+    scenario = load(path)[0].scenario
+    image = images.ensure(scenario.kafka, client=client)
+    laps.lap("scenario and image")
+    with booted(
+        scenario.cluster,
+        client=client,
+        image=image.reference,
+        run_id=run_id,
+        sidecar=lambda: images.ensure_sidecar(client=client),
+        kafka=scenario.kafka,
+        laps=laps,
+    ) as cluster:
+        cluster.create_topics(scenario.topics)
+        laps.lap("topics at full ISR")
+        fresh = time.monotonic() - began
+        began = time.monotonic()
+        renewed(cluster)
+        cluster.create_topics(scenario.topics)
+        return fresh, time.monotonic() - began, laps
+
+
+def _stock(client: DockerClient, image: str, *, archive: Sequence[str]) -> float:
+    with reserved(1) as (port,):
+        began = time.monotonic()
+        with _stock_container(client, image, port, archive) as container:
+            _await_answer(Admin(f"127.0.0.1:{port}", timeout_s=1), container)
+            return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def _stock_container(
+    client: DockerClient, image: str, port: int, archive: Sequence[str]
+) -> Iterator[Container]:
+    container = client.containers.run(
+        image,
+        entrypoint=["/bin/bash", "-ec", _STOCK],
+        environment={
+            "PORT": str(port),
+            "CLUSTER_ID": new_id(),
+            "ARCHIVE": " ".join(archive),
+            "LOGGING": template("kafka/log4j2.xml"),
+        },
+        ports={"9092/tcp": ("127.0.0.1", port)},
+        labels=labels("bench-boot"),
+        detach=True,
+    )
+    try:
+        yield container
+    finally:
+        container.remove(force=True, v=True)
+
+
+def _await_answer(admin: Admin, container: Container) -> None:
+    wait_for(
+        admin.brokers,
+        bool,
+        within_s=_WITHIN_S,
+        failure=lambda _: ClusterError(
+            f"the stock broker did not answer within {_WITHIN_S:g} s:\n"
+            f"{container.logs(tail=10).decode(errors='replace')}"
+        ),
+    )

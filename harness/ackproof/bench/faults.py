@@ -1,0 +1,144 @@
+"""How long it takes to put faults into force, to prove them, and to end them.
+
+On a cluster of three brokers that nobody uses. Injecting and healing are what a schedule's timing
+hangs on; proving comes after, and recovery is Kafka's own time. One `docker run --rm … true` on the
+same engine is the measure beside it: what a fault in a sidecar costs at the least.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.formatting import new_id
+from ackproof.containers import images
+from ackproof.containers import sidecar as beside
+from ackproof.errors import ClusterError
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof.waiting import wait_for
+from ackproof_faults import Fault, FaultError, registered
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_FAULTS: tuple[dict[str, object], ...] = (
+    {"fault": "kill"},
+    {"fault": "partition"},
+    {"fault": "partition", "peers": "clients"},
+    {"fault": "isolate_replication"},
+    {"fault": "isolate"},
+    {"fault": "pause"},
+    {"fault": "reset_connections"},
+    {"fault": "power_loss", "partitions": "orders-0", "last": 1},
+)
+_TARGET = 1
+_RECOVER_S = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultTimes:
+    """Seconds of every repetition of one fault."""
+
+    fault: str
+    inject_s: tuple[float, ...]
+    verify_s: tuple[float, ...]
+    heal_s: tuple[float, ...]
+    recover_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultBench:
+    """The times of all faults, and of an empty sidecar for comparison."""
+
+    sidecar_s: tuple[float, ...]
+    faults: tuple[FaultTimes, ...]
+
+    def ratio(self, times: Sequence[float]) -> float:
+        """Return a median over that of the empty sidecar: 2 means twice as long."""
+        return statistics.median(times) / statistics.median(self.sidecar_s)
+
+
+def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
+    """Inject, prove and heal each fault so many times; raise ClusterError if one does not hold."""
+    image = images.ensure(client=client).reference
+    sidecar = images.ensure_sidecar(client=client)
+    run_id = f"bench-faults-{new_id()[:6].lower()}"
+    with booted(
+        ClusterSpec(settings={"broker.session.timeout.ms": 3000}),
+        client=client,
+        image=image,
+        run_id=run_id,
+        sidecar=lambda: sidecar,
+    ) as cluster:
+        cluster.create_topics({"orders": TopicSpec(assignment=[[1, 2, 3]])})
+        empty = [
+            _seconds(
+                lambda: beside.run(client, sidecar, "true", run_id=run_id, network_mode="none")
+            )
+            for _ in range(repetitions)
+        ]
+        times = [_times(cluster, _fault(given), repetitions) for given in _FAULTS]
+    return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))
+
+
+def _fault(given: dict[str, object]) -> Fault:
+    return registered()[str(given["fault"])].model_validate({"target": _TARGET, **given})
+
+
+def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
+    target = [_TARGET]
+    found: list[tuple[float, float, float, float]] = []
+    for _ in range(repetitions):
+        if fault.name == "power_loss":
+            _write(cluster)
+        try:
+            found.append(
+                (
+                    _seconds(lambda: fault.inject(cluster, target)),
+                    _seconds(lambda: fault.verify(cluster, target)),
+                    _seconds(lambda: fault.heal(cluster, target)),
+                    _seconds(lambda: _recover(cluster, fault, target)),
+                )
+            )
+        except FaultError as error:
+            raise ClusterError(f"{fault.name}: {error}") from error
+    peers = getattr(fault, "peers", None)
+    inject, verify, heal, recover = zip(*found, strict=True)
+    return FaultTimes(
+        fault=f"{fault.name} from {peers}" if peers else fault.name,
+        inject_s=inject,
+        verify_s=verify,
+        heal_s=heal,
+        recover_s=recover,
+    )
+
+
+def _write(cluster: KafkaCluster) -> None:
+    """Have something that can be lost."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    producer.produce("orders", b"x", partition=0)
+    producer.flush(30)
+    producer.close()
+
+
+def _recover(cluster: KafkaCluster, fault: Fault, target: Sequence[int]) -> None:
+    wait_for(
+        lambda: fault.verify_healed(cluster, target),
+        bool,
+        within_s=_RECOVER_S,
+        failure=lambda _: ClusterError(f"{fault.name} did not recover in {_RECOVER_S:g} s"),
+    )
+    cluster.await_full_isr([("orders", 0)])
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began

@@ -1,0 +1,82 @@
+"""`ackproof baseline`: fail when availability or latency get worse beyond noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.cli.options import Json, print_json, stdout
+from ackproof.errors import ExitCode
+
+if TYPE_CHECKING:
+    from ackproof.runs.verdict import Verdict
+
+app = typer.Typer(
+    no_args_is_help=True, help="What runs cost, against earlier ones: worse beyond noise?"
+)
+
+RunDirs = Annotated[list[Path], typer.Argument(help="Judged run directories.")]
+
+
+@app.command()
+def write(
+    run_dirs: RunDirs,
+    *,
+    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Keep what these runs cost as the baseline. Ten runs of a configuration are a good number.
+
+    Example: [bold]ackproof baseline write runs/2* --to baseline.json[/]
+    """
+    from ackproof.comparison.baseline import Baseline, samples
+    from ackproof.runs.directory import write_model
+
+    found = Baseline(configurations=samples(_verdicts(run_dirs)))
+    write_model(to, found)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        typer.echo(to)
+
+
+@app.command()
+def check(
+    baseline: Annotated[Path, typer.Argument(help="A file of `baseline write`.")],
+    run_dirs: RunDirs,
+    *,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="A smaller change than this share is none.")
+    ] = 0.1,
+    as_json: Json = False,
+) -> None:
+    """Compare runs with a baseline: 1 if something is worse, 3 if there are too few runs to tell.
+
+    Example: [bold]ackproof baseline check baseline.json runs/2*[/]
+    """
+    from ackproof.comparison.baseline import changes, read_baseline, samples
+
+    found = changes(read_baseline(baseline), samples(_verdicts(run_dirs)), tolerance=tolerance)
+    if as_json:
+        print_json([change.model_dump(mode="json") for change in found])
+    else:
+        for change in found:
+            stdout().print(
+                f"{change.configuration}: {change.measure} {change.before:.4g} before, "
+                f"{change.now:.4g} now: {change.judged} (p = {change.p_value:.2g})",
+                highlight=False,
+                markup=False,
+            )
+    judged = {change.judged for change in found}
+    if "worse" in judged:
+        raise typer.Exit(ExitCode.VIOLATED)
+    if "too few runs" in judged or not found:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _verdicts(run_dirs: list[Path]) -> list[Verdict]:
+    from ackproof.runs.directory import read_verdict
+
+    return [read_verdict(run_dir) for run_dir in dict.fromkeys(one.resolve() for one in run_dirs)]

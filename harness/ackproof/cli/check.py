@@ -1,0 +1,64 @@
+"""`ackproof check`: stored runs judged again, and histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ackproof.cli import history_files
+from ackproof.cli.options import (
+    LOCAL_SPARK,
+    Json,
+    Spark,
+    exit_with,
+    print_json,
+    stdout,
+)
+
+
+def check(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, or history files (JSON).")],
+    *,
+    spark: Spark = LOCAL_SPARK,
+    as_json: Json = False,
+    subscribe: history_files.Subscribe = None,
+    isolation_level: history_files.IsolationLevel = None,
+    acks: history_files.AcksOption = None,
+    idempotence: history_files.Idempotence = None,
+    ww_deps: history_files.WwDeps = None,
+) -> None:
+    """Judge stored runs again, each from its directory alone; or check histories for anomalies.
+
+    Recovers the ledger of a killed run. A history is a JSON file of what clients sent and polled.
+
+    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
+    """
+    from ackproof.judgement.spark import judge_run
+    from ackproof.report import print_run
+
+    settings = {
+        "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",
+        "isolation_level": isolation_level,
+        "acks": acks,
+        "idempotence": idempotence,
+        "ww_deps": ww_deps,
+    }
+    if history_files.are_histories(paths):
+        reports = history_files.check_histories(paths, settings)
+        if as_json:
+            print_json([history_files.document(one) for one in reports])
+        else:
+            history_files.print_reports(stdout(), reports)
+        raise typer.Exit(history_files.exit_code(reports))
+    if any(value is not None for value in settings.values()):
+        raise typer.BadParameter("a run directory has its own configuration", param_hint="settings")
+    verdicts = [judge_run(run_dir.resolve()) for run_dir in paths]
+    if as_json:
+        documents = [verdict.model_dump(mode="json") for verdict in verdicts]
+        print_json(documents if len(documents) > 1 else documents[0])
+    else:
+        for run_dir, verdict in zip(paths, verdicts, strict=True):
+            print_run(stdout(), verdict, run_dir)
+    exit_with(verdicts)

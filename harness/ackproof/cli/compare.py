@@ -1,0 +1,204 @@
+"""`ackproof compare`: who loses how often, what that costs, and how sure it is."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ackproof.cli.options import (
+    LOCAL_SPARK,
+    RUNS,
+    Budget,
+    Json,
+    Out,
+    Spark,
+    budget_seconds,
+    engine,
+    exit_with,
+    print_json,
+    stderr,
+    stdout,
+)
+from ackproof.errors import RunDirectoryError, ScenarioError
+
+if TYPE_CHECKING:
+    from ackproof.comparison.summary import Summary
+    from ackproof.comparison.trials import Store
+    from ackproof.runs.verdict import Verdict
+
+
+def compare(
+    scenario: Annotated[
+        Path | None, typer.Argument(help="A scenario file, or a folder of them.")
+    ] = None,
+    *,
+    trials: Annotated[
+        int, typer.Option(min=1, max=1000, help="Trials of each configuration, at most.")
+    ] = 1,
+    budget: Budget = "",
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.999, help="Of all its statements together.")
+    ] = 0.95,
+    margin: Annotated[
+        float,
+        typer.Option(min=0.01, max=1, help="Chances to lose that differ by less are alike."),
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the trials.")] = 1,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with an interrupted comparison.")
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Only every Nth configuration, from the Ith.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="However long it takes.")] = False,
+    out: Out = RUNS,
+    spark: Spark = LOCAL_SPARK,
+    as_json: Json = False,
+) -> None:
+    """Run every configuration of a scenario's matrix under the same faults, side by side.
+
+    With --trials it runs them again and again, in shuffled order, until it is known who loses more
+    often, or until the trials are used up; and says with what confidence.
+
+    Examples: [bold]ackproof compare scenarios/acks.yaml[/],
+    [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
+    """
+    from ackproof.comparison.compare import Comparison, on_clusters, stored_results
+    from ackproof.comparison.trials import resume as resume_stored
+    from ackproof.progress import ConsoleReporter
+    from ackproof.report import print_comparison, print_trials
+    from ackproof.report.ci import announce
+
+    if (scenario is None) == (resume is None):
+        raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
+    reporter = ConsoleReporter(stderr())
+    if resume is not None:
+        store = resume_stored(resume.resolve())
+        out = store.directory.parent
+    else:
+        assert scenario is not None
+        store = _planned(
+            scenario,
+            trials=trials,
+            budget=budget,
+            confidence=confidence,
+            margin=margin,
+            seed=seed,
+            shard=shard,
+            yes=yes,
+            out=out,
+        )
+    client = engine(store.configurations)
+    comparison = Comparison(store, on_clusters(out=out, client=client, reporter=reporter), reporter)
+    try:
+        summary = comparison.run()
+    except KeyboardInterrupt:
+        reporter.note(f"go on with: ackproof compare --resume {store.directory}")
+        raise
+    results = list(stored_results(store))
+    verdicts = [verdict for _, verdict in results]
+    html = _write_reports(store, summary, results)
+    announce(store.configurations, verdicts)
+    if as_json:
+        print_json([verdict.model_dump(mode="json") for verdict in verdicts])
+    elif store.plan.trials > 1:
+        print_trials(stdout(), summary, verdicts, html)
+    else:
+        print_comparison(stdout(), verdicts, [run_dir for run_dir, _ in results], html)
+    exit_with(verdicts, comparison.failure)
+
+
+def _planned(
+    scenario: Path,
+    *,
+    trials: int,
+    budget: str,
+    confidence: float,
+    margin: float,
+    seed: int,
+    shard: str,
+    yes: bool,
+    out: Path,
+) -> Store:
+    from ackproof.comparison.plan import (
+        Plan,
+        faults_of,
+        label,
+        require_wanted,
+    )
+    from ackproof.comparison.trials import create, name
+    from ackproof.scenario.loader import load_all
+    from ackproof.scenario.shards import Shard, share
+
+    configurations = share(load_all(scenario), Shard.parse(shard))
+    if not configurations:
+        raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
+    budget_s = budget_seconds(budget)
+    plan = Plan(
+        comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
+        configurations=[label(one, configurations) for one in configurations],
+        faults={label(one, configurations): faults_of(one) for one in configurations},
+        seed=seed,
+        trials=trials,
+        confidence=confidence,
+        margin=margin,
+        budget_s=budget_s,
+        shard=shard,
+    )
+    require_wanted(configurations, plan, out=out, yes=yes)
+    return create(out, plan, configurations)
+
+
+def _write_reports(store: Store, summary: Summary, results: list[tuple[Path, Verdict]]) -> Path:
+    """Write the page and junit.xml of the comparison; its last run has them, too."""
+    from ackproof.report import write_junit
+    from ackproof.runs.directory import disk_errors
+
+    html = store.directory / "report.html"
+    _write_page(html, store, summary, results)
+    with disk_errors(store.directory):
+        write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
+        last = results[-1][0]
+        for written in ("report.html", "junit.xml"):
+            shutil.copyfile(store.directory / written, last / written)
+    return last / "report.html" if summary.plan.trials == 1 else html
+
+
+def _write_page(
+    path: Path, store: Store, summary: Summary, results: list[tuple[Path, Verdict]]
+) -> None:
+    from ackproof.report import write_html
+    from ackproof.report.comparison import shown_runs
+    from ackproof.runs.directory import disk_errors
+
+    with disk_errors(path):
+        write_html(
+            path,
+            shown_runs(summary, results),
+            title=store.configurations[0].path.stem,
+            summary=summary,
+        )
+
+
+def write_report_again(directory: Path, *, to: Path | None) -> Path:
+    """Write the page of a stored comparison again, by default where it was, and return its path.
+
+    Raises RunDirectoryError if it is damaged, or a run of it is gone.
+    """
+    from ackproof.comparison.compare import stored_results
+    from ackproof.comparison.summary import Summary
+    from ackproof.comparison.trials import resume as resume_stored
+    from ackproof.runs.directory import read_model
+
+    summary = read_model(directory, "comparison.json", Summary)
+    store = resume_stored(directory)
+    results = list(stored_results(store))
+    if not results:
+        raise RunDirectoryError(f"{directory}: no trial of it has ended, so there is no page")
+    path = to or directory / "report.html"
+    _write_page(path, store, summary, results)
+    return path

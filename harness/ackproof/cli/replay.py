@@ -1,0 +1,88 @@
+"""`ackproof replay`: repeat a stored run, and hold what came of it against what came of it then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof.cli.options import (
+    LOCAL_SPARK,
+    RUNS,
+    Json,
+    Out,
+    RunDir,
+    Spark,
+    engine,
+    exit_with,
+    located,
+    print_json,
+    stderr,
+    stdout,
+)
+
+if TYPE_CHECKING:
+    from ackproof.reproduction.replay import Replay
+
+
+def replay(
+    run_dir: RunDir, *, out: Out = RUNS, spark: Spark = LOCAL_SPARK, as_json: Json = False
+) -> None:
+    """Run a stored run again: same seed, same faults, each at the same number of acked sends.
+
+    The exit code is the replay's own verdict. What differed is printed.
+
+    Example: [bold]ackproof replay runs/latest[/]
+    """
+    from ackproof.execution.runner import run
+    from ackproof.judgement.spark import judge_run
+    from ackproof.progress import ConsoleReporter
+    from ackproof.report import print_run, write_html, write_junit
+    from ackproof.reproduction.replay import compared, recorded_run
+    from ackproof.runs.directory import disk_errors, write_model
+
+    then = located(run_dir, out)
+    recorded = recorded_run(then)
+    reporter = ConsoleReporter(stderr())
+    for note in recorded.notes:
+        reporter.note(note)
+    if not (then / "verdict.json").exists():
+        judge_run(then)
+    configured = recorded.configured
+    now, verdict = run(
+        configured, out=out, client=engine([configured]), reporter=reporter, replays=then.name
+    )
+    found = compared(then, now, notes=recorded.notes)
+    write_model(now / "replay.json", found)
+    with disk_errors(now):
+        write_html(now / "report.html", [now], title=now.name)
+        write_junit(now / "junit.xml", [verdict])
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "run": verdict.model_dump(mode="json")})
+    else:
+        print_run(stdout(), verdict, now)
+        _print(found)
+    exit_with([verdict])
+
+
+def _print(found: Replay) -> None:
+    """Print what was observed then and now, and at how many acked sends each fault began."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = stdout()
+    counts = Table(title=f"replay of {found.replays}", title_justify="left", box=None)
+    for column in ("", "then", "now"):
+        counts.add_column(column, justify="left" if not column else "right")
+    counts.add_row("verdict", found.then, found.now)
+    for one in found.observed:
+        if one.then or one.now:
+            counts.add_row(one.what, f"{one.then:,}", f"{one.now:,}")
+    for number, step in enumerate(found.steps, start=1):
+        now = "never" if step.now_acked is None else f"{step.now_acked:,}"
+        what = escape(f"{number}. {step.fault} of {step.target}, after acks")
+        counts.add_row(what, f"{step.then_acked:,}", now)
+    console.print(counts)
+    console.print(
+        "It went the same way: the same verdict, the same kinds of anomaly, every fault."
+        if found.same
+        else "It went another way than then."
+    )

@@ -1,0 +1,78 @@
+"""`ackproof schedule`: what of a scenario's schedule is drawn from its seed, before it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ackproof_faults.schedule.sampling import Draw, Drawn
+
+#: So many turns of a loop are shown; each further one is drawn in the same way.
+_TURNS = 3
+
+
+def schedule(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's own.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines on standard output.")
+    ] = False,
+) -> None:
+    """Print the faults that a scenario's seed draws: the same seed gives the same ones.
+
+    Example: [bold]ackproof schedule scenarios/nemesis.yaml --seed 7[/]
+    """
+    from ackproof.scenario.loader import load
+    from ackproof_faults.schedule.sampling import Draw
+
+    found = {}
+    for one in load(scenario):
+        brokers = tuple(range(1, one.scenario.cluster.brokers + 1))
+        draw = Draw(seed=one.scenario.seed if seed is None else seed, brokers=brokers)
+        found[one.name or one.scenario.name] = _shown(draw, draw.schedule(one.scenario.faults))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for name, steps in found.items():
+        typer.echo(name)
+        for line in _lines(steps, "  "):
+            typer.echo(line)
+
+
+def _shown(draw: Draw, step: Drawn) -> Any:
+    """Return a drawn step as plain data: a fault's settings, or a block of steps."""
+    from ackproof_faults.schedule.sampling import Loop, Once, Together
+
+    match step:
+        case Once():
+            return [_shown(draw, one) for one in step.steps]
+        case Together():
+            return {"parallel": [_shown(draw, branch) for branch in step.branches]}
+        case Loop():
+            turns = [draw.turn(step, number) for number in range(step.block.repeat or _TURNS)]
+            return {"turns": [[] if turn is None else _shown(draw, turn) for turn in turns]}
+    settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return {"fault": step.name, **settings}
+
+
+def _lines(step: Any, indent: str) -> Iterator[str]:
+    """Yield a step in lines: a block's steps stand under it."""
+    if isinstance(step, list):
+        if not step:
+            yield f"{indent}nothing"
+        for one in step:
+            yield from _lines(one, indent)
+        return
+    for key in ("parallel", "turns"):
+        if key in step:
+            for number, inner in enumerate(step[key]):
+                yield f"{indent}{'branch' if key == 'parallel' else 'turn'} {number + 1}"
+                yield from _lines(inner, indent + "  ")
+            return
+    rest = ", ".join(f"{key}: {value}" for key, value in step.items() if key != "fault")
+    yield f"{indent}{step['fault']}" + (f" ({rest})" if rest else "")

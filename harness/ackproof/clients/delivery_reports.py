@@ -1,0 +1,231 @@
+"""Delivery reports: collected one by one, recorded many at a time.
+
+What a record costs decides how much a run can prove. So the callback, the only Python code that
+runs once a record, just collects; reports are turned into columns of the ledger together.
+`resolved_at` is the end of the poll that served the delivery report (for errors, the report
+itself).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message
+
+from ackproof.clients.client_stalls import Stalls
+from ackproof.clients.shared_page import ProgressPage, now_us
+from ackproof.clients.spec import ProducerSpec
+from ackproof.ledger.in_flight import Int64s, UnderWay
+from ackproof.ledger.outcome import classify, earliest_resend_s
+from ackproof.ledger.producer_ledger import LedgerWriter
+from ackproof_spark.ledger_stream import OUTCOMES
+from ackproof_spark.tables import Outcome
+
+#: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
+RECORD_AT = 8192
+RECORD_EVERY_US = 10_000
+
+#: Bytes of a short value.
+SHORT = 128
+
+#: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
+RESERVE = 8192
+
+_ACKED = OUTCOMES.index(Outcome.ACKED)
+_FAILED = OUTCOMES.index(Outcome.FAILED)
+_UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
+
+#: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
+_SEQUENCE = slice(24, 32)
+_sequence = itemgetter(_SEQUENCE)
+
+#: How a send is reported that a purge ended.
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
+def _offsets(messages: list[Message]) -> pa.Array:
+    try:
+        return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
+    except TypeError:
+        # None where the broker told no offset: a resend found to be a duplicate.
+        return pa.array(list(map(Message.offset, messages)), pa.int64())
+
+
+class DeliveryReports:
+    """Collects delivery reports and turns them, many at a time, into rows of the ledger."""
+
+    def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
+        self._ledger = ledger
+        self._page = page
+        #: The length of every value, if they are that short that they are best read all together.
+        self._stride = spec.size if spec.largest is None and spec.size <= SHORT else None
+        self._limit = spec.records
+        self._reserve_step = (
+            RESERVE if spec.rate is None else max(1, min(RESERVE, int(spec.rate / 10)))
+        )
+        self._reserved = 0
+        self._earliest_resend_s = earliest_resend_s(spec.settings)
+        self._offsets_are_told = spec.offsets_are_told
+        self._under_way = UnderWay()
+        self._counts = [0] * len(OUTCOMES)
+        self._sent = 0
+        self._stalls = Stalls()
+        self._served_at = self._recorded_at = now_us()
+        self._delivered: list[Message] = []
+        #: How many were delivered by when (microseconds UTC), once a poll: `resolved_at`.
+        self._stamps: list[tuple[int, int]] = []
+        self._errors: list[tuple[KafkaError, Message]] = []
+        self.on_delivery = self._on_each()
+        self.on_last_of_batch: OnDelivery = self._on_last_of_batch
+
+    @property
+    def under_way(self) -> int:
+        """Sends without an outcome, counting those whose report is collected, not recorded."""
+        return self._under_way.count
+
+    def admit(self, first: int, stop: int) -> None:
+        """Prepare for sequences from `first` to `stop` (exclusive) to be handed over."""
+        self._under_way.admit(first, stop)
+        if stop > self._reserved:
+            below = stop + self._reserve_step
+            self._reserved = below if self._limit is None else min(below, self._limit)
+            self._ledger.reserve(self._reserved)
+
+    @property
+    def unanswered(self) -> int:
+        """Sends without a delivery report."""
+        return self._under_way.count - len(self._delivered) - len(self._errors)
+
+    def handed_over(self, sequences: Int64s, at: Int64s) -> None:
+        """Note that the client took `sequences`, and when each counts as sent."""
+        self._under_way.hand_over(sequences, at)
+        self._sent += len(sequences)
+
+    def refused(self, sequences: Int64s, code: int, at: int) -> None:
+        """Record sends that the client refused to take: they failed, whatever the code."""
+        self._sent += len(sequences)
+        times = np.full(len(sequences), at, np.int64)
+        self._ledger.write(
+            sequence=sequences,
+            outcome=_FAILED,
+            error=pa.repeat(pa.scalar(code, pa.int16()), len(sequences)),
+            sent_at=times,
+            resolved_at=times,
+        )
+        self._counts[_FAILED] += len(sequences)
+
+    def served(self) -> None:
+        """Note the end of a poll; record what is enough or old enough, and publish the counts."""
+        now = now_us()
+        self._stalls.served(self._served_at, now)
+        self._served_at = now
+        self._record(now, least=RECORD_AT)
+
+    def _record(self, now: int, *, least: int) -> None:
+        delivered = len(self._delivered)
+        if delivered or self._errors:
+            self._stamps.append((delivered, now))
+            if delivered >= least or now - self._recorded_at >= RECORD_EVERY_US:
+                self._record_delivered()
+                self._record_errors()
+                self._stamps.clear()
+                self._recorded_at = now
+        self._publish()
+
+    def give_up(self) -> None:
+        """Record everything that is collected, and the rest as unknown."""
+        self._record(now_us(), least=0)
+        rest = self._under_way.rest()
+        if len(rest):
+            now = np.full(len(rest), now_us(), np.int64)
+            sent_at = self._under_way.settle(rest)
+            self._ledger.write(sequence=rest, outcome=_UNKNOWN, sent_at=sent_at, resolved_at=now)
+            self._counts[_UNKNOWN] += len(rest)
+        self._publish()
+        self._ledger.close()
+
+    def _on_each(self) -> OnDelivery:
+        # The only Python code that runs once a record.
+        delivered, errors = self._delivered.append, self._errors.append
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                delivered(message)
+            else:
+                errors((error, message))
+
+        return on_delivery
+
+    def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
+        # One poll may serve a whole queue of reports: this is where there can be too many.
+        self.on_delivery(error, message)
+        if len(self._delivered) >= RECORD_AT:
+            self._record(now_us(), least=RECORD_AT)
+
+    def _record_delivered(self) -> None:
+        messages = self._delivered
+        if not messages:
+            return
+        sequence = self._sequences(messages)
+        delivered, at = np.array(self._stamps, np.int64).T
+        sent_at = self._under_way.settle(sequence)
+        resolved_at = np.repeat(at, np.diff(delivered, prepend=0))
+        self._ledger.write(
+            sequence=sequence,
+            outcome=_ACKED,
+            offset=_offsets(messages) if self._offsets_are_told else None,
+            sent_at=sent_at,
+            resolved_at=resolved_at,
+        )
+        self._page.late += self._stalls.late(sent_at, resolved_at)
+        self._counts[_ACKED] += len(messages)
+        messages.clear()
+
+    def _record_errors(self) -> None:
+        if not self._errors:
+            return
+        errors, messages = zip(*self._errors, strict=True)
+        sequence = self._sequences(list(messages))
+        sent_at = self._under_way.settle(sequence)
+        latency = np.array([message.latency() for message in messages], np.float64)
+        outcome = np.array(
+            [
+                OUTCOMES.index(classify(error, sole_attempt=after < self._earliest_resend_s))
+                for error, after in zip(errors, latency, strict=True)
+            ],
+            np.int8,
+        )
+        self._ledger.write(
+            sequence=sequence,
+            outcome=outcome,
+            error=pa.array([error.code() for error in errors], pa.int16()),
+            sent_at=sent_at,
+            resolved_at=sent_at + (latency * 1e6).astype(np.int64),
+        )
+        self._page.obey(sum(error.code() in _PURGED for error in errors))
+        for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
+            self._counts[position] += int(count)
+        self._errors.clear()
+
+    def _sequences(self, messages: list[Message]) -> Int64s:
+        values = map(Message.value, messages)
+        if self._stride is not None:
+            joined = b"".join(values)
+            field = np.ndarray(len(messages), ">i8", joined, _SEQUENCE.start, (self._stride,))
+            return field.astype(np.int64)
+        return np.frombuffer(b"".join(map(_sequence, values)), ">i8").astype(np.int64)
+
+    def _publish(self) -> None:
+        counts = self._counts
+        self._page.count(
+            sent=self._sent,
+            acked=counts[_ACKED],
+            failed=counts[_FAILED],
+            unknown=counts[_UNKNOWN],
+            at=now_us(),
+        )

@@ -1,0 +1,81 @@
+"""What a consumer's polls returned, and what happened to it, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Message
+
+from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.shared_page import now_us
+from ackproof.ledger.arrow_stream import TableStream
+from ackproof.ledger.processed_records import Effect
+from ackproof_spark.record import decode, run_token
+from ackproof_spark.tables import CONSUMER_EVENTS, READS
+
+
+class PollRecorder:
+    """Records reads and events of one consumer."""
+
+    def __init__(self, spec: ConsumerSpec) -> None:
+        self._spec = spec
+        self._token = run_token(spec.run_id)
+        self.polls = 0
+        whose = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
+        self._reads = TableStream(
+            spec.reads,
+            READS,
+            {**whose, "isolation_level": spec.isolation_level, "topic": spec.topic},
+        )
+        self._events = TableStream(spec.events, CONSUMER_EVENTS, whose)
+
+    def polled(self, messages: Sequence[Message]) -> list[Effect]:
+        """Record what one poll returned, and return it as it is to be processed."""
+        at, topic = now_us(), self._spec.topic
+        names = [self._name(message.value()) for message in messages]
+        places = [(message.partition(), message.offset()) for message in messages]
+        self._reads.write(
+            {
+                "poll": [self.polls] * len(messages),
+                "number": list(range(len(messages))),
+                "partition": [partition for partition, _ in places],
+                "offset": [offset for _, offset in places],
+                "producer": [name[0] for name in names],
+                "sequence": [name[1] for name in names],
+                "read_at": [at] * len(messages),
+            }
+        )
+        self.polls += 1
+        return [(topic, *place, *name, at) for place, name in zip(places, names, strict=True)]
+
+    def event(
+        self,
+        event: str,
+        places: Mapping[int, int | None] | None = None,
+        *,
+        error: str | None = None,
+    ) -> None:
+        """Record an event, one row a partition if there are any, with its offset."""
+        rows: list[tuple[int | None, int | None]] = list((places or {}).items()) or [(None, None)]
+        count = len(rows)
+        self._events.write(
+            {
+                "at": [now_us()] * count,
+                "poll": [self.polls] * count,
+                "event": [event] * count,
+                "topic": [self._spec.topic if places else None] * count,
+                "partition": [partition for partition, _ in rows],
+                "offset": [offset for _, offset in rows],
+                "error": [error] * count,
+            }
+        )
+
+    def close(self) -> None:
+        """Mark both streams as whole."""
+        self._reads.close()
+        self._events.close()
+
+    def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
+        """Return producer and sequence of a record, if it is one of this run."""
+        found = decode(value) if value is not None else None
+        return found[1:] if found is not None and found[0] == self._token else (None, None)

@@ -1,0 +1,185 @@
+"""Transactions of a producer: begun, ended, recorded, and interrupted where a scenario wants it.
+
+A transaction is ended when all its sends have their delivery reports, so that what is aborted is in
+the log, and is not merely unsent. What became of a commit is told by its answer:
+
+- no error: committed.
+- librdkafka wants an abort: nothing was asked of the coordinator yet, or it refused for good. If
+  the abort succeeds it was not committed: the coordinator refuses to abort what is committed.
+- the coordinator's refusal (fenced, for the most part) on the sole attempt: aborted. An answer
+  that comes later than the earliest resend may be about a second attempt, the first of which was
+  carried out: unknown. It is the rule of `outcome`, for the same reason.
+- anything else: unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ackproof.clients.shared_page import ProgressPage, State, now_us
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.errors import WorkloadError
+from ackproof.ledger import arrow_stream
+from ackproof.ledger.outcome import earliest_resend_s, error_name
+from ackproof.ledger.transaction_log import TransactionLog, TransactionOutcome
+
+#: How long the coordinator may take to let a producer begin, and to end a transaction, seconds.
+INITIALIZE_S = 60.0
+END_S = 30.0
+
+#: What the coordinator answers when it certainly does not carry out a commit.
+REFUSED = frozenset(
+    {
+        "_FENCED",
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    }
+)
+
+
+class Transactions:
+    """The transactions of one producer; `serve` polls the client for some seconds."""
+
+    def __init__(
+        self,
+        spec: ProducerSpec,
+        producer: Any,
+        page: ProgressPage,
+        *,
+        serve: Callable[[float], None],
+        settle: Callable[[], None],
+        abandoned: Callable[[], bool],
+    ) -> None:
+        assert spec.transactions is not None
+        assert spec.ledger is not None
+        self._spec: TransactionSpec = spec.transactions
+        self._producer = producer
+        self._page = page
+        self._serve = serve
+        self._settle = settle
+        self._abandoned = abandoned
+        self._sole_attempt_s = earliest_resend_s(spec.settings)
+        self._random = random.Random(f"{self._spec.seed}/{spec.number}")  # noqa: S311
+        self._number = 0
+        self._first: int | None = None
+        #: What ended the client for good, if the coordinator told it to go.
+        self.fatal: KafkaError | None = None
+        self._log = self._initialize(spec)
+
+    def _initialize(self, spec: ProducerSpec) -> TransactionLog:
+        """Fence earlier producers of the id, and have their open transactions ended."""
+        assert spec.ledger is not None
+        try:
+            self._producer.init_transactions(INITIALIZE_S)
+        except KafkaException as error:
+            raise WorkloadError(
+                f"producer {spec.number} cannot begin transactions as "
+                f"{self._spec.transactional_id!r}: {error.args[0].str()}",
+                hint="the transaction coordinator must be up; see the brokers' logs",
+            ) from error
+        return TransactionLog(
+            arrow_stream.stream_path(
+                spec.ledger.parent.parent, "transactions", f"producer-{spec.number}"
+            ),
+            run_id=spec.run_id,
+            producer=spec.number,
+            predecessor=self._spec.predecessor,
+            transactional_id=self._spec.transactional_id,
+            initialized_at=now_us(),
+        )
+
+    def room(self, following: int) -> int:
+        """Begin a transaction if none is open; return the sequence at which it must end.
+
+        That is at once if the client has ended for good: somebody else may have its id by now.
+        """
+        if self._first is None:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as failure:
+                if not failure.args[0].fatal():
+                    raise
+                self.fatal = failure.args[0]
+                return following
+            self._first = following
+        return self._first + self._spec.size
+
+    def went_on(self, following: int) -> None:
+        """Note that everything below `following` was handed over; end what is full."""
+        if self._first is not None and following >= self._first + self._spec.size:
+            self.end(following)
+
+    def end(self, following: int) -> None:
+        """Commit or abort the open transaction, if there is one; or die, or wait to be a zombie."""
+        first, self._first = self._first, None
+        if first is None:
+            return
+        self._settle()
+        if self._number == self._spec.crash_in:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._number == self._spec.zombie_in:
+            self._wait_as_zombie()
+        if self._random.random() < self._spec.abort:
+            outcome, error = TransactionOutcome.ABORTED, self._abort()  # no commit was asked for
+        else:
+            self._log.committing(self._number, first=first, end=following)
+            outcome, error = self._commit()
+        if error is not None and error.fatal():
+            self.fatal = error
+        self._log.ended(
+            self._number,
+            outcome,
+            first=first,
+            end=following,
+            at=now_us(),
+            error=error_name(error.code()) if error is not None else None,
+        )
+        self._number += 1
+
+    def close(self) -> None:
+        """Mark the record of transactions as whole."""
+        self._log.close()
+
+    def _wait_as_zombie(self) -> None:
+        self._page.state = State.PAUSED
+        while not (self._page.resumed or self._abandoned()):
+            self._serve(0.01)
+        self._page.state = State.PRODUCING
+
+    def _commit(self) -> tuple[TransactionOutcome, KafkaError | None]:
+        asked_at = time.monotonic()
+        error = until_answered(self._producer.commit_transaction)
+        took = time.monotonic() - asked_at
+        if error is None:
+            return TransactionOutcome.COMMITTED, None
+        if error.txn_requires_abort() and self._abort() is None:
+            return TransactionOutcome.ABORTED, error
+        if error_name(error.code()) in REFUSED and took < self._sole_attempt_s:
+            return TransactionOutcome.ABORTED, error
+        return TransactionOutcome.UNKNOWN, error
+
+    def _abort(self) -> KafkaError | None:
+        return until_answered(self._producer.abort_transaction)
+
+
+def until_answered(ask: Callable[[float], None]) -> KafkaError | None:
+    """Ask the coordinator, again while librdkafka calls the error retriable; None if it did it."""
+    deadline = time.monotonic() + END_S
+    while True:
+        try:
+            ask(END_S)
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            if error.retriable() and time.monotonic() < deadline:
+                continue
+            return error
+        return None

@@ -1,0 +1,1 @@
+"""The container engine, images and the sidecar; knows no Kafka topology."""

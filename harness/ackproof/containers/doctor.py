@@ -1,0 +1,206 @@
+"""What this machine can and cannot do: one line a capability, and what to do about each lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ackproof.containers import (
+    engine,
+    fake_clock,
+    images,
+)
+from ackproof.containers import (
+    sidecar as beside,
+)
+from ackproof.errors import AckproofError, EngineError
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof_faults import Fault, Need, registered
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_ROOM_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing looked at. `missing` prevents runs; `limited` prevents some of them."""
+
+    what: str
+    state: Literal["ok", "limited", "missing"]
+    found: str
+    advice: str = ""
+
+
+def examine(out: Path) -> list[Check]:
+    """Return every check; none of them changes anything but a sidecar that removes itself."""
+    return [*_host(out), *_containers()]
+
+
+def _host(out: Path) -> Iterator[Check]:
+    yield _java()
+    yield _module("pyspark", "PySpark", "Install ackproof's dependencies (ci/setup does).")
+    yield _connector()
+    yield _room(out)
+
+
+def _java() -> Check:
+    java = shutil.which("java")
+    if java is None:
+        return Check(
+            what="Java 17 or later",
+            state="missing",
+            found="no java on the PATH",
+            advice="Spark needs it: install a JRE (Debian: openjdk-17-jre-headless).",
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = said.stderr.splitlines()[0] if said.stderr else "unknown version"
+    return Check(what="Java 17 or later", state="ok", found=version)
+
+
+def _module(name: str, what: str, advice: str) -> Check:
+    if importlib.util.find_spec(name) is None:
+        return Check(what=what, state="missing", found="not installed", advice=advice)
+    from importlib.metadata import version
+
+    return Check(what=what, state="ok", found=version(name))
+
+
+def _connector() -> Check:
+    from ackproof_spark.spark.connector import jars
+
+    found = jars()
+    if found:
+        return Check(what="Spark's Kafka connector", state="ok", found=f"{len(found)} jars, cached")
+    return Check(
+        what="Spark's Kafka connector",
+        state="limited",
+        found="not fetched yet",
+        advice="It is fetched at the first run; ci/setup does so beforehand.",
+    )
+
+
+def _room(out: Path) -> Check:
+    place = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / 1024**3:.0f} GiB free under {place}"
+    if free < _ROOM_BYTES:
+        return Check(
+            what="Room for runs", state="limited", found=found, advice="Free some, or use --out."
+        )
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        return Check(
+            what="Room for runs",
+            state="missing",
+            found=f"{place} cannot be written: {error.strerror}",
+            advice="Name another place with --out.",
+        )
+    return Check(what="Room for runs", state="ok", found=found)
+
+
+def _containers() -> Iterator[Check]:
+    try:
+        client = engine.connect()
+    except AckproofError as error:
+        yield Check(
+            what="Container engine", state="missing", found=error.message, advice=error.hint
+        )
+        return
+    version = client.version()
+    yield Check(what="Container engine", state="ok", found=f"{version['Version']}")
+    local = [image.reference for image in images.list_images(client) if image.of_brokers]
+    yield Check(
+        what="Broker images",
+        state="ok" if local else "limited",
+        found=", ".join(local) or "none yet",
+        advice="" if local else f"`ackproof image build {DEFAULT_KAFKA}` makes one.",
+    )
+    yield from _faults(client)
+
+
+def _faults(client: DockerClient) -> Iterator[Check]:
+    yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
+    yield _own_clocks(client)
+    try:
+        sidecar = images.ensure_sidecar(client=client)
+    except AckproofError as error:
+        yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
+        return
+    for need in Need:
+        lack = _lack(client, sidecar, need)
+        hit = sorted(name for name, kind in registered().items() if need in kind.needs)
+        yield Check(
+            what=need.what,
+            state="limited" if lack else "ok",
+            found=lack or "works in a container's network namespace",
+            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused; these faults cannot "
+            f"be injected: {', '.join(hit)}."
+            if lack
+            else "",
+        )
+
+
+def _own_clocks(client: DockerClient) -> Check:
+    lack = fake_clock.problem(client)
+    return Check(
+        what="Brokers' own clocks (a C compiler)",
+        state="limited" if lack else "ok",
+        found=lack or "the library that they need can be compiled",
+        advice="cluster.clock: adjustable and the fault skew_clock are not possible here; Debian: "
+        "apt-get install gcc."
+        if lack
+        else "",
+    )
+
+
+def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
+    """Ask the machine for what these faults need; raise EngineError, naming fault and reason."""
+    needed = {need: fault.name for fault in faults for need in fault.needs}
+    if not needed:
+        return
+    sidecar = images.ensure_sidecar(client=client)
+    for need, name in needed.items():
+        if lack := _lack(client, sidecar, need):
+            raise EngineError(
+                f"the fault {name} cannot be injected here: {need.what} needs {need.kernel}, and "
+                f"the kernel says: {lack}",
+                hint="Run it on another machine, or leave the fault out; `ackproof doctor` lists "
+                "what this one can do.",
+            )
+
+
+@cache
+def _lack(client: DockerClient, sidecar: str, need: Need) -> str:
+    """Return what the kernel says if it cannot do this; '' if it can."""
+    from docker.errors import APIError
+
+    run_id = f"doctor-{os.getpid()}"
+    try:
+        result = beside.run(
+            client,
+            sidecar,
+            need.script,
+            run_id=run_id,
+            cap_add=["NET_ADMIN"],
+            network_mode="none",
+        )
+    except APIError as error:
+        return str(error.explanation or error)
+    except KeyboardInterrupt:
+        engine.remove_run(client, run_id)
+        raise
+    if result.exit_status == 0:
+        return ""
+    return (result.output.strip().splitlines() or ["refused"])[0]

@@ -1,0 +1,329 @@
+"""The container engine: reaching it, labelling what we start there, and cleaning up.
+
+Everything this project starts carries three labels::
+
+    io.ackproof=1                 it is ours
+    io.ackproof.run=<run_id>      which run it belongs to
+    io.ackproof.pid=<pid>         the harness process that owns it
+
+Cleaning goes by these labels and needs no reaper container, which no machine without a container
+registry could pull. An object is left over when its harness process is gone. The process id is
+looked up on this machine, so for an engine shared with another host (or used from inside a
+container) a living harness elsewhere looks dead, and a recycled id makes a dead one look alive;
+then the object is not found (`everything=True` finds it), or must be spared by not cleaning.
+"""
+
+from __future__ import annotations
+
+import getpass
+import grp
+import io
+import os
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ackproof.errors import EngineError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+LABEL = "io.ackproof"
+LABEL_RUN = "io.ackproof.run"
+LABEL_PID = "io.ackproof.pid"
+
+FREEZE_WAIT_S = 10.0
+"""How long to try to pause a container that runc does not get frozen."""
+
+REMOVAL_WAIT_S = 10.0
+"""How long to retry a network or volume that a dying container still holds."""
+
+Kind = Literal["container", "network", "volume"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """One container, network or volume of ours; `pid` is 0 when its label is unreadable."""
+
+    kind: Kind
+    id: str
+    name: str
+    run_id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What a cleaning removed, and what it had to leave (`"<kind> <name>: <reason>"`)."""
+
+    containers: int = 0
+    networks: int = 0
+    volumes: int = 0
+    kept: tuple[str, ...] = ()
+
+
+def labels(run_id: str) -> dict[str, str]:
+    """Return the labels for every container, network and volume that this process starts."""
+    return {LABEL: "1", LABEL_RUN: run_id, LABEL_PID: str(os.getpid())}
+
+
+def connect(*, timeout_s: float = 60.0) -> DockerClient:
+    """Return a client of an engine that answers; `timeout_s` bounds every request but pulls.
+
+    The engine is `DOCKER_HOST`, else the current Docker context (Docker Desktop, Colima and
+    rootless engines set one). For this process, `DOCKER_HOST` is set to the context's address, so
+    that testcontainers uses the same engine, and testcontainers' reaper is switched off.
+
+    Raises:
+        EngineError: no Docker library, no engine, a refused socket, or an unusable `DOCKER_HOST`.
+    """
+    try:
+        import docker
+        from docker.context import ContextAPI
+    except ImportError as error:
+        raise EngineError(
+            f"the Python package 'docker' cannot be imported: {error}",
+            hint="install ackproof with its dependencies, for example by ci/setup",
+        ) from error
+
+    os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
+    given = os.environ.get("DOCKER_HOST", "")
+    host = given
+    try:
+        if not given:
+            context = ContextAPI.get_current_context()
+            host = context.Host if context and context.Host else "unix:///var/run/docker.sock"
+            if context and context.name != "default":
+                os.environ["DOCKER_HOST"] = host
+        client = docker.from_env(timeout=timeout_s)  # type: ignore[arg-type]  # float is fine
+        client.ping()
+    except Exception as error:
+        # docker-py lets requests', urllib3's, paramiko's and plain ValueErrors through here.
+        raise _engine_error(error, host=host, given=bool(given)) from error
+    return client
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and every exception it wraps: by cause, by context, or as an argument."""
+    todo: list[BaseException] = [error]
+    seen: set[int] = set()
+    while todo:
+        current = todo.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        wrapped = (current.__cause__, current.__context__, *current.args)
+        todo.extend(item for item in wrapped if isinstance(item, BaseException))
+
+
+def _engine_error(error: Exception, *, host: str, given: bool) -> EngineError:
+    """Say in one sentence why the engine at `host` cannot be used."""
+    if any(isinstance(cause, PermissionError) for cause in _causes(error)):
+        user = getpass.getuser()
+        return EngineError(
+            f"user {user!r} may not use the container engine at {host}: permission denied",
+            hint=f"add the user to the socket's group: `sudo usermod -aG {_group(host)} {user}`, "
+            "then log in again",
+        )
+    if given:
+        return EngineError(
+            f"no container engine answers at DOCKER_HOST={host!r}: {error}",
+            hint="legal: unix:///path/to/docker.sock, tcp://host:port, ssh://user@host; "
+            "unset DOCKER_HOST to use this machine's engine",
+        )
+    unreachable = (FileNotFoundError, ConnectionRefusedError)
+    if any(isinstance(cause, unreachable) for cause in _causes(error)):
+        return EngineError(
+            f"no container engine answers at {host}",
+            hint="start one: Docker Desktop; `sudo systemctl start docker`; or, as root without "
+            "systemd, `setsid dockerd >/tmp/dockerd.log 2>&1 &` (ci/setup does this on Debian)",
+        )
+    return EngineError(
+        f"the container engine at {host} cannot be used: {error}",
+        hint="`docker version` must show a server; ackproof needs Docker 20.10 or later, "
+        "or an engine with its API",
+    )
+
+
+def _group(host: str) -> str:
+    """Return the group that owns the socket at `host`; 'docker' when that cannot be seen."""
+    try:
+        return grp.getgrgid(Path(host.removeprefix("unix://")).stat().st_gid).gr_name
+    except (OSError, KeyError):
+        return "docker"
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return the files as a compressed tar, which the engine unpacks and so does `tar xz`."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:
+    """List what dead harness processes left on the engine.
+
+    With `everything`, list also what belongs to processes that live, this one included.
+    """
+    ours = {"label": f"{LABEL}=1"}
+    found = [
+        *(
+            _leftover("container", item["Id"], item["Names"][0].lstrip("/"), item["Labels"])
+            for item in client.api.containers(all=True, filters=ours)
+            if item.get("Names")  # a container being created or removed may have none
+        ),
+        *(
+            _leftover("network", item["Id"], item["Name"], item["Labels"])
+            for item in client.api.networks(filters=ours)
+        ),
+        *(
+            _leftover("volume", item["Name"], item["Name"], item["Labels"])
+            for item in client.api.volumes(filters=ours)["Volumes"] or ()
+        ),
+    ]
+    return tuple(item for item in found if everything or not _alive(item.pid))
+
+
+def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftover:
+    pid = marks.get(LABEL_PID, "")
+    return Leftover(
+        kind=kind,
+        id=id_,
+        name=name,
+        run_id=marks.get(LABEL_RUN, ""),
+        pid=int(pid) if pid.isdecimal() else 0,
+    )
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True  # somebody else's process, but a process
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Removed:
+    """Remove what `leftovers` lists; see `remove`."""
+    return remove(client, leftovers(client, everything=everything))
+
+
+def remove_run(client: DockerClient, run_id: str) -> Removed:
+    """Remove everything that belongs to one run; see `remove`."""
+    everything = leftovers(client, everything=True)
+    return remove(client, [one for one in everything if one.run_id == run_id])
+
+
+def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
+    """Remove these objects: containers first, then networks, then volumes.
+
+    An object that is already gone, or that another process is removing, is no error and is not
+    counted. What the engine refuses to remove ends up in `Removed.kept`.
+    """
+    counts = {"container": 0, "network": 0, "volume": 0}
+    kept: list[str] = []
+    for kind in counts:
+        ours = [item for item in found if item.kind == kind]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), ours):
+                counts[kind] += removed
+                kept += [reason] if reason else []
+    return Removed(
+        containers=counts["container"],
+        networks=counts["network"],
+        volumes=counts["volume"],
+        kept=tuple(kept),
+    )
+
+
+def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
+    """Return whether the object was removed, and why the engine refused to, if it did."""
+    try:
+        return _remove(client, item), ""
+    except Exception as error:
+        if not _is_api_error(error):
+            raise
+        return False, f"{item.kind} {item.name}: {_explanation(error)}"
+
+
+def frozen(container: Container) -> bool:
+    """Whether the container is paused, by what the engine says now."""
+    container.reload()
+    return bool(container.attrs["State"]["Paused"])
+
+
+def freeze(container: Container) -> None:
+    """Pause the container; a no-op if it is. Raise APIError if it cannot be.
+
+    runc gives up, and lets everything go on, when a process that is just forking or waits for a
+    disk does not freeze at once ("unable to freeze"): the next attempt meets it elsewhere.
+    """
+    from docker.errors import APIError
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+    def given_up(error: BaseException) -> bool:
+        return isinstance(error, APIError) and "unable to freeze" in _explanation(error)
+
+    def pause() -> None:
+        if not frozen(container):
+            container.pause()
+
+    Retrying(
+        retry=retry_if_exception(given_up),
+        stop=stop_after_delay(FREEZE_WAIT_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )(pause)
+
+
+def _is_api_error(error: BaseException) -> bool:
+    from docker.errors import APIError
+
+    return isinstance(error, APIError)
+
+
+def _explanation(error: Any) -> str:
+    return str(error.explanation or error)
+
+
+def _remove(client: DockerClient, item: Leftover) -> bool:
+    """Remove one object; return False when it was gone or going already."""
+    from docker.errors import APIError, NotFound
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+    def held(error: BaseException) -> bool:
+        return isinstance(error, APIError) and not isinstance(error, NotFound)
+
+    try:
+        if item.kind == "container":
+            client.api.remove_container(item.id, force=True, v=True)
+            return True
+        remove = client.api.remove_network if item.kind == "network" else client.api.remove_volume
+        for attempt in Retrying(
+            retry=retry_if_exception(held),
+            stop=stop_after_delay(REMOVAL_WAIT_S),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        ):
+            with attempt:
+                remove(item.id)
+    except NotFound:
+        return False
+    except APIError as error:
+        if item.kind == "container" and "already in progress" in _explanation(error):
+            return False
+        raise
+    return True

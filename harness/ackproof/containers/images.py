@@ -1,0 +1,288 @@
+"""Images: which broker image a Kafka version runs in, and how it got onto this engine.
+
+In this order: an image that is already local (`apache/kafka:<version>`, then the one built here,
+`ackproof/kafka:<version>`); the published `apache/kafka:<version>`, pulled; one built on the spot
+from Kafka's Maven artifacts on a Debian base. Both kinds have `/opt/kafka/libs/*.jar`, `java` and
+`bash` on the PATH, and run as uid 1000, so that this command boots a broker in either::
+
+    java $JAVA_OPTIONS -cp '/opt/kafka/libs/*' kafka.Kafka server.properties
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ackproof.cache import Say, exclusive, silent
+from ackproof.containers.base_image import (
+    BASE,
+    base_problems,
+    base_tarball,
+    build_base,
+)
+from ackproof.containers.engine import connect
+from ackproof.containers.image_build import LABEL_IMAGE, docker_build, template
+from ackproof.containers.maven import jars_problem, kafka_jars
+from ackproof.errors import ImageError, ScenarioError
+from ackproof.kafka_versions import DEFAULT_KAFKA, numbers, uses_zookeeper
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+PUBLISHED = "apache/kafka"
+BUILT = "ackproof/kafka"
+SIDECAR = "ackproof/sidecar:1"
+
+CLASSPATH = "/opt/kafka/libs/*"
+JAVA_OPTIONS = (
+    "-XX:SharedArchiveFile=/opt/kafka/kafka.jsa",
+    "-Xlog:cds=off",
+    "-Xlog:cds+dynamic=off",
+)
+"""JVM options that shorten a broker's start in an image built here, with exactly `CLASSPATH`.
+
+Where the archive is absent or was made for another class path (the published image's), the JVM
+goes on without it.
+"""
+
+REGISTRY_TIMEOUT_S = 15.0
+"""How long the engine may take to find out whether a registry has an image."""
+
+_PUBLISHED_SINCE = (3, 7)  # KIP-975
+
+_BUILD_HINT = "to build one, on Debian as root: apt-get install maven mmdebstrap"
+
+Source = Literal["local", "pulled", "built"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerImage:
+    """An image on this engine that runs Kafka `version`.
+
+    `source` says how this call came by it; `reason` says why it had to be built (why nothing was
+    pulled), and is empty otherwise.
+    """
+
+    reference: str
+    source: Source
+    version: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalImage:
+    """One of our images on this engine.
+
+    `kind` is a Kafka version, `base`, `sidecar`, or what `ci/image` makes: `ackproof`, `python`.
+    """
+
+    reference: str
+    kind: str
+    size_bytes: int
+
+    @property
+    def of_brokers(self) -> bool:
+        """Whether brokers run from it."""
+        return self.kind[:1].isdigit()
+
+
+def ensure(
+    version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
+) -> BrokerImage:
+    """Return a broker image for `version` that is on the engine, pulling or building it if need be.
+
+    Raises:
+        EngineError: no engine answers.
+        ImageError: `version` is not a version, or its image can be neither pulled nor built here.
+    """
+    check_version(version)
+    client = client or connect()
+    if found := _local(client, version):
+        return found
+    with exclusive("images", say):
+        if found := _local(client, version):  # whoever held the lock made it
+            return found
+        published = f"{PUBLISHED}:{version}"
+        if not (reason := _unpublished(version) or _pull(client, published, say)):
+            say(f"pulled {published}")
+            return BrokerImage(reference=published, source="pulled", version=version)
+        say(f"{published} cannot be pulled: {reason}")
+        if problems := _build_problems(client, version):
+            raise ImageError(
+                f"no broker image for Kafka {version}: none is local, {published} cannot be pulled "
+                f"({reason}), and none can be built here: {'; '.join(problems)}",
+                hint=f"`docker pull {published}` or `docker load` must work; {_BUILD_HINT}",
+            )
+        reference = _build(client, version, say)
+        return BrokerImage(reference=reference, source="built", version=version, reason=reason)
+
+
+def build(
+    version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
+) -> BrokerImage:
+    """Build `ackproof/kafka:<version>`, whatever images exist, without any container registry.
+
+    Raises:
+        EngineError: no engine answers.
+        ImageError: `version` is not a version, or it cannot be built here.
+    """
+    check_version(version)
+    client = client or connect()
+    with exclusive("images", say):
+        if problems := _build_problems(client, version):
+            raise ImageError(
+                f"no image for Kafka {version} can be built here: {'; '.join(problems)}",
+                hint=_BUILD_HINT,
+            )
+        return BrokerImage(reference=_build(client, version, say), source="built", version=version)
+
+
+def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> str:
+    """Return an image with `nft`, `tc`, `ss` and `bash` that is on the engine, made if need be.
+
+    It is our base image where that exists or can be built, else a small one from a public Debian.
+
+    Raises:
+        EngineError: no engine answers.
+        ImageError: neither image can be made here.
+    """
+    client = client or connect()
+    for reference in (BASE, SIDECAR):
+        if _exists(client, reference):
+            return reference
+    with exclusive("images", say):
+        for reference in (BASE, SIDECAR):
+            if _exists(client, reference):
+                return reference
+        problems = () if base_tarball().exists() else base_problems()
+        if not problems:
+            return build_base(client, say)
+        return _build_sidecar(client, problems, say)
+
+
+def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
+    """List the broker images and our own images on this engine, by reference."""
+    ours = client.api.images(filters={"label": LABEL_IMAGE})
+    published = client.api.images(name=PUBLISHED)
+    found = {
+        tag: LocalImage(
+            reference=tag,
+            kind=(item["Labels"] or {}).get(LABEL_IMAGE) or tag.rpartition(":")[2],
+            size_bytes=item["Size"],
+        )
+        for item in (*ours, *published)
+        for tag in item["RepoTags"] or ()
+        if tag != "<none>:<none>"
+    }
+    return tuple(found[tag] for tag in sorted(found))
+
+
+def check_version(version: str) -> None:
+    """Raise a ScenarioError unless `version` names one release, such as 4.3.1 or 4.4.0-rc1."""
+    try:
+        numbers(version)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from None
+
+
+def _exists(client: DockerClient, reference: str) -> bool:
+    from docker.errors import ImageNotFound
+
+    try:
+        client.images.get(reference)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _local(client: DockerClient, version: str) -> BrokerImage | None:
+    for name in (PUBLISHED, BUILT):
+        if _exists(client, f"{name}:{version}"):
+            return BrokerImage(reference=f"{name}:{version}", source="local", version=version)
+    return None
+
+
+def _unpublished(version: str) -> str:
+    """Say why there is no published image of `version`; '' if there may be one."""
+    if numbers(version) >= _PUBLISHED_SINCE:
+        return ""
+    return f"{PUBLISHED} begins with 3.7.0"
+
+
+def _pull(client: DockerClient, reference: str, say: Say) -> str:
+    """Pull `reference`; return '' on success, else the reason in one line.
+
+    A pull has no time limit, so the registry is first asked, within one, whether it has the image.
+    """
+    from docker.errors import APIError
+    from requests import RequestException
+
+    try:
+        with _request_timeout(client, REGISTRY_TIMEOUT_S):
+            client.api.inspect_distribution(reference)  # type: ignore[no-untyped-call]
+        say(f"pulling {reference}")
+        repository, _, tag = reference.rpartition(":")
+        client.images.pull(repository, tag=tag)
+    except APIError as error:
+        return str(error.explanation or error)
+    except RequestException:
+        return f"no container registry answered within {REGISTRY_TIMEOUT_S:.0f} s"
+    return ""
+
+
+@contextmanager
+def _request_timeout(client: DockerClient, seconds: float) -> Iterator[None]:
+    api: Any = client.api
+    before = api.timeout
+    api.timeout = seconds
+    try:
+        yield
+    finally:
+        api.timeout = before
+
+
+def _build_problems(client: DockerClient, version: str) -> list[str]:
+    has_base = _exists(client, BASE) or base_tarball().exists()
+    problems = [*(() if has_base else base_problems()), jars_problem(version)]
+    return [problem for problem in problems if problem]
+
+
+def _build(client: DockerClient, version: str, say: Say) -> str:
+    """Build and tag the image; the tag is set last, on an image that passed its smoke test."""
+    jars = kafka_jars(version, say)
+    if not _exists(client, BASE):
+        build_base(client, say)
+    reference = f"{BUILT}:{version}"
+    say(f"building {reference}")
+    smoke_test = "smoke-test-zookeeper" if uses_zookeeper(version) else "smoke-test"
+    docker_build(
+        client,
+        reference,
+        kind=version,
+        texts={
+            "Dockerfile": template("kafka/Dockerfile"),
+            "smoke-test": template(f"kafka/{smoke_test}"),
+            **{name: template(f"kafka/{name}") for name in ("log4j2.xml", "log4j.properties")},
+        },
+        paths={f"libs/{jar.name}": jar for jar in sorted(jars.iterdir())},
+        arguments={"BASE": BASE},
+    )
+    say(f"built {reference}")
+    return reference
+
+
+def _build_sidecar(client: DockerClient, problems: tuple[str, ...], say: Say) -> str:
+    dockerfile = template("sidecar/Dockerfile")
+    [parent] = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    if not _exists(client, parent) and (reason := _pull(client, parent, say)):
+        raise ImageError(
+            f"no image for network faults: {BASE} cannot be built ({'; '.join(problems)}), "
+            f"and {parent} cannot be pulled: {reason}",
+            hint=f"`docker pull {parent}` or `docker load` must work; {_BUILD_HINT}",
+        )
+    say(f"building {SIDECAR}")
+    docker_build(client, SIDECAR, kind="sidecar", texts={"Dockerfile": dockerfile})
+    return SIDECAR

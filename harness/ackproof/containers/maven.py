@@ -1,0 +1,170 @@
+"""Kafka's jars, resolved by Maven: the way to a broker where no container registry answers.
+
+Maven gets a local repository of its own below the cache directory: a repository that two resolvers
+fill (Maven here, Ivy for Spark's connector) ends up with descriptions whose jars are missing.
+Which registry Maven asks is the machine's configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from ackproof.cache import Say, cache_dir
+from ackproof.errors import ImageError
+from ackproof.kafka_versions import numbers, scala
+
+MAVEN_TIMEOUT_S = 1800
+
+_BINDINGS = {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j", "slf4j-log4j12"}
+
+_WITHOUT_JAXB = (1, 0)
+"""Older brokers use javax.xml.bind, which Java has not brought since 11."""
+Coordinate = tuple[str, str, str]
+"""A Maven group, artifact and version."""
+
+
+def jars_problem(version: str) -> str:
+    """Say why the jars of `version` could not be had here, without trying; '' if nothing is known.
+
+    Jars in the cache need no Maven.
+    """
+    if _finished(version).is_dir() or shutil.which("mvn"):
+        return ""
+    return "Maven (mvn) is not on the PATH"
+
+
+def kafka_jars(version: str, say: Say) -> Path:
+    """Return the cached folder of all jars to run a Kafka broker and its tools, filled if need be.
+
+    The caller holds the build lock.
+
+    Raises:
+        ImageError: Maven is missing, cannot reach its registry, or lacks an artifact of `version`.
+    """
+    finished = _finished(version)
+    if finished.is_dir():
+        return finished
+    if problem := jars_problem(version):
+        raise ImageError(f"Kafka {version}: {problem}", hint="install it: apt-get install maven")
+    say(f"resolving the jars of Kafka {version} with Maven")
+    work = cache_dir() / "jars" / f"{version}.partial"
+    shutil.rmtree(work, ignore_errors=True)
+    wanted = [
+        ("org.apache.kafka", f"kafka_{scala(version)}", version),
+        ("org.apache.kafka", "kafka-tools", version),
+    ]
+    if numbers(version) < _WITHOUT_JAXB:
+        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))
+    _copy_dependencies(wanted, work / "libs", version)
+    binding = logging_binding(path.name for path in (work / "libs").iterdir())
+    if binding is not None:
+        # Named in Kafka's distribution, not in its pom: without it every log line is dropped.
+        shutil.rmtree(work / "libs")
+        _copy_dependencies([*wanted, binding], work / "libs", version)
+    (work / "libs").rename(finished)
+    shutil.rmtree(work)
+    return finished
+
+
+def _finished(version: str) -> Path:
+    return cache_dir() / "jars" / version
+
+
+def logging_binding(jars: Iterable[str]) -> Coordinate | None:
+    """Return the artifact that connects slf4j to the logger among `jars`; None if it is there.
+
+    Kafka 4 logs by log4j 2 and names its version in the pom; Kafka 3 by reload4j; before that, by
+    log4j 1.
+    """
+    versions = {
+        match["name"]: match["version"]
+        for jar in jars
+        if (match := re.fullmatch(r"(?P<name>.+?)-(?P<version>\d.*)\.jar", jar))
+    }
+    if versions.keys() & _BINDINGS:
+        return None
+    slf4j = versions.get("slf4j-api", "1.7.36")
+    if log4j := versions.get("log4j-core"):
+        name = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
+        return ("org.apache.logging.log4j", name, log4j)
+    if "log4j" in versions:
+        return ("org.slf4j", "slf4j-log4j12", slf4j)
+    return ("org.slf4j", "slf4j-reload4j", slf4j)
+
+
+def _pom(dependencies: Sequence[Coordinate]) -> str:
+    wanted = "".join(
+        f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
+        f"<version>{escape(version)}</version></dependency>"
+        for group, artifact, version in dependencies
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>io.ackproof</groupId><artifactId>broker</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{wanted}</dependencies></project>"
+    )
+
+
+def _copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: str) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    pom = to.parent / "pom.xml"
+    pom.write_text(_pom(dependencies))
+    command = [
+        "mvn",
+        "--batch-mode",
+        "--quiet",
+        "--update-snapshots",  # asks again for what was missing the last time
+        f"--file={pom}",
+        f"-Dmaven.repo.local={cache_dir() / 'maven-repository'}",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={to}",
+        "-DincludeScope=runtime",
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=MAVEN_TIMEOUT_S,
+            env={**os.environ, "MAVEN_OPTS": os.environ.get("MAVEN_OPTS", "-Xmx512m")},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ImageError(
+            f"Kafka {version}: Maven did not finish within {MAVEN_TIMEOUT_S} s",
+            hint="check the network and Maven's settings.xml",
+        ) from error
+    if done.returncode:
+        raise maven_error(version, done.stdout)
+
+
+def maven_error(version: str, output: str) -> ImageError:
+    """Turn Maven's `output` into one sentence: an artifact is missing, or something else failed."""
+    missing = sorted(
+        set(
+            re.findall(
+                r"(?:Could not find artifact|Failure to find) ([\w.-]+:[\w.-]+)(?::[\w.-]+)+",
+                output,
+            )
+        )
+    )
+    if missing:
+        return ImageError(
+            f"Kafka {version} is not complete in the Maven registry: "
+            f"{', '.join(missing)} missing at the version it needs",
+            hint="name a released version of Apache Kafka, for example 3.9.1 or 4.3.1; "
+            "a release can take a while to arrive in a mirror",
+        )
+    first = next((line for line in output.splitlines() if "ERROR" in line), output.strip())
+    return ImageError(
+        f"Kafka {version}: Maven could not resolve the jars: {first.removeprefix('[ERROR] ')}",
+        hint="check the network and Maven's settings.xml",
+    )

@@ -1,0 +1,1 @@
+"""From the tables of a run to its verdict and findings."""

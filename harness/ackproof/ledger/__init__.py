@@ -1,0 +1,1 @@
+"""The crash-safe record of sends, reads and processing."""

@@ -1,0 +1,170 @@
+"""What became of transactions, and of the sends in them.
+
+A transactional producer records, beside its ledger, a row before it asks for a commit and a row
+with the answer. So three outcomes can be told, whenever it dies::
+
+    ending 0..100 | ended committed     -> committed
+    ending 0..100 |                     -> unknown: the commit may have been made
+                                        -> aborted: a commit was never asked for
+
+What nobody asked to commit cannot be committed: the next producer of the same transactional id, or
+the transaction's timeout, aborts it (KIP-98). A send counts as its transaction does: acked only if
+that is committed, because only then may anybody rely on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ackproof.ledger import arrow_stream
+from ackproof_spark.ledger_stream import OUTCOMES
+from ackproof_spark.tables import LOCATION, TRANSACTIONS, Outcome
+
+#: The position that `ledger` gives `Outcome.ABORTED`: streams of delivery reports never hold it.
+ABORTED = len(OUTCOMES)
+
+
+class TransactionOutcome(StrEnum):
+    """What became of a transaction, as far as its producer can know."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class TransactionLog:
+    """Records one producer's transactions, before and after each is committed or aborted."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run_id: str,
+        producer: int,
+        predecessor: int | None,
+        transactional_id: str,
+        initialized_at: int,
+    ) -> None:
+        self._stream = arrow_stream.TableStream(
+            path,
+            TRANSACTIONS,
+            {
+                "run_id": run_id,
+                "producer": producer,
+                "predecessor": predecessor,
+                "transactional_id": transactional_id,
+            },
+        )
+        self._initialized_at = initialized_at
+
+    def committing(self, number: int, *, first: int, end: int) -> None:
+        """Record that a commit is about to be asked for."""
+        self._write(number, first, end, TransactionOutcome.UNKNOWN)
+
+    def ended(
+        self,
+        number: int,
+        outcome: TransactionOutcome,
+        *,
+        first: int,
+        end: int,
+        at: int,
+        error: str | None = None,
+    ) -> None:
+        """Record what became of a transaction."""
+        self._write(number, first, end, outcome, ended_at=[at], error=[error])
+
+    def close(self) -> None:
+        """Mark the stream as whole, and close it."""
+        self._stream.close()
+
+    def _write(
+        self, number: int, first: int, end: int, outcome: TransactionOutcome, **more: list[Any]
+    ) -> None:
+        self._stream.write(
+            {
+                "transaction": [number],
+                "first_sequence": [first],
+                "end_sequence": [end],
+                "outcome": [str(outcome)],
+                "initialized_at": [self._initialized_at],
+                **more,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """What became of one producer's transactions, in their order."""
+
+    first: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    outcome: npt.NDArray[np.int8]
+
+    def applied(self, rows: pa.Table) -> pa.Table:
+        """Return rows of a ledger's stream with the outcomes that their transactions give them.
+
+        A send that no transaction holds was in one that nobody asked to commit.
+        """
+        sequence = rows["sequence"].to_numpy()
+        of = np.full(len(sequence), ABORTED, np.int8)
+        if len(self.first):
+            place = np.searchsorted(self.first, sequence, side="right") - 1
+            within = (place >= 0) & (sequence < self.end[place])
+            of[within] = self.outcome[place[within]]
+        reported = rows["outcome"].to_numpy()
+        # What was certainly not written stays so, and what may not be written is not acked.
+        failed = reported == OUTCOMES.index(Outcome.FAILED)
+        outcome = np.where(failed, reported, np.maximum(reported, of)).astype(np.int8)
+        acked = outcome == OUTCOMES.index(Outcome.ACKED)
+        offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, pa.int64()))
+        for name, values in (("outcome", pa.array(outcome)), ("offset", offset)):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+        return rows
+
+
+def beside(ledger_stream: Path) -> Ends | None:
+    """Return the ends of the transactions of the producer with this ledger; None if it had none."""
+    name = ledger_stream.stem.removeprefix("_")
+    run_dir = ledger_stream.parent.parent
+    stream = arrow_stream.stream_path(run_dir, "transactions", name)
+    table = run_dir / LOCATION["transactions"] / f"{name}.parquet"
+    if table.exists():
+        return _ends(pq.read_table(table, schema=TRANSACTIONS))
+    return _ends(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
+
+
+def close(run_dir: Path) -> None:
+    """Turn every stream of transactions into its Parquet file, one row a transaction."""
+    arrow_stream.close(run_dir, "transactions", TRANSACTIONS, reduced=_last_of_each)
+
+
+_OF_SENDS = {
+    TransactionOutcome.COMMITTED: OUTCOMES.index(Outcome.ACKED),
+    TransactionOutcome.UNKNOWN: OUTCOMES.index(Outcome.UNKNOWN),
+    TransactionOutcome.ABORTED: ABORTED,
+}
+
+
+def _last_of_each(rows: pa.Table) -> pa.Table:
+    """Return the last row of each transaction: the answer, if there was one."""
+    last = {number: place for place, number in enumerate(rows["transaction"].to_pylist())}
+    return rows.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+def _ends(rows: pa.Table) -> Ends:
+    ends = _last_of_each(rows).to_pylist()
+    return Ends(
+        first=np.array([row["first_sequence"] for row in ends], np.int64),
+        end=np.array([row["end_sequence"] for row in ends], np.int64),
+        outcome=np.array([_OF_SENDS[TransactionOutcome(row["outcome"])] for row in ends], np.int8),
+    )

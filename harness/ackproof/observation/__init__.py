@@ -1,0 +1,1 @@
+"""What the cluster did, as its own logs tell it."""

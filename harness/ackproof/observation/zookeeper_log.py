@@ -1,0 +1,242 @@
+"""ZooKeeper's transaction log: partition and broker states, exact and in order.
+
+Before KRaft, the controller and the partition leaders commit leadership and ISR by writing znodes.
+ZooKeeper logs each write with its id (zxid), its time in milliseconds and the new version of the
+znode, before it applies it; so the log holds every state there ever was. (Its own `LogFormatter`
+prints the same, but times in whole seconds.) The format is that of
+`org.apache.zookeeper.server.persistence.FileTxnLog` and `zookeeper.jute`, unchanged since 3.4.
+
+What a znode means, for the tables shared with KRaft:
+
+- `/brokers/topics/T/partitions/N/state` holds leader, leader epoch and ISR; its version is the
+  partition epoch (the znode's version is what `AlterPartition` later took over as such).
+- `/brokers/topics/T` holds the assignment of replicas.
+- `/brokers/ids/B` is there while the broker's session lives: `registered` and `unfenced` when it
+  appears, `fenced` when it goes. Its zxid is the broker epoch (KIP-380).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+from zlib import adler32
+
+from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
+
+_MAGIC = b"ZKLG"
+_HEADER_SIZE = 16
+_END_OF_RECORD = b"B"
+
+# org.apache.zookeeper.ZooDefs.OpCode
+_CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2 = 1, 2, 5, 14, 15
+_CREATE_CONTAINER, _CREATE_TTL, _DELETE_CONTAINER = 19, 21, 20
+_CLOSE_SESSION = -11
+_CREATES = (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL)
+_DELETES = (_DELETE, _DELETE_CONTAINER)
+
+_STATE = re.compile(r"/brokers/topics/(?P<topic>[^/]+)/partitions/(?P<partition>\d+)/state")
+_TOPIC = re.compile(r"/brokers/topics/(?P<topic>[^/]+)")
+_BROKER = re.compile(r"/brokers/ids/(?P<broker>\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One znode written or gone (`data` is None); `ephemeral` ones go with their `session`."""
+
+    at: datetime
+    zxid: int
+    session: int
+    path: str
+    data: bytes | None
+    version: int = 0
+    ephemeral: bool = False
+
+
+class _Record:
+    """Reads the fields of one logged record, one after the other (jute: big-endian)."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        values = struct.unpack_from(">" + layout, self._content, self._at)
+        self._at += struct.calcsize(">" + layout)
+        return values
+
+    def number(self) -> int:
+        return int(self.take("i")[0])
+
+    def data(self) -> bytes:
+        size = self.number()
+        if size < 0:  # null
+            return b""
+        found = self._content[self._at : self._at + size]
+        self._at += size
+        return found
+
+    def text(self) -> str:
+        return self.data().decode()
+
+
+def states(logs: Iterable[bytes]) -> MetadataLog:
+    """Return the states in transaction logs: all files of all nodes of one ZooKeeper, in any order.
+
+    A node that came back late may have been sent a snapshot instead of what it missed, so that its
+    own log has a gap; together the logs have none.
+
+    Raises ValueError if a file is none of a transaction log, or damaged before its end.
+    """
+    transactions: dict[int, list[Write]] = {}
+    for log in logs:
+        for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
+            transactions.setdefault(zxid, list(group))
+    found = [write for zxid in sorted(transactions) for write in transactions[zxid]]
+    partitions: list[PartitionState] = []
+    brokers: list[BrokerState] = []
+    assigned: dict[str, Mapping[str, list[int]]] = {}
+    now: dict[tuple[str, int], PartitionState] = {}
+    epochs: dict[int, int] = {}
+    for write in _with_expiries(found):
+        if match := _STATE.fullmatch(write.path):
+            place = match["topic"], int(match["partition"])
+            if write.data is None:
+                now.pop(place, None)
+                continue
+            now[place] = _partition(write, place, assigned[place[0]][match["partition"]])
+            partitions.append(now[place])
+        elif match := _TOPIC.fullmatch(write.path):
+            if write.data is not None:
+                assigned[match["topic"]] = json.loads(write.data)["partitions"]
+                moved = list(_moved(write, match["topic"], assigned[match["topic"]], now))
+                now |= {(state.topic, state.partition): state for state in moved}
+                partitions += moved
+        elif match := _BROKER.fullmatch(write.path):
+            brokers += _broker(write, int(match["broker"]), epochs)
+    return MetadataLog(partitions=tuple(partitions), brokers=tuple(brokers))
+
+
+def writes(log: bytes) -> Iterator[Write]:
+    """Yield what one file of the transaction log writes, up to its last whole record.
+
+    The end of a session is a write of no path: everything ephemeral of it is gone.
+    """
+    if log[:4] != _MAGIC:
+        raise ValueError(f"not a ZooKeeper transaction log: it begins with {log[:4]!r}")
+    at = _HEADER_SIZE
+    while at + 12 <= len(log):
+        checksum, size = struct.unpack_from(">qi", log, at)
+        if size <= 0:
+            return  # the zeroes that ZooKeeper allocates ahead
+        content = log[at + 12 : at + 12 + size]
+        end = at + 12 + size
+        if log[end : end + 1] != _END_OF_RECORD:
+            return  # being written just now
+        if adler32(content) != checksum:
+            raise ValueError(f"the ZooKeeper transaction log is damaged at byte {at}")
+        yield from _writes(_Record(content))
+        at = end + 1
+
+
+def _writes(record: _Record) -> Iterator[Write]:
+    session, _cxid, zxid, milliseconds, kind = record.take("qiqqi")
+    common = Write(
+        at=datetime.fromtimestamp(milliseconds / 1000, tz=UTC),
+        zxid=zxid,
+        session=session,
+        path="",
+        data=None,
+    )
+    if kind == _CLOSE_SESSION:
+        yield common
+    elif kind == _MULTI:
+        for _ in range(record.number()):
+            part = record.number()
+            yield from _write(common, part, _Record(record.data()))
+    else:
+        yield from _write(common, kind, record)
+
+
+def _write(common: Write, kind: int, record: _Record) -> Iterator[Write]:
+    if kind in _CREATES:
+        path, data = record.text(), record.data()
+        for _ in range(record.number()):  # access rights
+            record.number(), record.text(), record.text()
+        # A container or a node with a time to live is not bound to a session.
+        ephemeral = kind in (_CREATE, _CREATE2) and bool(record.take("?")[0])
+        yield replace(common, path=path, data=data, ephemeral=ephemeral)
+    elif kind == _SET_DATA:
+        path, data = record.text(), record.data()
+        yield replace(common, path=path, data=data, version=record.number())
+    elif kind in _DELETES:
+        yield replace(common, path=record.text())
+
+
+def _with_expiries(found: Iterable[Write]) -> Iterator[Write]:
+    """Turn each end of a session into the going of its znodes."""
+    owners: dict[str, int] = {}
+    for write in found:
+        if write.path:
+            if write.ephemeral:
+                owners[write.path] = write.session
+            yield write
+            continue
+        for path in [path for path, session in owners.items() if session == write.session]:
+            del owners[path]
+            yield replace(write, path=path)
+
+
+def _partition(write: Write, place: tuple[str, int], replicas: list[int]) -> PartitionState:
+    assert write.data is not None
+    state = json.loads(write.data)
+    return PartitionState(
+        at=write.at,
+        metadata_offset=write.zxid,
+        topic=place[0],
+        partition=place[1],
+        leader=state["leader"],
+        leader_epoch=state["leader_epoch"],
+        partition_epoch=write.version,
+        replicas=tuple(replicas),
+        isr=tuple(state["isr"]),
+        elr=(),
+    )
+
+
+def _moved(
+    write: Write,
+    topic: str,
+    assigned: Mapping[str, list[int]],
+    now: Mapping[tuple[str, int], PartitionState],
+) -> Iterator[PartitionState]:
+    """Yield the partitions whose replicas are others than before."""
+    for number, replicas in assigned.items():
+        old = now.get((topic, int(number)))
+        if old is not None and old.replicas != tuple(replicas):
+            yield replace(old, at=write.at, metadata_offset=write.zxid, replicas=tuple(replicas))
+
+
+def _broker(write: Write, broker: int, epochs: dict[int, int]) -> Iterator[BrokerState]:
+    if write.data is not None and broker not in epochs:
+        epochs[broker] = write.zxid
+        names = ["registered", "unfenced"]
+    elif write.data is None and broker in epochs:
+        names = ["fenced"]
+    else:
+        return
+    for name in names:
+        yield BrokerState(
+            at=write.at,
+            metadata_offset=write.zxid,
+            broker=broker,
+            state=name,
+            broker_epoch=epochs[broker],
+        )
+    if write.data is None:
+        del epochs[broker]

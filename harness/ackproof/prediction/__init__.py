@@ -1,0 +1,1 @@
+"""From a scenario to the reference model's prediction: impossible, possible or certain."""

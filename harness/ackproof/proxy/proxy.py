@@ -1,0 +1,263 @@
+"""The proxy: for each node a port of this machine in front of a listener of it.
+
+It runs in a thread of its own and ends with the process, so that a SIGKILL of the harness leaves
+nothing of it. Without a rule every message is passed on as soon as it is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ackproof.errors import ClusterError
+from ackproof.proxy.protocol import (
+    Framer,
+    FramingError,
+    Pending,
+    RequestHeader,
+    correlation_id,
+    request_header,
+)
+from ackproof_faults.interfaces.kafka_proxy import API_KEYS, Direction, Rule
+
+T = TypeVar("T")
+
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where those connect who want to reach a node, and where it is: each an address and a port."""
+
+    broker: int
+    listen: tuple[str, int]
+    forward: tuple[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class _InForce:
+    """A rule, what it was applied to, and what waits for its end."""
+
+    rule: Rule
+    removed: asyncio.Event = field(default_factory=asyncio.Event)
+    hits: list[str] = field(default_factory=list)
+    held: int = 0
+
+
+class LinkProxy:
+    """Leads clients and nodes to nodes, and holds, delays, drops, repeats or cuts what rules say.
+
+    Its methods may be called from any thread; `ackproof_faults.interfaces.kafka_proxy.Link`.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="link")
+        self._rules: dict[Rule, _InForce] = {}
+        #: Rules that were removed while something was held by them.
+        self._ending: dict[Rule, _InForce] = {}
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.Task[None]] = set()
+        self._hit = threading.Condition()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Run until the context ends; routes are added meanwhile."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._close()
+
+    def add_route(self, route: Route) -> None:
+        """Listen for a broker's clients; raise ClusterError if the port is taken."""
+
+        async def listen() -> None:
+            async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                task = asyncio.current_task()
+                assert task is not None  # asyncio runs this in a task
+                self._connections.add(task)
+                task.add_done_callback(self._connections.discard)
+                with contextlib.suppress(asyncio.CancelledError):  # the proxy ends
+                    await self._serve(route, reader, writer)
+
+            self._servers.append(await asyncio.start_server(accept, *route.listen, limit=_CHUNK))
+
+        try:
+            asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
+        except OSError as error:
+            raise ClusterError(
+                f"the link proxy cannot listen on port {route.listen[1]} of {route.listen[0]}: "
+                f"{error}",
+                hint="Start again: another port is chosen each time. INTERNAL and CONTROLLER can "
+                "lead through the proxy only where the container engine runs on this machine.",
+            ) from error
+
+    def _close(self) -> None:
+        """Close every connection and end the thread."""
+
+        async def end() -> None:
+            for server in self._servers:
+                server.close()
+            tasks = list(self._connections)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def add(self, rule: Rule) -> None:
+        """Act on messages by this rule from now on."""
+        self._in_loop(lambda: self._rules.setdefault(rule, _InForce(rule=rule)))
+
+    def remove(self, rule: Rule) -> None:
+        """Act on no further message, and let go what is held; a no-op without the rule."""
+
+        def end() -> None:
+            if found := self._rules.pop(rule, None):
+                self._ending[rule] = found
+                found.removed.set()
+
+        self._in_loop(end)
+
+    def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
+        """Return what the rule was applied to, in words, after waiting for so many of them."""
+        with self._hit:
+            self._hit.wait_for(
+                lambda: rule not in self._rules or len(self._rules[rule].hits) >= at_least,
+                timeout=within_s,
+            )
+            found = self._rules.get(rule)
+            return list(found.hits) if found else []
+
+    def held(self, rule: Rule) -> int:
+        """Return how many messages are held or delayed by the rule now."""
+
+        def count() -> int:
+            found = self._rules.get(rule) or self._ending.get(rule)
+            return found.held if found else 0
+
+        return self._in_loop(count)
+
+    def _in_loop(self, act: Callable[[], T]) -> T:
+        async def acted() -> T:
+            return act()
+
+        return asyncio.run_coroutine_threadsafe(acted(), self._loop).result()
+
+    # Everything below runs in the proxy's thread.
+
+    async def _serve(
+        self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Pass on what one client and its broker say until one of them ends."""
+        with _closing(writer):
+            try:
+                there, back = await asyncio.open_connection(*route.forward, limit=_CHUNK)
+            except OSError:
+                return  # the broker is down: so is its port
+            with _closing(back):
+                pending = Pending()
+                pumps = [
+                    asyncio.create_task(self._pump(route, "request", reader, back, pending)),
+                    asyncio.create_task(self._pump(route, "response", there, writer, pending)),
+                ]
+                try:
+                    await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for pump in pumps:
+                        pump.cancel()
+                    await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _pump(
+        self,
+        route: Route,
+        direction: Direction,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        pending: Pending,
+    ) -> None:
+        """Pass on one direction of a connection; returning closes it."""
+        framer = Framer()
+        with contextlib.suppress(OSError, FramingError):
+            while data := await reader.read(_CHUNK):
+                for message in framer.feed(data):
+                    header = _header(direction, message, pending)
+                    times = await self._times(route, direction, header)
+                    if times is None:
+                        return
+                    for _ in range(times):
+                        writer.write(message)
+                await writer.drain()
+
+    async def _times(
+        self, route: Route, direction: Direction, header: RequestHeader | None
+    ) -> int | None:
+        """Return how often a message is passed on, when it is time; None to cut instead."""
+        found = self._matching(route, direction, header) if self._rules and header else None
+        if found is None or header is None:
+            # A second answer, to a request that was repeated, would confuse the client.
+            return 1 if header is not None else 0
+        rule = found.rule
+        self._note(found, route, header)
+        if rule.action in ("hold", "delay"):
+            found.held += 1
+            try:
+                limit = rule.delay_s if rule.action == "delay" else None
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(found.removed.wait(), limit)
+            finally:
+                found.held -= 1
+            return 1
+        return {"drop": 0, "duplicate": 2}.get(rule.action)
+
+    def _matching(
+        self, route: Route, direction: Direction, header: RequestHeader | None
+    ) -> _InForce | None:
+        if header is None:
+            return None
+        for found in self._rules.values():
+            rule = found.rule
+            if (
+                rule.direction == direction
+                and API_KEYS[rule.api] == header.api_key
+                and route.broker in rule.brokers
+                and header.client_id.startswith(rule.client)
+                and (rule.count is None or len(found.hits) < rule.count)
+            ):
+                return found
+        return None
+
+    def _note(self, found: _InForce, route: Route, header: RequestHeader) -> None:
+        rule = found.rule
+        with self._hit:
+            found.hits.append(
+                f"{rule.api} v{header.api_version} {rule.direction} {header.correlation_id} of "
+                f"{header.client_id or 'a client'} at broker {route.broker}"
+            )
+            self._hit.notify_all()
+
+
+def _header(direction: Direction, message: bytes, pending: Pending) -> RequestHeader | None:
+    """Return the header of the request that a message is or answers; None for a second answer."""
+    if direction == "response":
+        return pending.answered(correlation_id(message))
+    header = request_header(message)
+    pending.sent(header)
+    return header
+
+
+@contextlib.contextmanager
+def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
+    """Close a connection at once: what is still to be sent is of no use to a client that left."""
+    try:
+        yield
+    finally:
+        writer.close()

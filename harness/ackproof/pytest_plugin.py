@@ -1,0 +1,323 @@
+"""pytest and chaos: scenario files as tests, and clusters under faults for tests.
+
+- `*.chaos.yaml` files are collected: one item for each configuration, trial and expectation.
+- `@pytest.mark.chaos("scenario.yaml")` runs a scenario before a test; a scenario that does not hold
+  fails the test, and `chaos_run` has its verdict.
+- `chaos_run` without that mark is a cluster for the test's own application: `chaos_run.cluster`,
+  `chaos_run.inject(…)`, `chaos_run.ledger`.
+
+Nothing of ackproof is imported before something here is used. A scenario is run once in a session,
+however many items, workers (xdist) or reruns ask: its result lies in `--chaos-out`. So a rerun
+cannot hide a loss; neither can one of a test with its own application, which stays failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ackproof.cluster.cluster import KafkaCluster
+    from ackproof.ledger.application import Ledger, Verification
+    from ackproof.runs.verdict import Verdict
+    from ackproof.scenario.loader import Configured
+
+_MARK = "chaos(scenario, judge=True): run this scenario first; judge=False: the test judges it"
+_SUFFIX = (".chaos.yaml", ".chaos.yml")
+_SESSION = "ACKPROOF_PYTEST_SESSION"
+_LOSSES = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--chaos-seed`, `--chaos-trials`, `--chaos-out`, each also an ini setting."""
+    group = parser.getgroup("ackproof", "chaos against real Kafka brokers (ackproof)")
+    for name, default, text in (
+        ("seed", "", "the first seed of every scenario, instead of its own"),
+        ("trials", "1", "run every scenario so often, each with the next seed"),
+        ("out", "runs", "where run directories go"),
+    ):
+        group.addoption(f"--chaos-{name}", default=None, metavar=name.upper(), help=text)
+        parser.addini(f"chaos_{name}", text, default=default)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark, and name the session, so that its workers share what was run."""
+    config.addinivalue_line("markers", _MARK)
+    config.stash[_LOSSES] = {}
+    if not hasattr(config, "workerinput"):
+        os.environ[_SESSION] = uuid.uuid4().hex
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect `*.chaos.yaml`."""
+    if file_path.name.endswith(_SUFFIX):
+        return ChaosFile.from_parent(parent, path=file_path)
+    return None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have a marked test its `chaos_run`, whether it asks for it or not."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("chaos") is None:
+        return
+    if "chaos_run" not in item.fixturenames:
+        item.fixturenames.append("chaos_run")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a marked test whose scenario does not hold, with the evidence."""
+    mark = item.get_closest_marker("chaos")
+    if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
+        finished: Any = item.funcargs["chaos_run"]
+        problem = _evidence(finished.verdict, finished.run_dir)
+        if problem:
+            pytest.fail(problem, pytrace=False)
+    return (yield)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A scenario that was run: `chaos_run` of a test with the mark."""
+
+    run_dir: Path
+    verdict: Verdict
+
+
+class ChaosRun:
+    """A cluster for a test's own application: `chaos_run` of a test without the mark."""
+
+    def __init__(self, cluster: KafkaCluster, ledger: ChaosLedger) -> None:
+        self.cluster = cluster
+        self.ledger = ledger
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin."""
+        return self.cluster.bootstrap_servers
+
+    def inject(self, fault: str, **fields: Any) -> AbstractContextManager[Any]:
+        """Hold a fault in force: a context manager, see `ackproof.inject`."""
+        from ackproof.api import inject
+
+        return inject(self.cluster, fault, **fields)
+
+
+class ChaosLedger:
+    """The application's ledger: pass `on_delivery` to its producers, then `verify`."""
+
+    def __init__(self, ledger: Ledger, remember: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._remember = remember
+        self.on_delivery = ledger.on_delivery
+
+    @property
+    def acked(self) -> int:
+        """How many records were acked so far."""
+        return self._ledger.acked
+
+    def verify(self, *, check: bool = True) -> Verification:
+        """Read the final log; fail the test with the evidence if an acked record is lost.
+
+        Without `check` a loss is returned, not failed on: for tests that expect one.
+        """
+        __tracebackhide__ = True
+        found = self._ledger.verify()
+        if check and not found.holds:
+            if found.lost:
+                self._remember(found.evidence())
+            pytest.fail(found.evidence(), pytrace=False)
+        return found
+
+
+@pytest.fixture(scope="session")
+def cluster_factory() -> Iterator[Callable[..., KafkaCluster]]:
+    """Boots clusters, with the arguments of `ackproof.start_cluster`; all end together."""
+    from ackproof.api import start_cluster
+
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **kwargs: stack.enter_context(start_cluster(*args, **kwargs))
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(cluster_factory: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """Three brokers of the default version, one cluster for the session (xdist: for a worker)."""
+    return cluster_factory()
+
+
+@pytest.fixture
+def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
+    """With the mark `chaos`: the scenario's run. Without: the cluster and a ledger for the test."""
+    mark = request.node.get_closest_marker("chaos")
+    config = request.config
+    if mark is None:
+        from ackproof.ledger.application import Ledger
+
+        losses, name = config.stash[_LOSSES], request.node.nodeid
+        if name in losses:
+            pytest.fail(
+                f"an earlier attempt of this test lost records; a rerun does not take that back\n"
+                f"{losses[name]}",
+                pytrace=False,
+            )
+        cluster = request.getfixturevalue("kafka_cluster")
+
+        def remember(evidence: str) -> None:
+            losses[name] = evidence
+
+        return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember))
+    configured = _marked_scenario(request.node.path.parent, mark)
+    run_dir, verdict = _run_once(config, configured, trial=0)
+    return FinishedRun(run_dir=run_dir, verdict=verdict)
+
+
+def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:
+    from ackproof.errors import ScenarioError
+    from ackproof.scenario.loader import load
+
+    if len(mark.args) != 1:
+        pytest.fail(f"{_MARK}: name one scenario file", pytrace=False)
+    path = folder / mark.args[0]
+    try:
+        [configured, *more] = load(path)
+    except ScenarioError as error:
+        pytest.fail(str(error), pytrace=False)
+    if more:
+        pytest.fail(f"{path} has a matrix: *.chaos.yaml is collected with all of it", pytrace=False)
+    return configured
+
+
+class ChaosFile(pytest.File):
+    """A scenario file."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield an item for each configuration, trial and expectation."""
+        trials = int(_option(self.config, "trials"))
+        from ackproof.errors import ScenarioError
+        from ackproof.judgement.judge import wished
+        from ackproof.scenario.loader import load
+
+        try:
+            configurations = load(self.path)
+        except ScenarioError as error:
+            raise self.CollectError(str(error)) from None
+        for configured in configurations:
+            wishes = wished(configured.scenario) or {"verdict": "holds"}
+            for trial in range(trials):
+                label = [part for part in (configured.name, _trial(trial, trials)) if part]
+                for what, wanted in wishes.items():
+                    name = f"{what}: {wanted}" + (f"[{', '.join(label)}]" if label else "")
+                    item = ChaosItem.from_parent(
+                        self, name=name, configured=configured, trial=trial, what=what
+                    )
+                    # With `--dist loadgroup` the items of a run go to one worker: none waits.
+                    group = f"{self.nodeid}[{', '.join(label)}]"
+                    item.add_marker(pytest.mark.xdist_group(group))
+                    yield item
+
+
+def _trial(trial: int, trials: int) -> str:
+    return f"trial {trial + 1}" if trials > 1 else ""
+
+
+class ChaosItem(pytest.Item):
+    """One expectation of one run of a scenario."""
+
+    def __init__(self, *, configured: Configured, trial: int, what: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.configured = configured
+        self.trial = trial
+        self.what = what
+
+    def runtest(self) -> None:
+        """Run the scenario, unless it was run already, and judge this expectation."""
+        run_dir, verdict = _run_once(self.config, self.configured, trial=self.trial)
+        problem = _evidence(verdict, run_dir, self.what)
+        if problem:
+            pytest.fail(problem, pytrace=False)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        """Return the evidence, or an error's one message; a traceback of ackproof helps nobody."""
+        from ackproof.errors import AckproofError
+
+        if isinstance(excinfo.value, (AckproofError, pytest.fail.Exception)):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the scenario stands."""
+        return self.path, None, f"{self.path.name}: {self.name}"
+
+
+def _option(config: pytest.Config, name: str) -> str:
+    value = config.getoption(f"chaos_{name}")
+    return str(config.getini(f"chaos_{name}") if value is None else value)
+
+
+def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> tuple[Path, Verdict]:
+    """Return the run of a configuration and trial in this session; run it if nobody has yet."""
+    from dataclasses import replace
+
+    from ackproof.runs.directory import read_verdict
+
+    seed = int(_option(config, "seed") or configured.scenario.seed) + trial
+    scenario = configured.scenario.model_copy(update={"seed": seed})
+    out = config.rootpath / _option(config, "out")
+    key = hashlib.sha256(f"{configured.path}/{configured.name}/{seed}".encode()).hexdigest()[:16]
+    place = out / ".pytest" / os.environ[_SESSION]
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / f"{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be running it: wait for the result
+        result = place / f"{key}.json"
+        if not result.exists():
+            run_dir = _run(replace(configured, scenario=scenario), out)
+            result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
+    run_dir = Path(json.loads(result.read_text(encoding="utf-8"))["run_dir"])
+    return run_dir, read_verdict(run_dir)
+
+
+def _run(configured: Configured, out: Path) -> Path:
+    import sys
+
+    from rich.console import Console
+
+    from ackproof.containers.engine import connect
+    from ackproof.execution.runner import run
+    from ackproof.progress import ConsoleReporter
+    from ackproof.report import write_html
+
+    client = connect() if configured.scenario.cluster.attach is None else None
+    reporter = ConsoleReporter(Console(file=sys.stderr))
+    run_dir, _ = run(configured, out=out, client=client, reporter=reporter)
+    write_html(run_dir / "report.html", [run_dir], title=configured.scenario.name)
+    return run_dir
+
+
+def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
+    """Say why a run (or one expectation of it) does not hold; nothing if it does."""
+    from ackproof.report import wording
+    from ackproof.report.data.losses import read_telling
+
+    lines = [line for line in verdict.expectations if what in ("", "verdict", line.what)]
+    broken = [line for line in lines if not line.met]
+    if verdict.verdict == "holds" or (verdict.verdict == "violated" and what and not broken):
+        return ""
+    head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"
+    said = [f"{head}: {verdict.reason}"]
+    said += [f"{one.what}: wanted {one.wanted}, observed {one.observed}" for one in broken]
+    said += wording.cause_sentences(verdict)
+    said += [wording.story(record, verdict.faults) for record in read_telling(run_dir)[:8]]
+    said += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
+    said.append(f"report: {run_dir / 'report.html'}")
+    return "\n".join(said)

@@ -1,0 +1,102 @@
+"""What CI systems show of a run beside its log: GitHub's step summary and annotations.
+
+Both are asked for by the environment: GITHUB_STEP_SUMMARY names a Markdown file to append to,
+GITHUB_ACTIONS=true means that lines `::error file=…,line=…::…` become annotations. GitLab and
+Jenkins read `junit.xml`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from ackproof.report import wording
+from ackproof.runs.directory import disk_errors
+from ackproof.runs.verdict import Verdict, Word
+from ackproof.scenario.loader import Configured, line_of
+
+_SIGN = {Word.HOLDS: "✅", Word.VIOLATED: "❌", Word.INCONCLUSIVE: "⚠️"}
+
+
+def announce(
+    configurations: Sequence[Configured],
+    verdicts: Sequence[Verdict],
+    *,
+    environment: Mapping[str, str] = os.environ,
+    to: TextIO | None = None,
+) -> None:
+    """Tell the CI system that runs us, if it is one that can be told; annotations go to stderr."""
+    if place := environment.get("GITHUB_STEP_SUMMARY"):
+        path = Path(place)
+        with disk_errors(path), path.open("a", encoding="utf-8") as file:
+            file.write(step_summary(verdicts))
+    if environment.get("GITHUB_ACTIONS") == "true":
+        for line in error_commands(configurations, verdicts):
+            print(line, file=to or sys.stderr)
+
+
+def step_summary(verdicts: Sequence[Verdict]) -> str:
+    """Return the verdicts as a Markdown table, and below it what each is about."""
+    lines = [
+        "| | configuration | predicted loss | lost / acked | unavailable | ack p99 | verdict |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for verdict in verdicts:
+        latency = verdict.metrics.ack_latency_ms
+        lost, acked = (wording.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
+        cells = (
+            _SIGN[verdict.verdict],
+            wording.name(verdict),
+            verdict.predicted.get("lost", "-"),
+            f"{lost} / {acked}",
+            wording.seconds(verdict.metrics.unavailability_s),
+            wording.duration(latency.p99) if latency else "-",
+            verdict.verdict.value,
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines.append("")
+    for verdict in verdicts:
+        if verdict.verdict is not Word.HOLDS:
+            lines.append(f"**{wording.name(verdict)}**: {verdict.reason}\n")
+        lines += [f"- {sentence}" for sentence in wording.cause_sentences(verdict)]
+        lines += [f"- FINDING: {sentence}" for sentence in wording.finding_sentences(verdict)]
+    return "\n".join(lines) + "\n"
+
+
+def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> list[str]:
+    """Return GitHub's commands: an error at the line of each expectation that was not met."""
+    paths = {(one.scenario.name, one.name): one.path for one in configurations}
+    found = []
+    for verdict in verdicts:
+        path = paths.get((verdict.scenario, verdict.configuration_name))
+        if path is None or verdict.verdict is Word.HOLDS:
+            continue
+        own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
+        title = f"{wording.name(verdict)}: {verdict.verdict.value}"
+        if verdict.verdict is Word.INCONCLUSIVE:
+            found.append(_command("warning", path, line_of(path, own), title, verdict.reason))
+            continue
+        for wish in (one for one in verdict.expectations if not one.met):
+            line = max(line_of(path, (*own, "expect", wish.what)), 1)
+            if own and line == line_of(path, own):  # its own wishes stand with the others
+                line = line_of(path, ("expect", wish.what))
+            text = f"{wish.what}: wanted {wish.wanted}, observed {wish.observed}"
+            found.append(_command("error", path, line, title, text))
+    return found
+
+
+def _command(kind: str, path: Path, line: int, title: str, text: str) -> str:
+    return (
+        f"::{kind} file={_property(str(path))},line={line},title={_property(title)}::{_data(text)}"
+    )
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

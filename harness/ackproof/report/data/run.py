@@ -1,0 +1,183 @@
+"""Everything a report shows of one run directory.
+
+Whatever is absent or damaged, as after an interrupted run, is named in `Run.missing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from ackproof.errors import RunDirectoryError
+from ackproof.report.data.losses import Losses, losses_of, read_lost
+from ackproof.report.data.partitions import Lane, read_lanes, times_of_states
+from ackproof.report.data.sends import (
+    Bins,
+    Sends,
+    read_extent,
+    read_sends,
+)
+from ackproof.report.data.tables import RunTables, micros_of, moment_of
+from ackproof.runs.directory import RunRecord, read_record
+from ackproof.runs.verdict import FaultReport, Verdict
+from ackproof_spark.tables import LOCATION, OPTIONAL
+
+VERDICT_FILE = "verdict.json"
+SCENARIO_FILE = "scenario.yaml"
+RECORD_FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Everything a report shows of one run directory."""
+
+    directory: Path
+    verdict: Verdict | None
+    scenario: str | None
+    #: What is absent or unreadable, one sentence each.
+    missing: tuple[str, ...]
+    #: What went wrong on the way, as `run.json` records it.
+    troubles: tuple[str, ...]
+    #: The configuration's name, if `run.json` tells one.
+    configuration_name: str
+    #: Second 0 of every axis: the first send (of a run without any, its first known event).
+    origin: datetime | None
+    #: Where the time axis ends, seconds since `origin`.
+    end: float
+    sends: Sends | None
+    windows: tuple[FaultReport, ...]
+    lanes: tuple[Lane, ...]
+    hidden_lanes: int
+    #: None if the run was never analysed.
+    losses: Losses | None
+
+    @property
+    def name(self) -> str:
+        """What to call this run: its configuration, else its scenario, else its directory."""
+        scenario = self.verdict.scenario if self.verdict else self.directory.name
+        return self.configuration_name or scenario
+
+    def second(self, moment: datetime) -> float:
+        """Return `moment` in seconds since the origin."""
+        return (moment - (self.origin or moment)).total_seconds()
+
+
+def read_run(directory: Path, *, max_bins: int = 600) -> Run:
+    """Return what a report shows of `directory`.
+
+    Raises RunDirectoryError if it holds nothing of a run at all; whatever else is absent or
+    damaged is named in the result's `missing`.
+    """
+    if not directory.is_dir():
+        raise RunDirectoryError(
+            f"{directory} is not a directory", hint="Name a run directory, as in runs/latest."
+        )
+    known = [RECORD_FILE, VERDICT_FILE, SCENARIO_FILE, *map(str, LOCATION.values())]
+    if not any((directory / name).exists() for name in known):
+        raise RunDirectoryError(
+            f"{directory} is not a run directory: it holds none of {', '.join(known)}",
+            hint="Name a run directory, as in runs/latest.",
+        )
+    tables = RunTables(directory)
+    verdict = _read_verdict(directory, tables.missing)
+    scenario = _read_scenario(directory, tables.missing)
+    record = _read_record(directory, tables.missing)
+    windows = _read_windows(tables, verdict)
+    ledger = read_extent(tables)
+    moments = [moment for window in windows for moment in _moments_of(window) if moment is not None]
+    states_first, states_last = (
+        (None, None) if moments or ledger.first is not None else times_of_states(tables)
+    )
+    origin = moment_of(ledger.first) or min(moments, default=None) or moment_of(states_first)
+    ends = [*moments, *filter(None, (moment_of(ledger.last), moment_of(states_last)))]
+    end = max(((moment - origin).total_seconds() for moment in ends), default=0.0) if origin else 0
+    bins = Bins(origin=micros_of(origin), seconds=max(end, 0.1), limit=max_bins) if origin else None
+    lost = read_lost(tables)
+    losses = None if lost is None else losses_of(tables, lost, last_sequence=ledger.last_sequence)
+    lanes, hidden_lanes = read_lanes(
+        tables,
+        origin,
+        end,
+        lossy={(loss.topic, loss.partition) for loss in losses.lanes} if losses else set(),
+    )
+    for name in LOCATION:
+        if name not in ("anomalies", *OPTIONAL):  # of anomalies `read_lost` says it
+            tables.note_absence(name)
+    for name in ("reads", "transactions"):  # read for their plots alone
+        for _ in tables.batches(name, []):
+            pass
+    return Run(
+        directory=directory,
+        verdict=verdict,
+        scenario=scenario,
+        missing=tuple(tables.missing),
+        troubles=tuple(record.troubles) if record else (),
+        configuration_name=verdict.configuration_name
+        if verdict
+        else (record.configuration_name if record else ""),
+        origin=origin,
+        end=end,
+        sends=read_sends(
+            tables,
+            bins,
+            rows=ledger.rows,
+            lost_at=np.zeros(0, dtype=np.int64) if lost is None else lost.times,
+        )
+        if bins and ledger.first is not None
+        else None,
+        windows=windows,
+        lanes=lanes,
+        hidden_lanes=hidden_lanes,
+        losses=losses,
+    )
+
+
+def _read_verdict(directory: Path, missing: list[str]) -> Verdict | None:
+    path = directory / VERDICT_FILE
+    try:
+        return Verdict.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        missing.append(f"{VERDICT_FILE}: not there: the run was interrupted, or never judged.")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        missing.append(f"{VERDICT_FILE}: cannot be read ({where}: {first['msg']}).")
+    return None
+
+
+def _read_record(directory: Path, missing: list[str]) -> RunRecord | None:
+    try:
+        return read_record(directory)
+    except RunDirectoryError:
+        missing.append(f"{RECORD_FILE}: not there, or cannot be read.")
+        return None
+
+
+def _read_scenario(directory: Path, missing: list[str]) -> str | None:
+    try:
+        return (directory / SCENARIO_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        missing.append(f"{SCENARIO_FILE}: not there.")
+    except UnicodeDecodeError:
+        missing.append(f"{SCENARIO_FILE}: cannot be read (not UTF-8).")
+    return None
+
+
+_WINDOW_COLUMNS = tuple(FaultReport.model_fields)
+
+
+def _moments_of(window: FaultReport) -> tuple[datetime | None, ...]:
+    return window.injected_at, window.verified_at, window.healed_at, window.recovered_at
+
+
+def _read_windows(tables: RunTables, verdict: Verdict | None) -> tuple[FaultReport, ...]:
+    if not tables.note_absence("fault_windows"):
+        rows = tables.rows("fault_windows", _WINDOW_COLUMNS)
+    else:
+        rows = [fault.model_dump() for fault in verdict.faults] if verdict else []
+    windows = [FaultReport.model_validate(row) for row in rows]
+    return tuple(sorted(windows, key=lambda window: (window.injected_at, window.window)))

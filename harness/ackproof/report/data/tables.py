@@ -1,0 +1,103 @@
+"""The tables of a run directory, read in batches; what is absent or damaged is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ackproof_spark.tables import LOCATION, TIME
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Stands for null in `int64`.
+ABSENT = int(np.iinfo(np.int64).min)
+
+_BATCH = 1 << 18
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class RunTables:
+    """The tables of one run directory; remembers what could not be read."""
+
+    directory: Path
+    missing: list[str] = field(default_factory=list)
+
+    def files(self, name: str) -> list[Path]:
+        """Return the files of a table, in order; none if it is not there."""
+        path = self.directory / LOCATION[name]
+        if path.is_dir():
+            return sorted(
+                file
+                for file in path.rglob("*.parquet")
+                if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+            )
+        return [path] if path.is_file() else []
+
+    def note(self, sentence: str) -> None:
+        """Remember a sentence about what is missing."""
+        if sentence not in self.missing:
+            self.missing.append(sentence)
+
+    def note_absence(self, name: str) -> bool:
+        """Return whether the table is absent, and remember it."""
+        if self.files(name):
+            return False
+        self.note(f"{LOCATION[name]}: not there.")
+        return True
+
+    def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the table's rows, always in the same order; a damaged file is noted, not read."""
+        for file in self.files(name):
+            try:
+                with pq.ParquetFile(file) as parquet:
+                    lacking = sorted(set(columns) - set(parquet.schema_arrow.names))
+                    if lacking:
+                        self.note(f"{self._inside(file)}: lacks {', '.join(lacking)}.")
+                        continue
+                    for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
+                        yield _in_utc_micros(batch)
+            except (pa.ArrowException, OSError) as error:
+                first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self.note(f"{self._inside(file)}: cannot be read ({first_line})")
+
+    def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return a small table's rows."""
+        return [row for batch in self.batches(name, columns) for row in batch.to_pylist()]
+
+    def _inside(self, file: Path) -> Path:
+        return file.relative_to(self.directory)
+
+
+def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch with times as the schemas have them: Spark may write INT96, in UTC."""
+    for index, column in enumerate(batch.schema):
+        if pa.types.is_timestamp(column.type) and column.type != TIME:
+            times = batch.column(index).cast(TIME, safe=False)
+            batch = batch.set_column(index, column.with_type(TIME), times)
+    return batch
+
+
+def int64(column: pa.Array) -> Numbers:
+    """Return a column of integers or times (as microseconds), nulls as `ABSENT`."""
+    integers = column.cast(pa.int64())
+    return np.asarray(integers.fill_null(ABSENT).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def micros_of(moment: datetime) -> int:
+    """Return a moment as the tables have it: microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(micros: int | None) -> datetime | None:
+    """Return the moment that a table means."""
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)

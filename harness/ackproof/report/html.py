@@ -1,0 +1,200 @@
+"""The page: one HTML file that works offline, for one run or for a comparison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ackproof.comparison.summary import Summary
+from ackproof.report import comparison, wording
+from ackproof.report.causes import Loss, read_losses
+from ackproof.report.data.run import Run, read_run
+from ackproof.report.plots.figure import Figure
+from ackproof.report.plots.of_run import figures
+from ackproof.report.plots.time_axis import time_range, zoom_range
+from ackproof.runs.verdict import FaultReport, Verdict, Word
+
+# All plots of a page share so many time bins, so that a page of many runs stays small.
+_BINS_OF_A_RUN = 600
+_BINS_OF_A_PAGE = 12_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunView:
+    """One run as the template wants it."""
+
+    anchor: str
+    run: Run
+    name: str
+    figures: list[Figure]
+    stories: list[str]
+    #: What the forensics tell of the same records; empty if there are none.
+    losses: tuple[Loss, ...]
+    #: Configuration and verdict in the comparison's table; None without a verdict.
+    row: _Row | None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.run.verdict
+
+    def span(self, window: FaultReport) -> str:
+        """Return a fault's times in seconds since the origin."""
+        begin = f"{self.run.second(window.verified_at or window.injected_at):.2f}"
+        if window.healed_at is None:
+            return f"{begin} s, never healed"
+        return f"{begin} to {self.run.second(window.healed_at):.2f} s"
+
+    def zoom(self, window: FaultReport) -> str:
+        """Return the time range that the fault's zoom button shows."""
+        return json.dumps(zoom_range(self.run, window))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One line of the comparison, with the length of its bars (0 to 1)."""
+
+    lost: float
+    unavailable: float
+    latency: float
+
+
+def write_html(
+    path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
+) -> None:
+    """Write one page about these run directories to `path`: a comparison if there are several.
+
+    `summary` is what all trials of a comparison say, of which `run_dirs` are then examples.
+
+    A damaged or unfinished run is shown as far as it goes, with what is missing. Raises
+    RunDirectoryError if a directory holds nothing of a run.
+    """
+    bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
+    runs = [read_run(directory, max_bins=bins) for directory in run_dirs]
+    views = _views(runs)
+    verdicts = [run.verdict for run in runs if run.verdict]
+    of_trials = summary if summary is not None and summary.plan.trials > 1 else None
+    summary_figures = comparison.figures(of_trials) if of_trials else []
+    page = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            views=views,
+            verdicts=verdicts,
+            comparison=len(runs) > 1,
+            answer=wording.answer(verdicts) if len(runs) > 1 and of_trials is None else [],
+            summary=of_trials,
+            summary_figures=summary_figures,
+            style=asset("report.css"),
+            script=asset("report.js"),
+            plotly=plotly_js(),
+            figures={
+                f"{view.anchor}-{figure.name}": _as_json(view, figure)
+                for view in views
+                for figure in view.figures
+            }
+            | {
+                f"comparison-{figure.name}": {
+                    "data": figure.traces,
+                    "layout": figure.layout,
+                    "origin": None,
+                    "run": None,
+                }
+                for figure in summary_figures
+            },
+        )
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def _views(runs: Sequence[Run]) -> list[_RunView]:
+    verdicts = [run.verdict for run in runs if run.verdict]
+    most_lost = max((_lost_share(verdict) for verdict in verdicts), default=0.0)
+    longest = max((verdict.metrics.unavailability_s for verdict in verdicts), default=0.0)
+    slowest = max((_p99(verdict) for verdict in verdicts), default=0.0)
+    names = [run.name for run in runs]
+    views = []
+    for number, run in enumerate(runs, start=1):
+        trial = names[: number - 1].count(run.name) + 1
+        telling = run.losses.telling if run.losses else ()
+        views.append(
+            _RunView(
+                anchor=f"run-{number}",
+                run=run,
+                name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
+                figures=figures(run),
+                stories=[wording.story(record, run.windows) for record in telling],
+                losses=read_losses(run.directory, telling),
+                row=_Row(
+                    lost=_part(_lost_share(run.verdict), most_lost),
+                    unavailable=_part(run.verdict.metrics.unavailability_s, longest),
+                    latency=_part(_p99(run.verdict), slowest),
+                )
+                if run.verdict
+                else None,
+            )
+        )
+    return views
+
+
+def _lost_share(verdict: Verdict) -> float:
+    return verdict.observed.get("lost", 0) / max(verdict.observed.get("acked", 0), 1)
+
+
+def _p99(verdict: Verdict) -> float:
+    latency = verdict.metrics.ack_latency_ms
+    return latency.p99 if latency else 0.0
+
+
+def _part(value: float, most: float) -> float:
+    return round(value / most, 4) if most else 0.0
+
+
+def _as_json(view: _RunView, figure: Figure) -> dict[str, Any]:
+    origin = view.run.origin
+    return {
+        "data": figure.traces,
+        "layout": figure.layout,
+        "origin": origin.timestamp() * 1000 if origin else None,
+        "run": view.anchor if figure.timed else None,
+    }
+
+
+def environment() -> Environment:
+    """Return what renders the templates of this package."""
+    environment = Environment(
+        loader=PackageLoader("ackproof.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.globals |= {
+        "words": wording,
+        "trials": comparison,
+        "Word": Word,
+        "whole_run": lambda view: json.dumps(time_range(view.run)),
+        "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],
+        "opacity": lambda colour: colour.partition("/")[2] or "1",
+    }
+    return environment
+
+
+def asset(name: str) -> Markup:
+    """Return a style sheet or script of this package as it is."""
+    file = resources.files("ackproof.report") / "templates" / name
+    return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
+
+
+def plotly_js() -> Markup:
+    """Return plotly.js from plotly's own package, so that the page needs no network."""
+    file = resources.files("plotly") / "package_data" / "plotly.min.js"
+    return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - the library itself

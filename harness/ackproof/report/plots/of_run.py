@@ -1,0 +1,25 @@
+"""All plots of one run."""
+
+from __future__ import annotations
+
+from ackproof.report.data.run import Run
+from ackproof.report.plots import clients
+from ackproof.report.plots.faults import faults
+from ackproof.report.plots.figure import Figure
+from ackproof.report.plots.loss_map import loss_map
+from ackproof.report.plots.quantiles import quantiles
+from ackproof.report.plots.rate import rate
+from ackproof.report.plots.timeline import timeline
+
+
+def figures(run: Run) -> list[Figure]:
+    """Return the plots for which the run has data, in reading order."""
+    made = [
+        faults(run),
+        rate(run, run.sends) if run.sends else None,
+        timeline(run),
+        quantiles(run, run.sends) if run.sends else None,
+        loss_map(run.losses) if run.losses else None,
+        *clients.figures(run),
+    ]
+    return [figure for figure in made if figure is not None]

@@ -1,0 +1,82 @@
+"""The plot of ack latency by time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ackproof.report import wording
+from ackproof.report.data.run import Run
+from ackproof.report.data.sends import Sends
+from ackproof.report.data.tables import Floats
+from ackproof.report.plots.figure import Figure, Key, json_numbers
+from ackproof.report.plots.time_axis import band_height, bin_starts, timed_layout
+
+
+def quantiles(run: Run, sends: Sends) -> Figure | None:
+    """Show ack latency by time: median, 99th percentile and longest, on a log scale."""
+    if not np.isfinite(sends.maximum).any():
+        return None
+    low = math.log10(max(float(np.nanmin(sends.minimum)), 1e-3))
+    high = math.log10(max(float(np.nanmax(sends.maximum)), 1e-3))
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    at = bin_starts(sends, middle=True)
+
+    def line(values: Floats, text: str, **style: Any) -> dict[str, Any]:
+        return {
+            "type": "scatter",
+            "x": at,
+            "y": json_numbers(values),
+            "text": [wording.duration(v) if math.isfinite(v) else "" for v in values.tolist()],
+            "hovertemplate": f"%{{text}} {text}<extra></extra>",
+            **style,
+        }
+
+    height = 230 + band_height(run)
+    return Figure(
+        name="quantiles",
+        title="Ack latency",
+        caption=f"By when sent; log scale; bins of {sends.width:g} s. Median and p99 are within "
+        "1 %, the longest is exact.",
+        spoken=_spoken_quantiles(sends),
+        height=height,
+        keys=(
+            Key(colour="@p50", text="median"),
+            Key(colour="@p99", text="p99"),
+            Key(colour="@longest", text="longest"),
+        ),
+        traces=[
+            line(
+                sends.maximum, "longest", mode="markers", marker={"color": "@longest", "size": 3.5}
+            ),
+            line(sends.p99, "p99", mode="lines", line={"color": "@p99", "width": 1.75}),
+            line(sends.p50, "median", mode="lines", line={"color": "@p50", "width": 1.75}),
+        ],
+        layout=timed_layout(
+            run,
+            height=height,
+            bands=True,
+            yaxis={
+                "type": "log",
+                "range": [low - 0.15, high + 0.15],
+                "tickvals": [10.0**decade for decade in decades],
+                "ticktext": [_tick(decade) for decade in decades],
+            },
+        ),
+    )
+
+
+def _tick(decade: int) -> str:
+    return f"{10 ** (decade - 3):,} s" if decade >= 3 else f"{10.0**decade:g} ms"
+
+
+def _spoken_quantiles(sends: Sends) -> str:
+    worst = int(np.nanargmax(sends.maximum))
+    return (
+        f"Median of acked sends: {wording.number(float(np.nanmedian(sends.p50)))} ms in the middle "
+        f"of the run; p99 at worst {wording.number(float(np.nanmax(sends.p99)))} ms; the longest, "
+        f"{wording.number(float(sends.maximum[worst]))} ms, of a send at "
+        f"{worst * sends.width:.1f} s."
+    )

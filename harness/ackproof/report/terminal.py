@@ -1,0 +1,282 @@
+"""What a run or a comparison says on the terminal: verdict first, then why.
+
+Readable at 80 columns, plain text where the console is no terminal, without colour if `NO_COLOR`
+is set (rich sees to both).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ackproof.comparison.summary import Summary
+from ackproof.report import comparison, wording
+from ackproof.report.data.losses import read_telling
+from ackproof.runs.verdict import FaultReport, Verdict, Word
+
+_STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
+_FINDING = "bold red"
+_WIDE = 100  # columns from which the settings fit beside the numbers
+
+
+def print_comparison(
+    console: Console, verdicts: Sequence[Verdict], run_dirs: Sequence[Path], html: Path
+) -> None:
+    """Print one line for each configuration, what they say together, and where to read on.
+
+    `run_dirs` stand in the order of `verdicts`; they are named for those that do not hold.
+    """
+    wide = console.width >= _WIDE
+    table = _table()
+    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
+    table.add_column("predicted\nloss / dup.", min_width=len("impossible /"))
+    table.add_column("lost /\nacked", justify="right")
+    table.add_column("dup.", justify="right")
+    table.add_column("unav.\ns", justify="right")
+    table.add_column("ack p50 /\np99 ms", justify="right")
+    table.add_column("verdict", min_width=len(Word.INCONCLUSIVE))
+    for verdict in verdicts:
+        latency = verdict.metrics.ack_latency_ms
+        outlooks = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
+        lost, acked = (wording.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
+        table.add_row(
+            _configuration(verdict, with_settings=wide),
+            _slashed(*outlooks, wide=wide),
+            _slashed(lost, acked, wide=wide),
+            wording.count(verdict.observed.get("duplicated", 0)),
+            wording.number(verdict.metrics.unavailability_s),
+            _slashed(wording.number(latency.p50), wording.number(latency.p99), wide=wide)
+            if latency
+            else "-",
+            Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
+        )
+    console.print(table)
+    if not wide:
+        for verdict in verdicts:
+            if wording.settings(verdict):
+                _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
+        console.print()
+    for sentence in wording.answer(verdicts):
+        _say(console, sentence)
+    console.print()
+    for verdict in verdicts:
+        for sentence in wording.cause_sentences(verdict):
+            _say(console, f"{wording.name(verdict)}: {sentence}")
+    for sentence in wording.agreement_sentences(verdicts):
+        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
+        if verdict.verdict is not Word.HOLDS:
+            reason = f"{wording.name(verdict)}: {verdict.verdict.value}: {verdict.reason}"
+            _say(console, reason, style=_STYLE[verdict.verdict])
+            _path(console, "", run_dir)
+    _path(console, "Report: ", html)
+
+
+def print_trials(
+    console: Console, summary: Summary, verdicts: Sequence[Verdict], html: Path
+) -> None:
+    """Print what the trials of a comparison say: a line for each configuration, and in words."""
+    wide = console.width >= _WIDE
+    table = _table()
+    table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
+    table.add_column("predicted\nloss")
+    table.add_column("trials\nlost / of", justify="right")
+    table.add_column(f"interval\n{comparison.percent(summary.plan.confidence)}", justify="right")
+    table.add_column("unav.\ns", justify="right")
+    table.add_column("ack p99 /\np99.9 ms", justify="right")
+    for cell in summary.cells:
+        low, high = (f"{100 * end:.0f}" for end in (cell.lost_share_low, cell.lost_share_high))
+        down, latency = cell.unavailability_s, cell.ack_latency_ms
+        table.add_row(
+            Text(cell.configuration, style="bold"),
+            cell.predicted or "-",
+            f"{cell.losing} / {cell.trials}" if cell.trials else "failed",
+            f"{low} to {high} %",
+            wording.number(down.median) if down else "-",
+            _slashed(
+                wording.number(latency["p99"].median),
+                wording.number(latency["p999"].median),
+                wide=wide,
+            )
+            if latency
+            else "-",
+        )
+    console.print(table)
+    for sentence in comparison.answer(summary):
+        _say(console, sentence)
+    for sentence in wording.agreement_sentences(verdicts):
+        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    _path(console, "Report: ", html)
+
+
+def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
+    """Print one run: verdict and reason, expectations, prediction, faults, lost records."""
+    heading = Text(verdict.verdict.value.upper(), style=_STYLE[verdict.verdict])
+    heading.append(f"  {wording.name(verdict)}", style="bold")
+    more = wording.settings(verdict)
+    about = f"Kafka {verdict.kafka_version}, seed {verdict.seed}" + (f", {more}" if more else "")
+    heading.append(f"  ({about})", style="dim")
+    console.print(heading, highlight=False)
+    _say(console, verdict.reason)
+    _say(console, _cost(verdict), style="dim")
+    for sentence in wording.topic_sentences(verdict):
+        _say(console, sentence)
+    for sentence in wording.finding_sentences(verdict):
+        _say(console, f"FINDING: {sentence}", style=_FINDING)
+    for sentence in wording.unchecked_sentences(verdict):
+        _say(console, sentence, style="dim")
+    _print_expectations(console, verdict)
+    _print_prediction(console, verdict)
+    _print_faults(console, verdict.faults)
+    _print_causes(console, verdict)
+    _print_lost(console, verdict, run_dir)
+    console.print()
+    _path(console, "Run directory: ", run_dir)
+
+
+def _cost(verdict: Verdict) -> str:
+    sends = ", ".join(
+        f"{wording.count(verdict.observed.get(key, 0))} {key}"
+        for key in ("sent", "acked", "failed", "unknown")
+    )
+    latency = verdict.metrics.ack_latency_ms
+    acks = (
+        f"; ack latency p50 {wording.duration(latency.p50)}, p99 {wording.duration(latency.p99)}"
+        if latency
+        else ""
+    )
+    return f"{sends}; unavailable {wording.number(verdict.metrics.unavailability_s)} s{acks}"
+
+
+def _print_expectations(console: Console, verdict: Verdict) -> None:
+    if not verdict.expectations:
+        return
+    _head(console, "Expectations")
+    table = _table()
+    for column in ("what", "wanted", "observed", "met"):
+        table.add_column(column, overflow="fold")
+    for line in verdict.expectations:
+        met = Text("met", style="green") if line.met else Text("not met", style="bold red")
+        table.add_row(Text(line.what), Text(line.wanted), Text(line.observed), met)
+    console.print(table)
+
+
+def _print_prediction(console: Console, verdict: Verdict) -> None:
+    _head(console, "Prediction and observation")
+    table = _table()
+    table.add_column("anomaly")
+    table.add_column("predicted")
+    table.add_column("observed", justify="right")
+    table.add_column("together")
+    for anomaly in wording.anomalies(verdict):
+        state = wording.agreement(verdict, anomaly) if anomaly in verdict.predicted else ""
+        finding = state == "disagrees"
+        table.add_row(
+            Text(anomaly),
+            Text(verdict.predicted.get(anomaly, "-")),
+            wording.count(verdict.observed.get(anomaly, 0)),
+            Text("FINDING" if finding else state, style=_FINDING if finding else ""),
+        )
+    console.print(table)
+    _print_trace(console, verdict.prediction.trace)
+
+
+def _print_trace(console: Console, trace: Sequence[str]) -> None:
+    if trace:
+        _say(console, "The model's shortest trace:")
+        _numbered(console, trace)
+
+
+def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
+    if not faults:
+        return
+    _head(console, "Faults (UTC)")
+    for fault in faults:
+        line = Text(f"F{fault.window} {fault.fault}", style="bold")
+        line.append(f" of {fault.target} ({wording.brokers(fault.nodes)})", style="not bold")
+        console.print(line, highlight=False)
+        _say(
+            console,
+            f"injected {wording.clock(fault.injected_at)}, "
+            f"verified {wording.clock(fault.verified_at)}, "
+            f"healed {wording.clock(fault.healed_at)}, "
+            f"recovered {wording.clock(fault.recovered_at)}",
+            indent=3,
+        )
+        _say(console, f"trigger: {fault.trigger}", indent=3)
+        proof = f"proof: {fault.evidence}" if fault.verified else f"NOT VERIFIED: {fault.evidence}"
+        _say(console, proof, indent=3, style="" if fault.verified else "bold yellow")
+
+
+def _print_causes(console: Console, verdict: Verdict) -> None:
+    if verdict.causes:
+        _head(console, "Why")
+    for sentence in wording.cause_sentences(verdict):
+        _say(console, sentence, indent=3, hanging=True)
+
+
+def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
+    telling = read_telling(run_dir)
+    if not telling:
+        return
+    lost = verdict.observed.get("lost", len(telling))
+    _head(console, f"Lost records ({len(telling)} of {wording.count(lost)})")
+    for record in telling:
+        _say(console, wording.story(record, verdict.faults), indent=3, hanging=True)
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+
+
+def _configuration(verdict: Verdict, *, with_settings: bool) -> Text:
+    text = Text(wording.name(verdict), style="bold")
+    if with_settings and wording.settings(verdict):
+        text.append(f"\n{wording.settings(verdict)}", style="not bold dim")
+    return text
+
+
+def _slashed(first: str, second: str, *, wide: bool) -> str:
+    return f"{first} / {second}" if wide else f"{first} /\n{second}"
+
+
+def _head(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, style="bold underline"))
+
+
+def _numbered(console: Console, lines: Iterable[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        label = f"{number:>2}. "
+        grid = Table.grid(padding=0)
+        grid.add_column(width=len(label) + 1)
+        grid.add_column(overflow="fold")
+        grid.add_row(f" {label}", Text(line))
+        console.print(grid)
+
+
+def _say(
+    console: Console, sentence: str, *, style: str = "", indent: int = 0, hanging: bool = False
+) -> None:
+    """Print text as it is: brackets in it are no markup, numbers get no colour."""
+    if hanging:
+        grid = Table.grid(padding=0)
+        grid.add_column(width=indent)
+        grid.add_column(overflow="fold")
+        grid.add_row(" - ", Text(sentence, style=style))
+        console.print(grid)
+    elif indent:
+        console.print(Padding(Text(sentence, style=style), (0, 0, 0, indent), expand=False))
+    else:
+        console.print(Text(sentence, style=style), highlight=False)
+
+
+def _path(console: Console, label: str, path: Path) -> None:
+    """Print a path on one line, however narrow the terminal: to be copied whole."""
+    console.print(Text(f"{label}{path}"), soft_wrap=True, highlight=False)

@@ -1,0 +1,271 @@
+"""What of a scenario can be left out or lessened: steps, durations, records, brokers. Pure.
+
+Every function returns a whole scenario, None where there is no legal one. The scenario's faults are
+one list of steps with ids of their own, as `replay.recorded_run` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from ackproof.reproduction.replay import with_faults
+from ackproof.scenario.model import Scenario
+from ackproof_faults import Fault
+from ackproof_faults.conditions.cluster_state import FaultHas
+from ackproof_faults.conditions.conditions import (
+    After,
+    Condition,
+    Conditions,
+    ProgressIs,
+)
+from ackproof_faults.conditions.durations import format_duration
+
+#: A fault is held for at least so long: shorter ones are over before anybody looks.
+_LEAST_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number of a scenario: its name, its value, the least that makes sense, and how to set it.
+
+    `unit` is appended where it is shown. Numbers are rounded to `digits`.
+    """
+
+    name: str
+    value: float
+    least: float
+    change: Callable[[float], Scenario | None]
+    unit: str = ""
+    digits: int = 0
+    #: How often the range between least and value is halved, if the least does not lose.
+    rounds: int = 2
+
+    def shown(self, value: float) -> str:
+        """Return a value of it in words."""
+        return f"{round(value, self.digits):g}{self.unit}"
+
+
+def keep_steps(scenario: Scenario, kept: Sequence[int]) -> Scenario | None:
+    """Return the scenario with only these of its steps; others are no longer waited for."""
+    faults: list[Fault] = [scenario.faults[index] for index in kept]
+    gone = {one.id for one in scenario.faults} - {one.id for one in faults}
+    return _changed(scenario, [_without(fault, gone) for fault in faults])
+
+
+def durations(scenario: Scenario) -> list[Number]:
+    """Return how long every step waits for the one before, and holds."""
+    numbers = []
+    counted = {"acked": 0, "sent": 0}
+    for index, fault in enumerate(scenario.faults):
+        for condition in fault.when:
+            if isinstance(condition, ProgressIs) and not condition.more:
+                before = counted[condition.outcome]
+                counted[condition.outcome] = max(before, condition.count)
+                if condition.count > before:
+                    numbers.append(_wait(scenario, index, condition, before))
+            elif isinstance(condition, After):
+                numbers.append(_pause(scenario, index, condition))
+        if fault.heal_after is not None and not fault.heal_when:
+            numbers.append(
+                Number(
+                    name=f"{fault.id} holds",
+                    value=fault.heal_after,
+                    least=_LEAST_S,
+                    change=partial(_hold, scenario, index),
+                    unit="s",
+                    digits=1,
+                )
+            )
+    return numbers
+
+
+def records(scenario: Scenario, *, sent: int) -> list[Number]:
+    """Return the numbers of the workload; `sent` is how many sends a losing trial needed."""
+    workload = scenario.workload
+    needed = -(-max(sent, 1) * 3 // 200) * 100  # half as many again, in hundreds
+    partitions = 1 + max((_partitions_named(scenario)), default=0)
+    return [
+        Number(
+            name="producers",
+            value=workload.producers,
+            least=1,
+            change=partial(_of_workload, scenario, "producers"),
+        ),
+        Number(
+            name=f"partitions of {workload.topic}",
+            value=scenario.topic.partitions,
+            least=partitions,
+            rounds=0,
+            change=partial(_of_partitions, scenario),
+        ),
+        Number(
+            name="tail",
+            value=workload.tail,
+            least=0,
+            rounds=0,
+            change=partial(_of_workload, scenario, "tail"),
+        ),
+        Number(
+            name="records",
+            value=workload.records,
+            least=min(needed, workload.records),
+            rounds=0,
+            change=partial(_of_workload, scenario, "records"),
+        ),
+    ]
+
+
+def nodes(scenario: Scenario) -> list[Number]:
+    """Return how many brokers and controllers there are."""
+    cluster = scenario.cluster
+    if cluster.attach is not None:
+        return []
+    named = [broker for fault in scenario.faults for broker in fault.target.brokers]
+    factors = [topic.replication_factor for topic in scenario.topics.values()]
+    return [
+        Number(
+            name="brokers",
+            value=cluster.brokers,
+            least=max([*named, *factors]),
+            change=partial(_of_brokers, scenario),
+        ),
+        Number(
+            name="controllers",
+            value=cluster.controllers,
+            least=1,
+            change=partial(_of_cluster, scenario, "controllers"),
+        ),
+    ]
+
+
+def _without(fault: Fault, gone: set[str]) -> Fault:
+    """Return the fault without conditions on steps that are gone."""
+
+    def left(conditions: Conditions) -> Conditions:
+        return Conditions(
+            one for one in conditions if not (isinstance(one, FaultHas) and one.fault in gone)
+        )
+
+    return fault.model_copy(update={"when": left(fault.when), "heal_when": left(fault.heal_when)})
+
+
+def _wait(scenario: Scenario, index: int, condition: ProgressIs, before: int) -> Number:
+    fault = scenario.faults[index]
+    return Number(
+        name=f"{fault.id} begins",
+        value=condition.count - before,
+        least=0 if before else 1,
+        change=lambda value: _earlier(
+            scenario, index, condition.outcome, condition.count - before - round(value)
+        ),
+        unit=f" {condition.outcome} after the step before" if before else f" {condition.outcome}",
+    )
+
+
+def _pause(scenario: Scenario, index: int, condition: After) -> Number:
+    def shortened(value: float) -> Scenario | None:
+        def change(one: Condition) -> Condition:
+            return After(seconds=round(value, 1)) if one == condition else one
+
+        return _with_conditions(scenario, index, change)
+
+    return Number(
+        name=f"{scenario.faults[index].id} begins",
+        value=condition.seconds,
+        least=0.0,
+        change=shortened,
+        unit="s after the step before",
+        digits=1,
+    )
+
+
+def _earlier(scenario: Scenario, first: int, outcome: str, by: int) -> Scenario | None:
+    """Return the scenario with this step and all after it brought forward by so many sends."""
+
+    def change(one: Condition) -> Condition:
+        if isinstance(one, ProgressIs) and one.outcome == outcome and not one.more:
+            return ProgressIs(count=max(1, one.count - by), outcome=one.outcome, more=False)
+        return one
+
+    changed: Scenario | None = scenario
+    for index in range(first, len(scenario.faults)):
+        changed = changed and _with_conditions(changed, index, change)
+    return changed
+
+
+def _with_conditions(
+    scenario: Scenario, index: int, change: Callable[[Condition], Condition]
+) -> Scenario | None:
+    fault = scenario.faults[index]
+    both = {
+        key: Conditions(change(one) for one in getattr(fault, key)) for key in ("when", "heal_when")
+    }
+    return _replaced(scenario, index, fault.model_copy(update=both))
+
+
+def _hold(scenario: Scenario, index: int, seconds: float) -> Scenario | None:
+    fault = scenario.faults[index].model_copy(update={"heal_after": round(seconds, 1)})
+    return _replaced(scenario, index, fault)
+
+
+def _replaced(scenario: Scenario, index: int, fault: Fault) -> Scenario | None:
+    faults = list(scenario.faults)
+    faults[index] = fault
+    return _changed(scenario, faults)
+
+
+def _of_workload(scenario: Scenario, field: str, value: float) -> Scenario | None:
+    workload = scenario.workload.model_copy(update={field: round(value)})
+    return _changed(scenario.model_copy(update={"workload": workload}), scenario.faults)
+
+
+def _of_partitions(scenario: Scenario, value: float) -> Scenario | None:
+    name, topic, count = scenario.workload.topic, scenario.topic, round(value)
+    fewer = {"partitions": count, "assignment": topic.assignment[:count]}
+    topics = {**scenario.topics, name: topic.model_copy(update=fewer)}
+    return _changed(scenario.model_copy(update={"topics": topics}), scenario.faults)
+
+
+def _of_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None:
+    cluster = scenario.cluster.model_copy(update={field: round(value)})
+    return _changed(scenario.model_copy(update={"cluster": cluster}), scenario.faults)
+
+
+def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
+    """Return the scenario with fewer brokers; Kafka places replicas whose brokers are gone."""
+    topics = {
+        name: topic.model_copy(update={"assignment": []})
+        if any(broker > value for replicas in topic.assignment for broker in replicas)
+        else topic
+        for name, topic in scenario.topics.items()
+    }
+    return _of_cluster(scenario.model_copy(update={"topics": topics}), "brokers", value)
+
+
+def _partitions_named(scenario: Scenario) -> list[int]:
+    """Return the partitions of the workload's topic that faults and conditions speak of."""
+    topic = scenario.workload.topic
+    spoken: list[Any] = [fault.target for fault in scenario.faults]
+    spoken += [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
+    return [one.partition for one in spoken if getattr(one, "topic", "") == topic]
+
+
+def _changed(scenario: Scenario, faults: Sequence[Fault]) -> Scenario | None:
+    try:
+        return with_faults(scenario, faults)
+    except ValidationError:
+        return None
+
+
+def told(fault: Fault) -> str:
+    """Return a step in words: which fault, of whom, from when, until when."""
+    begins = str(fault.when) if fault.when else "at once"
+    ends = [str(fault.heal_when)] if fault.heal_when else []
+    ends += [f"after {format_duration(fault.heal_after)}"] if fault.heal_after is not None else []
+    until = " or ".join(ends) or "the schedule is over"
+    return f"{fault.name} of {fault.target}, {begins}, until {until}"

@@ -1,0 +1,233 @@
+"""What of a scenario's faults cannot be: nobody there to hit, a trigger that never comes true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ackproof.cluster.topology import CONTROLLER_ID
+from ackproof.kafka_versions import uses_zookeeper
+from ackproof.scenario import attach
+from ackproof.scenario.cluster import OWN_LISTENERS, PROXIED_INSIDE
+from ackproof.scenario.types import Place
+from ackproof_faults import Fault, Shape
+from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults.conditions.cluster_state import (
+    FaultHas,
+    IsrIsExactly,
+    LeaderIs,
+    LogSays,
+)
+from ackproof_faults.conditions.conditions import After, Condition, ProgressIs
+from ackproof_faults.conditions.syntax import OfPartition
+from ackproof_faults.interfaces.kafka_proxy import BETWEEN_BROKERS, TO_CONTROLLERS
+from ackproof_faults.network._links import Links
+from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.network.link import LinkFault
+from ackproof_faults.operations._topic_operation import TopicOperation
+from ackproof_faults.schedule.blast_radius import Limit, clashes
+from ackproof_faults.schedule.blocks import placed_faults
+
+if TYPE_CHECKING:
+    from ackproof.scenario.model import Scenario
+
+
+def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """Yield what is wrong, as (place in the file, problem)."""
+    faults = [(("faults", *where), fault) for where, fault in placed_faults(scenario.faults)]
+    names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
+    for place, fault in faults:
+        yield from _target_problems(scenario, fault, place)
+        yield from _proxy_problems(scenario, fault, place)
+        if isinstance(fault, ClientFault):
+            yield from _client_problems(scenario, fault, place)
+        if scenario.cluster.attach is None:
+            for field, problem in fault.problems(_shape(scenario)):
+                yield (*place, field), problem
+        yield from _limit_problems(scenario, fault, place)
+        for key in ("when", "heal_when"):
+            for index, condition in enumerate(getattr(fault, key)):
+                yield from _condition_problems(scenario, condition, (*place, key, index), names)
+    if scenario.cluster.attach is not None and scenario.blast_radius.controllers is not None:
+        yield (
+            ("blast_radius", "controllers"),
+            "the controllers of an attached cluster are not known: leave it out",
+        )
+    for where, problem in clashes(scenario.faults):
+        yield ("faults", *where), problem
+
+
+def _shape(scenario: Scenario) -> Shape:
+    """Return what faults may know of the cluster before it boots."""
+    cluster = scenario.cluster
+    brokers = tuple(range(1, cluster.brokers + 1))
+    own = [cluster.broker(number) for number in brokers]
+    sizes = [one.disk_bytes for one in own]
+    return Shape(
+        brokers=brokers,
+        controllers=brokers[: cluster.controllers]
+        if cluster.combined
+        else tuple(range(CONTROLLER_ID, CONTROLLER_ID + cluster.controllers)),
+        listeners=(*OWN_LISTENERS, *cluster.listeners),
+        topics={name: topic.partitions for name, topic in scenario.topics.items()},
+        log_dirs=min(one.log_dirs or 1 for one in own),
+        disk=None if None in sizes else min(size for size in sizes if size is not None),
+        own_clocks=cluster.clock == "adjustable",
+    )
+
+
+def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    target, last = fault.target, scenario.cluster.brokers
+    place = (*where, "target")
+    if isinstance(fault, TopicOperation):
+        yield from _partition_problems(
+            scenario, (*where, "topic"), fault.topic, fault.partition or 0
+        )
+    if target.topic:
+        yield from _partition_problems(scenario, place, target.topic, target.partition)
+    if scenario.cluster.attach is not None:
+        if target.of_controllers:
+            yield place, f"the {target} of an attached cluster is not known"
+        return
+    if fault.name in attach.FOR_ATTACHED:
+        yield (
+            (*where, "fault"),
+            f"{fault.name!r} is for clusters that ackproof did not start (cluster.attach)",
+        )
+    for broker in target.brokers:
+        if not 1 <= broker <= last:
+            yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+    if target.count > last:
+        yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
+    if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
+        yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
+    if target.of_controllers and uses_zookeeper(scenario.kafka):
+        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+
+
+def _proxy_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    """Yield what does not pass the link proxy, and what passes it and cannot be cut beside it."""
+    proxied = set(scenario.cluster.proxied)
+    inside = sorted(proxied & set(PROXIED_INSIDE))
+    cuts = isinstance(fault, Links | IsolateReplication)
+    if inside and cuts and getattr(fault, "peers", None) != "clients":
+        yield (
+            (*where, "fault"),
+            f"{fault.name!r} cuts links from node to node, and {', '.join(inside)} leads through "
+            "the link proxy (cluster.proxied): use 'link', or leave it out there",
+        )
+    if not isinstance(fault, LinkFault) or scenario.cluster.attach is not None:
+        return
+    if not proxied:
+        yield (
+            (*where, "fault"),
+            "'link' needs a listener that leads through the link proxy: name one in "
+            "cluster.listeners, cluster.proxied and workload.listener",
+        )
+        return
+    to_controllers = fault.target.of_controllers
+    if fault.api in BETWEEN_BROKERS and "INTERNAL" not in proxied:
+        yield (*where, "api"), f"{fault.api} needs INTERNAL in cluster.proxied"
+    if (to_controllers or fault.api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
+        yield (*where, "api"), f"{fault.api} to controllers needs CONTROLLER in cluster.proxied"
+    elif fault.api in TO_CONTROLLERS and not to_controllers:
+        yield (*where, "target"), f"{fault.api} is asked of controllers: say 'active controller'"
+
+
+def _client_problems(
+    scenario: Scenario, fault: ClientFault, where: Place
+) -> Iterator[tuple[Place, str]]:
+    """Yield clients that are not there, or cannot do what the fault wants."""
+    workload = scenario.workload
+    noun, _, number = fault.client.partition(" ")
+    kind = noun.removesuffix("s")
+    groups = workload.consumers.values()
+    count = workload.producers if kind == "producer" else sum(one.members for one in groups)
+    place = (*where, "client")
+    if count == 0:
+        yield place, "there are no consumers: name a group in workload.consumers"
+    elif number and int(number) >= count:
+        yield place, f"there is no {fault.client}: the first {count} are numbered 0 to {count - 1}"
+    elif fault.name == "rebalance_storm" and all(one.via == "assign" for one in groups):
+        yield place, "no consumers share out partitions: all are assigned theirs (via: assign)"
+    if fault.name == "fill_buffer" and workload.transactions is not None:
+        yield (
+            (*where, "fault"),
+            "a producer with transactions waits for its delivery reports at the end of each, and "
+            "its buffer is never full",
+        )
+
+
+def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+    """Yield a fault that exceeds the blast radius all alone."""
+    if not fault.disables or scenario.cluster.attach is not None:
+        return
+    target, cluster, radius = fault.target, scenario.cluster, scenario.blast_radius
+    place = (*where, "target")
+    hit = {
+        "all": cluster.brokers,
+        "any": target.count,
+        "brokers": len(set(target.brokers)),
+        "leader": 1,
+    }.get(target.role, 0)
+    if radius.brokers is not None and hit > (most := _most(radius.brokers, cluster.brokers)):
+        yield place, f"'{target}' hits {hit} brokers, and blast_radius.brokers allows {most}"
+    majority = cluster.controllers // 2 + 1
+    voters = {
+        "active controller": 1,
+        "minority of controllers": majority - 1,
+        "majority of controllers": majority,
+    }.get(target.role, 0)
+    if radius.controllers is not None and voters > (
+        most := _most(radius.controllers, cluster.controllers)
+    ):
+        yield (
+            place,
+            f"'{target}' hits {voters} controllers, and blast_radius.controllers allows {most}",
+        )
+
+
+def _most(limit: Limit, members: int) -> int:
+    return (members - 1) // 2 if limit == "minority" else int(limit)
+
+
+def _condition_problems(
+    scenario: Scenario, condition: Condition, place: Place, names: set[str]
+) -> Iterator[tuple[Place, str]]:
+    """Yield why a condition can never come true."""
+    records = sum(sends.records for sends in scenario.sends.values())
+    seconds = scenario.workload.seconds
+    if isinstance(condition, OfPartition):
+        yield from _partition_problems(scenario, place, condition.topic, condition.partition)
+    match condition:
+        case ProgressIs() if condition.count > records:
+            yield place, f"'{condition}' is more than workload.records: {records} allow"
+        case After() if condition.seconds >= seconds:
+            yield place, f"'{condition}' is not within workload.seconds: {seconds:g}"
+        case FaultHas() if condition.fault not in names:
+            yield (
+                place,
+                f"there is no fault with the name or id {condition.fault!r} "
+                f"({', '.join(sorted(names))})",
+            )
+        case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
+            yield from _broker_problems(scenario, place, broker)
+        case IsrIsExactly():
+            for broker in condition.members:
+                yield from _broker_problems(scenario, place, broker)
+
+
+def _broker_problems(scenario: Scenario, place: Place, broker: int) -> Iterator[tuple[Place, str]]:
+    last = scenario.cluster.brokers
+    if scenario.cluster.attach is None and not 1 <= broker <= last:
+        yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+
+
+def _partition_problems(
+    scenario: Scenario, where: Place, topic: str, partition: int
+) -> Iterator[tuple[Place, str]]:
+    spec = scenario.topics.get(topic)
+    if spec is None:
+        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
+    elif partition >= spec.partitions:
+        yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"

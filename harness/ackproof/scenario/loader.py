@@ -1,0 +1,301 @@
+"""Reads scenario files: YAML in, scenarios out, every complaint with file and line.
+
+A complaint has the place, the value, what is legal, and the nearest guess::
+
+    scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario import matrix
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Place, Setting
+from ackproof_faults import Fault, registered
+from ackproof_faults.schedule.blocks import BLOCKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """One configuration of a scenario file: its scenario, and what it sets differently."""
+
+    scenario: Scenario
+    #: Name within the matrix; empty for a file without one.
+    name: str
+    #: The settings that the comparison varies, as this configuration has them.
+    varied: dict[str, Setting]
+    path: Path
+
+
+def load(path: Path) -> list[Configured]:
+    """Return every configuration in the file: one, or one for each entry of its matrix.
+
+    Raises ScenarioError with file, line, value, legal set and nearest guess.
+    """
+    document = _parse(path)
+    base = {key: value for key, value in document.items() if key != "matrix"}
+    if "matrix" not in document:
+        return [Configured(scenario=_validate(path, document, base), name="", varied={}, path=path)]
+    found = []
+    try:
+        entries = matrix.entries(document["matrix"])
+    except matrix.MatrixError as error:
+        line, _ = _locate(document, error.place)
+        raise ScenarioError(f"{path}:{line}: {error}") from None
+    for entry in entries:
+        scenario = _validate(
+            path,
+            document,
+            matrix.configured(base, entry.changes),
+            within=entry.place,
+            name=entry.name,
+        )
+        found.append(
+            Configured(
+                scenario=scenario,
+                name=entry.name,
+                varied=matrix.varied(entry.changes),
+                path=path,
+            )
+        )
+    return found
+
+
+def load_all(path: Path) -> list[Configured]:
+    """Return every configuration of a file, or of every scenario file in a folder, by name."""
+    if not path.is_dir():
+        return load(path)
+    files = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+    if not files:
+        raise ScenarioError(
+            f"{path} holds no scenario file", hint="Name a folder with *.yaml files."
+        )
+    return [item for file in files for item in load(file)]
+
+
+def line_of(path: Path, place: Place) -> int:
+    """Return the line of the deepest part of `place` that the file has; 1 if it cannot be read."""
+    try:
+        return _locate(_parse(path), place)[0]
+    except ScenarioError:
+        return 1
+
+
+def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
+    """Write the resolved scenario, so that `load` of it gives the same one again.
+
+    Without `defaults`, only what differs from them; the Kafka version and the seed in any case.
+    """
+    yaml = YAML()
+    yaml.default_flow_style = False
+    document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    if not defaults:
+        brief = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        steps = [_brief(step) for step in scenario.faults]
+        always = {"seed": scenario.seed, "kafka": scenario.kafka, "faults": steps}
+        document = {key: {**brief, **always}[key] for key in document if key in {**brief, **always}}
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(document, file)
+
+
+def _brief(step: BaseModel) -> dict[str, Any]:
+    """Return a step without what it has by default, but for which fault it is."""
+    settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return {"fault": step.name, **settings} if isinstance(step, Fault) else settings
+
+
+def _parse(path: Path) -> CommentedMap:
+    try:
+        document = YAML().load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
+        guess = f" Did you mean {path.parent / near[0]}?" if near else ""
+        raise ScenarioError(
+            f"{path}: no such scenario file.{guess}",
+            hint="Name a YAML file; `ackproof schema` prints its format.",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ScenarioError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, CommentedMap):
+        raise ScenarioError(
+            f"{path}:1: a scenario is a mapping of keys (version, name, topics, workload, …), "
+            f"not {_YAML_WORDS.get(type(document), 'that')}"
+        )
+    return document
+
+
+def _validate(
+    path: Path,
+    document: CommentedMap,
+    content: Mapping[str, Any],
+    *,
+    within: Place = (),
+    name: str = "",
+) -> Scenario:
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as invalid:
+        lines = []
+        for error in invalid.errors(include_url=False):
+            place, problem = _explain(error)
+            line, in_matrix = _locate(document, (*within, *place))
+            combined = within == ("matrix",)
+            if not (within and in_matrix):
+                line, in_matrix = _locate(document, place)[0], False
+            dotted = ".".join(map(str, place)) or "scenario"
+            whose = f" (in the configuration {name!r})" if in_matrix or combined else ""
+            lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
+        raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
+
+
+def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each kind of error
+    """Return where a validation error is, and what to tell the user."""
+    kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
+    context = error.get("ctx", {})
+    if kind == "impossible":
+        return context["path"], context["problem"]
+    tags = _step_tags(place)
+    place = tuple(part for index, part in enumerate(place) if index not in tags)
+    if kind == "extra_forbidden":
+        return place, _unknown_key(tuple(error["loc"]))
+    if kind == "missing":
+        return place, "is missing"
+    if kind == "union_tag_invalid":
+        near = difflib.get_close_matches(str(context["tag"]), _tags(context))
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        legal = ", ".join(_tags(context))
+        return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
+    if kind == "union_tag_not_found":
+        blocks = ", ".join(BLOCKS)
+        return (
+            place,
+            "a fault needs the key 'fault' (`ackproof faults` lists them), a block of steps one of "
+            f"{blocks}",
+        )
+    if place and place[-1] in ("str", "int", "float", "bool"):  # a setting may be any of these
+        return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
+    if kind in _WANTED:
+        return place, f"it must be {_WANTED[kind]}, not {_plain(value)}"
+    message = error["msg"].removeprefix("Value error, ")
+    shown = "" if kind == "value_error" else f"{value!r}: "
+    return place, f"{shown}{message[:1].lower()}{message[1:]}"
+
+
+#: What pydantic's types of error want, in YAML's words.
+_WANTED = {
+    "dict_type": "a mapping of keys",
+    "model_type": "a mapping of keys",
+    "model_attributes_type": "a mapping of keys",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "invalid_key": "text (every key here is)",
+}
+
+_YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
+
+
+def _plain(value: object) -> str:
+    """Return a value as its author would say it."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else repr(value)
+
+
+def _step_tags(place: Place) -> dict[int, type[BaseModel]]:
+    """Return which parts of a path are tags of steps, not keys, and the models they stand for.
+
+    A discriminated union puts them there: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
+    """
+    if not place or place[0] != "faults":
+        return {}
+    kinds: dict[str, type[BaseModel]] = {**registered(), **BLOCKS}
+    return {
+        index: kinds[str(part)]
+        for index, part in enumerate(place)
+        if index and isinstance(place[index - 1], int) and part in kinds
+    }
+
+
+def _tags(context: Mapping[str, Any]) -> list[str]:
+    tags = [tag.strip(" '") for tag in context["expected_tags"].split(",")]
+    return [tag for tag in tags if tag not in BLOCKS]
+
+
+def _unknown_key(place: Place) -> str:
+    key = str(place[-1])
+    legal = _legal_keys(place[:-1])
+    near = difflib.get_close_matches(key, legal)
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{key!r} is not a key here ({', '.join(legal)}){guess}"
+
+
+def _legal_keys(place: Place) -> list[str]:
+    """Return the keys that may stand at `place`, found by walking the models."""
+    from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
+    from ackproof.scenario.consumers import ConsumerGroup
+    from ackproof.scenario.model import Expect, TopicSpec
+    from ackproof.scenario.transactions import Transactions
+    from ackproof.scenario.workload import Sends, SizeRange, Workload
+    from ackproof_faults import BlastRadius
+
+    models: dict[str, type[BaseModel]] = {
+        "cluster": ClusterSpec,
+        "topics": TopicSpec,
+        "workload": Workload,
+        "expect": Expect,
+        "blast_radius": BlastRadius,
+    }
+    model: type[BaseModel] = Scenario
+    if tags := _step_tags(place):
+        model = tags[max(tags)]
+    elif place[:2] == ("cluster", "overrides") and len(place) > 2:
+        model = BrokerSpec
+    elif place[:2] == ("workload", "consumers") and len(place) > 2:
+        model = ConsumerGroup
+    elif place[:2] == ("workload", "transactions"):
+        model = Transactions
+    elif "size" in place[-2:]:
+        model = SizeRange
+    elif place[:2] == ("workload", "beside") and len(place) > 2:
+        model = Sends
+    elif place:
+        model = models.get(str(place[0]), Scenario)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
+    """Return the 1-based line of the deepest part of `place` that is there; whether all is."""
+    node: Any = document
+    line = 1
+    for part in place:
+        if isinstance(node, CommentedMap) and part in node:
+            line = node.lc.key(part)[0] + 1
+        elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
+            line = node.lc.item(part)[0] + 1
+        else:
+            return line, False
+        node = node[part]
+    return line, True

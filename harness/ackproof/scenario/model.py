@@ -1,0 +1,178 @@
+"""What a run is: cluster, topics, workload, faults, expectations, seed.
+
+The models here are the scenario file: their fields are its keys, and `json_schema` publishes
+them. `scenario_file` reads YAML and says in which line something is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from ackproof import kafka_versions
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.scenario import validation
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.workload import Sends, Workload
+from ackproof_faults import BlastRadius, Fault, StepList
+from ackproof_faults.schedule.blocks import every_fault
+
+
+def _parse_version(value: object) -> str:
+    if not isinstance(value, str):
+        value = repr(value)  # 4.3 without quotes is a number
+    kafka_versions.numbers(value)
+    return value
+
+
+KafkaVersion = Annotated[
+    str,
+    BeforeValidator(_parse_version),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$"}),
+]
+
+
+class TopicSpec(Model):
+    """One topic; retention is switched off, so that nothing but a loss removes a record."""
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    replication_factor: int = Field(default=3, ge=1)
+    assignment: list[list[int]] = Field(
+        default_factory=list,
+        description="the brokers of each partition's replicas, the preferred leader first; "
+        "partitions and replication_factor follow from it",
+        examples=[[[1, 2, 3], [2, 3, 1]]],
+    )
+    settings: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="topic settings, in Kafka's names",
+        examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_follow_from_the_assignment(cls, given: Any) -> Any:
+        found = given.get("assignment") if isinstance(given, dict) else None
+        if not (isinstance(found, list) and found and all(isinstance(one, list) for one in found)):
+            return given
+        counts = {"partitions": len(found), "replication_factor": len(found[0])}
+        for key, count in counts.items():
+            if given.get(key, count) != count:
+                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: leave it out")
+        return {**given, **counts}
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The effective `min.insync.replicas`; Kafka's default is 1."""
+        return int(self.settings.get("min.insync.replicas", 1))
+
+    @property
+    def unclean_leader_election(self) -> bool:
+        """Whether a replica outside the ISR may become leader; Kafka's default is no."""
+        value = self.settings.get("unclean.leader.election.enable", False)
+        return str(value).lower() == "true"
+
+    @property
+    def compacted(self) -> bool:
+        """Whether older records of a key are removed."""
+        return "compact" in str(self.settings.get("cleanup.policy", "delete"))
+
+
+Wish = Literal["none", "some", "any"]
+
+
+class Expect(Model):
+    """What the author wants to see; the verdict is what was observed against this."""
+
+    loss: Wish = "none"
+    duplicates: Wish = "any"
+    reordered: Wish = "any"
+    phantom: Wish = "none"
+    corrupt: Wish = "none"
+    aborted_read: Wish = "none"
+    zombie_commit: Wish = "none"
+    unprocessed: Wish = "none"
+    reprocessed: Wish = "any"
+    availability: str | None = Field(
+        default=None,
+        pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
+        description="share of the run in which the worst partition acked",
+        examples=[">= 99%"],
+    )
+
+
+class Scenario(Model):
+    """One scenario file. With a `matrix`, one scenario for each of its named configurations."""
+
+    version: Literal[1] = Field(description="version of this format")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)
+    description: str = ""
+    seed: int = Field(default=1, ge=0)
+    kafka: KafkaVersion = Field(
+        default=DEFAULT_KAFKA,
+        description="Kafka version, quoted or with all three numbers",
+        examples=[DEFAULT_KAFKA],
+    )
+    cluster: ClusterSpec = ClusterSpec()
+    topics: dict[str, TopicSpec] = Field(min_length=1)
+    workload: Workload
+    faults: Annotated[list[Any], StepList] = Field(
+        default_factory=list, description="faults, and blocks of them (docs/schedules.md)"
+    )
+    blast_radius: BlastRadius = BlastRadius()
+    expect: Expect = Expect()
+    matrix: dict[str, dict[str, Any]] | list[dict[str, list[Any] | dict[str, Any]]] = Field(
+        default_factory=dict,
+        description="configurations to compare: a name, and what it sets differently; or a list of "
+        "such matrices, or of keys with their values, to compare all their combinations",
+        examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", "4.3.1"]}]],
+    )
+
+    @model_validator(mode="after")
+    def _everything_exists(self) -> Self:
+        for path, problem in validation.problems(self):
+            context = {"path": path, "problem": problem}
+            raise PydanticCustomError("impossible", "{problem}", context)
+        return self
+
+    @property
+    def topic(self) -> TopicSpec:
+        """The topic that the workload writes to."""
+        return self.topics[self.workload.topic]
+
+    @property
+    def sends(self) -> dict[str, Sends]:
+        """What is written to each topic that is written to, the workload's first."""
+        return {self.workload.topic: self.workload, **self.workload.beside}
+
+    @property
+    def written(self) -> list[tuple[str, int]]:
+        """Every partition that is written to."""
+        return [
+            (name, number) for name in self.sends for number in range(self.topics[name].partitions)
+        ]
+
+    @property
+    def forwarded(self) -> dict[str, list[str]]:
+        """The topics that groups of consumers send on into, by group."""
+        groups = self.workload.consumers.items()
+        return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
+
+    @property
+    def every_fault(self) -> list[Fault]:
+        """Every fault in it, as written, those inside blocks too."""
+        return list(every_fault(self.faults))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file."""
+    schema = Scenario.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,101 @@
+"""The settings of producers: which a scenario must say, and which combinations are none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from ackproof.scenario.librdkafka import explained
+from ackproof.scenario.types import Setting
+
+#: Client settings that ackproof sets itself, or that its producers do not understand.
+OWNED_CLIENT_SETTINGS = frozenset(
+    {"bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"}
+)
+
+#: librdkafka's other names for settings that are checked and predicted by the first name.
+ALIASES = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.timeout.ms": "delivery.timeout.ms",
+}
+
+
+_ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+
+
+def _parse_acks(value: object) -> str:
+    if isinstance(value, bool) or str(value) not in _ACKS:
+        raise ValueError(f"{value!r} is not a value of acks (0, 1 or all)")
+    return _ACKS[str(value)]
+
+
+Acks = Annotated[
+    Literal["0", "1", "all"],
+    BeforeValidator(_parse_acks),
+    WithJsonSchema({"enum": [0, 1, -1, "0", "1", "-1", "all"]}),
+]
+
+
+class ProducerSettings(BaseModel):
+    """librdkafka's settings for every producer; unlisted ones are passed through as they are.
+
+    `acks` and `enable.idempotence` must be said: librdkafka's defaults (all, off) are not the
+    Java client's (all, on), and what is lost hangs on them.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
+    __pydantic_extra__: dict[str, Setting]
+
+    acks: Acks
+    idempotence: bool = Field(alias="enable.idempotence")
+    retries: int = Field(default=2147483647, ge=0)
+    max_in_flight: int = Field(default=5, ge=1, alias="max.in.flight.requests.per.connection")
+    linger_ms: float = Field(default=5, ge=0, le=900000, alias="linger.ms")
+    delivery_timeout_ms: int = Field(default=120000, ge=1, alias="delivery.timeout.ms")
+
+    @model_validator(mode="after")
+    def _combination_is_legal(self) -> Self:
+        # KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs
+        if self.idempotence and self.acks != "all":
+            raise ValueError(
+                f"enable.idempotence: true needs acks: all, not acks: {self.acks} "
+                "(set enable.idempotence: false or acks: all)"
+            )
+        if self.idempotence and self.retries == 0:
+            raise ValueError("enable.idempotence: true needs retries above 0")
+        if self.idempotence and self.max_in_flight > 5:
+            raise ValueError(
+                "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
+                f"5, not {self.max_in_flight}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _librdkafka_takes_them(self) -> Self:
+        from confluent_kafka import KafkaException, Producer
+
+        for key in self.__pydantic_extra__:
+            if key in OWNED_CLIENT_SETTINGS:
+                raise ValueError(f"{key} is set by ackproof itself: remove it")
+            if key in ALIASES:
+                raise ValueError(f"{key} is another name of {ALIASES[key]}: use that one")
+        try:
+            Producer({**self.as_client_settings(), "log_level": 0}).close()
+        except KafkaException as refusal:
+            raise ValueError(explained(refusal)) from None
+        return self
+
+    def as_client_settings(self) -> dict[str, Setting]:
+        """Return every setting under librdkafka's name."""
+        return self.model_dump(by_alias=True)

@@ -1,0 +1,89 @@
+"""The transactions of a workload's producers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from ackproof.scenario.producer import ProducerSettings
+from ackproof.scenario.types import Model
+from ackproof_faults.conditions.durations import Duration
+
+
+def _parse_share(value: object) -> object:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_parse_share),
+    Field(ge=0, le=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?%$"},
+                {"type": "number", "minimum": 0, "maximum": 1},
+            ]
+        }
+    ),
+]
+
+
+class Transactions(Model):
+    """Every producer puts its sends into transactions, with a transactional.id of its own."""
+
+    size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")
+    abort: Share = Field(default=0.0, description="the share that is aborted", examples=["10%"])
+    timeout: Duration = Field(
+        default=10.0,
+        ge=1,
+        le=900,
+        description="transaction.timeout.ms: when the coordinator aborts what nobody ended",
+    )
+    crash_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="in the transaction of this number, from 0, each producer is killed before it "
+        "ends it, and a successor begins",
+    )
+    zombie_in: int | None = Field(
+        default=None,
+        ge=0,
+        description="in this one, each producer waits until its successor has begun, and then goes "
+        "on and commits",
+    )
+    successor: Literal["same", "new"] = Field(
+        default="same", description="the transactional.id that a successor takes"
+    )
+
+    @model_validator(mode="after")
+    def _one_interruption(self) -> Self:
+        if self.crash_in is not None and self.zombie_in is not None:
+            raise ValueError("crash_in and zombie_in: a producer can end only one way, name one")
+        return self
+
+
+def transaction_problems(
+    transactions: Transactions | None, settings: ProducerSettings
+) -> Iterator[tuple[str, str]]:
+    """Yield the producer setting that transactions contradict, and how.
+
+    The rules are librdkafka's own (`rd_kafka_conf_finalize`), which the Java client has, too.
+    """
+    if transactions is None:
+        return
+    if not settings.idempotence:
+        yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
+    timeout = int(transactions.timeout * 1000)
+    default = type(settings).model_fields["delivery_timeout_ms"].default
+    # A stored scenario has its defaults written out: they are nobody's contradiction.
+    if settings.delivery_timeout_ms > timeout and settings.delivery_timeout_ms != default:
+        yield (
+            "delivery.timeout.ms",
+            f"{settings.delivery_timeout_ms} is more than the transactions' timeout of {timeout} "
+            "ms: librdkafka wants it to be at most that",
+        )

@@ -1,0 +1,149 @@
+"""What of a scenario cannot be, though each of its fields is legal for itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ackproof import kafka_versions
+from ackproof.scenario import attach as attach_spec
+from ackproof.scenario import cluster, fault_validation
+from ackproof.scenario.consumers import consumer_problems
+from ackproof.scenario.transactions import transaction_problems
+from ackproof.scenario.types import Place
+
+if TYPE_CHECKING:
+    from ackproof.scenario.model import Scenario, TopicSpec
+    from ackproof.scenario.workload import Sends
+
+#: From so much on, milliseconds and bytes, retention is no matter of a run.
+_KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
+
+#: What topic settings must look like, and that in words.
+_TOPIC_SETTINGS = {
+    "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
+    "unclean.leader.election.enable": (r"true|false", "true or false"),
+    "cleanup.policy": (
+        r"(delete|compact)(, ?(delete|compact))?",
+        "delete, compact, or both with a comma",
+    ),
+}
+
+
+def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
+    attach = scenario.cluster.attach
+    yield from _client_problems(scenario)
+    if attach is None:
+        yield from cluster.problems(scenario.cluster, scenario.kafka)
+    else:
+        yield from attach_spec.problems(
+            attach,
+            others=scenario.cluster.changed - {"attach"},
+            topics=scenario.topics,
+            faults=scenario.faults,
+        )
+    for name, topic in scenario.topics.items():
+        yield from _topic_problems(name, topic)
+        if attach is None and topic.replication_factor > scenario.cluster.brokers:
+            yield (
+                ("topics", name, "replication_factor"),
+                f"{topic.replication_factor} replicas need as many brokers, but cluster.brokers "
+                f"is {scenario.cluster.brokers}",
+            )
+        if attach is None:
+            yield from _assignment_problems(name, topic, scenario.cluster.brokers)
+    if scenario.workload.listener not in ("EXTERNAL", *scenario.cluster.listeners):
+        legal = ", ".join(("EXTERNAL", *scenario.cluster.listeners))
+        yield (
+            ("workload", "listener"),
+            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
+            "cluster.listeners names further ones)",
+        )
+    if scenario.workload.topic in scenario.workload.beside:
+        yield (
+            ("workload", "beside", scenario.workload.topic),
+            "the workload writes to this topic itself: others need a topic of their own",
+        )
+    for name, sends in scenario.sends.items():
+        place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
+        if name not in scenario.topics:
+            legal = ", ".join(sorted(scenario.topics))
+            field = ("topic",) if place == ("workload",) else ()
+            yield (*place, *field), f"{name!r} is not a topic here ({legal})"
+            continue
+        for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
+            yield ("topics", name, "settings", key), problem
+        for path, problem in _sends_problems(name, sends, scenario):
+            yield (*place, *path), problem
+    yield from fault_validation.problems(scenario)
+
+
+def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    partitions = scenario.topics[topic].partitions
+    if sends.partition is not None and sends.partition >= partitions:
+        yield (
+            ("partition",),
+            f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
+        )
+    if sends.partition is not None and sends.keys is not None:
+        yield ("keys",), "partition says already where sends go: leave one of them out"
+    if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
+        yield (
+            ("settings", "enable.idempotence"),
+            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
+            f"{scenario.kafka}: set it to false",
+        )
+
+
+def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+    workload = scenario.workload
+    for key, problem in transaction_problems(workload.transactions, workload.settings):
+        yield ("workload", "settings", key), problem
+    for where, problem in consumer_problems(
+        workload.consumers, list(scenario.sends), scenario.topics
+    ):
+        yield ("workload", "consumers", *where), problem
+
+
+def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
+    # org.apache.kafka.common.internals.Topic
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", "..") or name[:2] == "__":
+        yield (
+            ("topics", name),
+            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_', '-'; "
+            "not '.', '..', and not beginning with '__')",
+        )
+    for key, (pattern, legal) in _TOPIC_SETTINGS.items():
+        value = topic.settings.get(key)
+        if value is not None and not re.fullmatch(pattern, str(value).lower()):
+            yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
+
+
+def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
+    """Yield which settings of a workload's topic remove records that were acked, and how."""
+    if topic.compacted:
+        yield (
+            "cleanup.policy",
+            "compaction removes records that were acked, so the workload's topic cannot have it",
+        )
+    for key, least in _KEEPS.items():
+        value = str(topic.settings.get(key, -1))
+        if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
+            yield (
+                key,
+                f"retention ({key}={value}) may remove records that were acked, and expect.loss "
+                f"is {loss}: leave it out, or say expect: {{loss: any}}",
+            )
+
+
+def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:
+    for partition, replicas in enumerate(topic.assignment):
+        place = ("topics", name, "assignment", partition)
+        if len(replicas) != topic.replication_factor:
+            yield place, f"{replicas}: every partition needs as many replicas as the first"
+        elif len(set(replicas)) < len(replicas):
+            yield place, f"{replicas} names a broker twice"
+        elif not all(1 <= broker <= last for broker in replicas):
+            yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"

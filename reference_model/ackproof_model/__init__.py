@@ -1,0 +1,46 @@
+"""An executable model of Kafka's replication of one partition.
+
+`predict` says beforehand what a configuration and a fault schedule can do to acked records, by
+searching all interleavings. Standard library only, no effects. `docs/model.md` tells what is
+modelled, where each rule comes from, and what is left out.
+"""
+
+from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.prediction.predict import (
+    ANOMALIES,
+    Outlook,
+    Prediction,
+    join,
+    predict,
+)
+from ackproof_model.replication.fault_schedule import (
+    Condition,
+    Elapsed,
+    FaultName,
+    Injection,
+    IsrSize,
+    LeaderChanged,
+    Progress,
+    Role,
+)
+from ackproof_model.replication.guards import Rules
+
+__all__ = [
+    "ANOMALIES",
+    "Acks",
+    "Condition",
+    "Configuration",
+    "Elapsed",
+    "FaultName",
+    "Injection",
+    "IsrSize",
+    "LeaderChanged",
+    "Outlook",
+    "Prediction",
+    "Profile",
+    "Progress",
+    "Role",
+    "Rules",
+    "join",
+    "predict",
+]

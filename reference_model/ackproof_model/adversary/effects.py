@@ -1,0 +1,113 @@
+"""What the rules do to packed states, as differences.
+
+A step changes few parts, and what it does to them depends on few parts. So each rule of
+`successors` is run once for each value of the parts it reads, and what it did is kept as the
+differences of head and tail, to be added to any state with those parts. A test holds this against
+`successors`. The methods are asked once for each value; `explorer` remembers the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ackproof_model.adversary.metadata import Move, moves, restart
+from ackproof_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof_model.adversary.perturbations import DEPOSING, KINDS
+from ackproof_model.adversary.replicas import fetch, forget, writes
+from ackproof_model.adversary.state import Partition, Replica, Writes
+
+#: What a step adds to head and tail.
+Difference = tuple[int, int]
+
+#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
+#: None for none.
+Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
+
+
+class Effects:
+    """Runs the rules on parts of a packed state."""
+
+    def __init__(self, packing: Packing, replicas: Replicas) -> None:
+        self._packing = packing
+        self._replicas = replicas
+        self._question = packing.question
+        self._partitions: dict[int, Partition] = {}
+        self._written: dict[int, Writes] = {}
+
+    def _partition(self, part: int) -> Partition:
+        """Return the partition of a number, read once."""
+        known = self._partitions.get(part)
+        if known is None:
+            known = self._partitions[part] = self._packing.read_partition(part)
+        return known
+
+    def _writes(self, written: int) -> Writes:
+        """Return the writes of a number, read once."""
+        known = self._written.get(written)
+        if known is None:
+            known = self._written[written] = self._packing.read_writes(written)
+        return known
+
+    def _tail(self, number: int, after: Replica, own: int) -> int:
+        """Return what a tail gains when broker `number` changes."""
+        return self._replicas.of(after) - own << number * PLACE_BITS
+
+    def _steps(
+        self, found: Iterable[Move], number: int, part: int, own: int, cost: int = 0
+    ) -> Iterator[Difference]:
+        before = self._partition(part)
+        for _, partition, after in found:
+            head = 0 if partition == before else self._packing.partition(partition) - part
+            yield head - cost, self._tail(number, after, own)
+
+    def of_controller(self, number: int, part: int, own: int, kinds: tuple[int, ...]) -> Steps:
+        """Return what happens between controller and broker `number`, perturbations included.
+
+        Its restart apart, since that concerns the others, too.
+        """
+        question, partition = self._question, self._partition(part)
+        replica = self._replicas.values[own]
+        steps = list(self._steps(moves(question, partition, replica, number), number, part, own))
+        for kind in kinds:
+            perturbed = KINDS[kind](question, partition, replica, number)
+            steps += self._steps(perturbed, number, part, own, self._packing.cost(kind))
+        started = restart(question, partition, replica, number)
+        return (
+            tuple(tail for head, tail in steps if not head),
+            tuple((head, tail) for head, tail in steps if head),
+            next(self._steps([started], number, part, own)) if started else None,
+        )
+
+    def of_restart(self, number: int, own: int, restarted: int) -> int:
+        """Return what the restart of another broker changes in what broker `number` knows."""
+        after = forget(self._question, self._replicas.values[own], restarted)
+        return self._tail(number, after, own)
+
+    def of_writes(
+        self, number: int, own: int, written: int
+    ) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+        """Return the appends and the acks at leader `number`."""
+        packing = self._packing
+        replica, before = self._replicas.values[own], self._writes(written)
+        appends: list[Difference] = []
+        acks: list[Difference] = []
+        for label, after, then in writes(self._question, replica, number, before):
+            head = packing.writes(then) - written << packing.writes_at
+            (acks if label[0] == "ack" else appends).append((head, self._tail(number, after, own)))
+        return tuple(appends), tuple(acks)
+
+    def of_fetch(self, number: int, own: int, source: int, other: int, written: int) -> int:
+        """Return what a fetch of broker `number` from `source` adds to the tail, 0 for nothing."""
+        values = self._replicas.values
+        epochs = self._writes(written).epochs
+        fetched = fetch(self._question, values[own], number, values[other], source, epochs)
+        if fetched is None:
+            return 0
+        _, fetcher, leader = fetched
+        return self._tail(number, fetcher, own) + self._tail(source, leader, other)
+
+    def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
+        """Return the perturbations for which there is a budget left, and whether one deposes."""
+        *budgets, total = self._packing.read_left(left)
+        kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
+        return kinds, any(kind in DEPOSING for kind in kinds)

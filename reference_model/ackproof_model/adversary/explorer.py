@@ -1,0 +1,167 @@
+"""What packed states lead to: the inner loop of the search.
+
+States with the same head are expanded together: the head says what the partition and the producer
+may do, so that for each of them only its replicas have to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.effects import Difference, Effects, Steps
+from ackproof_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof_model.adversary.state import State, initial
+
+#: States by their heads: their tails.
+Tails = defaultdict[int, set[int]]
+
+#: What is remembered of a broker under one head, by its own number: its steps with the controller,
+#: and what it appends and acks.
+_Controlled = dict[int, Steps]
+_Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
+
+_PLACE = (1 << PLACE_BITS) - 1
+
+
+class Explorer:
+    """Steps from packed states to packed states, remembering what each rule does to which parts."""
+
+    def __init__(self, question: Question) -> None:
+        self.packing = Packing(question)
+        self.replicas = Replicas(self.packing)
+        self._effects = Effects(self.packing, self.replicas)
+        n = question.replicas
+        self._shifts = [number * PLACE_BITS for number in range(n)]
+        self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
+        self._served: dict[int, list[_Served]] = {}
+        self._fetches: dict[int, list[dict[int, int]]] = {}
+        self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
+        self._left: dict[int, tuple[tuple[int, ...], bool]] = {}
+        self.start = self.pack(initial(question))
+
+    def pack(self, state: State) -> tuple[int, int]:
+        """Return head and tail of a state."""
+        tails = (
+            self.replicas.of(replica) << shift
+            for shift, replica in zip(self._shifts, state.replicas, strict=True)
+        )
+        return self.packing.head(state.partition, state.writes, state.left), sum(tails)
+
+    def read(self, head: int, tail: int) -> State:
+        """Return the state with this head and tail."""
+        part, written, left = self._split(head)
+        return State(
+            self.packing.read_partition(part),
+            tuple(self.replicas.values[tail >> shift & _PLACE] for shift in self._shifts),
+            self.packing.read_writes(written),
+            self.packing.read_left(left),
+        )
+
+    def _split(self, head: int) -> tuple[int, int, int]:
+        packing = self.packing
+        return (
+            head & (1 << packing.partition_bits) - 1,
+            head >> packing.writes_at & (1 << packing.writes_bits) - 1,
+            head >> packing.left_at,
+        )
+
+    def _restarted(self, number: int, own: list[int]) -> int:
+        """Return what a broker's restart changes in what the others know."""
+        n, total = len(own), 0
+        for other in range(n):
+            if other != number:
+                memory = self._restarts[other * n + number]
+                told = memory.get(own[other])
+                if told is None:
+                    told = memory[own[other]] = self._effects.of_restart(other, own[other], number)
+                total += told
+        return total
+
+    def expand(self, head: int, tails: Iterable[int], found: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
+        """Add the successors of states with one head to `found`.
+
+        Returns the tails of those that have lost acked records (`successors.lost`), and takes no
+        step from them. It does what `successors.successors` does; all is inlined, since a call for
+        each state would halve the speed.
+        """
+        packing, effects, replicas = self.packing, self._effects, self.replicas
+        n, reduction = packing.question.replicas, packing.question.reduction
+        part, written, left = self._split(head)
+        kinds, deposing = self._left.get(left) or self._of_left(left)
+        controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
+        served = self._served.setdefault(written, [{} for _ in range(n)])
+        epochs = written & (1 << packing.acked_at) - 1
+        fetches = self._fetches.setdefault(epochs, [{} for _ in range(n * n)])
+        leaders, terms, logs = replicas.leaders, replicas.terms, replicas.logs
+        living, shifts, everyone = replicas.living, self._shifts, range(n)
+        acked, chief = written >> packing.acked_at, part & packing.leader_mask
+        term = part & (1 << packing.term_bits) - 1
+        others = [number for number in everyone if number + 1 != chief]
+        here = found[head]
+        losing: list[int] = []
+        for tail in tails:
+            own = [tail >> shift & _PLACE for shift in shifts]
+            if chief:
+                mine = own[chief - 1]
+                missing = acked & ~logs[mine]
+                if missing:
+                    if terms[mine] == term:
+                        losing.append(tail)
+                        continue
+                elif reduction and not deposing and living[mine]:
+                    for number in others:
+                        if leaders[own[number]] == number + 1:
+                            break
+                    else:
+                        continue
+
+            same: list[int] = []
+            other: list[Difference] = []
+            for number in everyone:
+                mine = own[number]
+                leader = leaders[mine]
+                if leader == number + 1:
+                    both = served[number].get(mine)
+                    if both is None:
+                        both = served[number][mine] = effects.of_writes(number, mine, written)
+                    appends, acks = both
+                    if acks:
+                        if reduction:
+                            head_by, tail_by = acks[0]
+                            found[head + head_by].add(tail + tail_by)
+                            break
+                        other += acks
+                    other += appends
+                elif leader:
+                    theirs = own[leader - 1]
+                    if leaders[theirs] == leader:
+                        memory = fetches[number * n + leader - 1]
+                        key = theirs << PLACE_BITS | mine
+                        fetched = memory.get(key)
+                        if fetched is None:
+                            fetched = memory[key] = effects.of_fetch(
+                                number, mine, leader - 1, theirs, epochs
+                            )
+                        if fetched:
+                            same.append(fetched)
+                known = controlled[number].get(mine)
+                if known is None:
+                    known = effects.of_controller(number, part, mine, kinds)
+                    controlled[number][mine] = known
+                kept, changed, started = known
+                same += kept
+                other += changed
+                if started:
+                    other.append((started[0], started[1] + self._restarted(number, own)))
+            else:
+                here.update([tail + step for step in same])
+                for head_by, tail_by in other:
+                    found[head + head_by].add(tail + tail_by)
+        return losing
+
+    def _of_left(self, left: int) -> tuple[tuple[int, ...], bool]:
+        """Return the kinds of perturbation of which a budget is left, and whether one deposes."""
+        self._left[left] = self._effects.kinds_left(left)
+        return self._left[left]

@@ -1,0 +1,70 @@
+"""The levels of a search in files, so that one that was interrupted can go on where it stood.
+
+A folder for each question, number of processes and version of the model; in it a file for each
+level of each process. The first line holds the replicas that have had a number since the level
+before, each other line a head and its tails.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from ackproof_model import source_digest
+from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.state import Replica
+
+#: One level of one process: the tails of its states by their heads.
+Level = Mapping[int, Collection[int]]
+
+
+class Keeper:
+    """Keeps one process's share of a search; several share a folder, each under its number."""
+
+    def __init__(self, folder: Path, question: Question, *, workers: int, me: int) -> None:
+        asked = f"{source_digest.digest()} {workers} {question}"
+        self._folder = folder / hashlib.sha256(asked.encode()).hexdigest()[:32]
+        self._me = me
+
+    def __len__(self) -> int:
+        """How many levels are kept, from the first on."""
+        count = 0
+        while self._path(count).exists():
+            count += 1
+        return count
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"level-{number}-{self._me}.jsonl"
+
+    def keep(self, number: int, values: Sequence[Replica], level: Level) -> None:
+        """Write a level, whole or not at all; raise OSError if there is no room."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = self._path(number).with_suffix(".partial")
+        with partial.open("w", encoding="ascii") as file:
+            file.write(f"{json.dumps(values)}\n")
+            for head, tails in level.items():
+                file.write(f"{json.dumps([head, _written(tails)])}\n")
+        partial.replace(self._path(number))
+
+    def kept(self, number: int) -> tuple[list[Replica], dict[int, Collection[int]]]:
+        """Read a level; raise OSError or ValueError if it is not there or damaged."""
+        with self._path(number).open(encoding="ascii") as file:
+            values = map(Replica._make, json.loads(file.readline()))
+            replicas = [value._replace(ends=tuple(value.ends)) for value in values]
+            return replicas, {head: _read(tails) for head, tails in map(json.loads, file)}
+
+
+def _written(tails: Collection[int]) -> str | list[int]:
+    return base64.b64encode(tails).decode() if isinstance(tails, array) else list(tails)
+
+
+def _read(tails: str | list[int]) -> Collection[int]:
+    if isinstance(tails, str):
+        packed = array("Q")
+        packed.frombytes(base64.b64decode(tails))
+        return packed
+    return tails

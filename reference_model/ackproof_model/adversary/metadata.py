@@ -1,0 +1,125 @@
+"""What happens between the controller and one broker: metadata, AlterPartition, sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.replicas import behind, expansions, learn
+from ackproof_model.adversary.state import (
+    DOWN,
+    STOPPING,
+    UP,
+    Label,
+    Partition,
+    Replica,
+)
+from ackproof_model.replication.controller import (
+    active,
+    change,
+    enrol,
+    fence,
+    unfence,
+)
+from ackproof_model.replication.state import Controller, members
+
+Move = tuple[Label, Partition, Replica]
+
+
+def committed(before: Partition, controller: Controller) -> Partition:
+    """Return the partition after the controller committed a change: its version moves on.
+
+    A new leader epoch begins at version 0: whoever knows of an older epoch is refused for that.
+    """
+    old = before.controller
+    if controller.epoch != old.epoch:
+        return Partition(controller, 0)
+    same = (controller.leader, controller.isr, controller.elr) == (old.leader, old.isr, old.elr)
+    return Partition(controller, before.version if same else before.version + 1)
+
+
+def moves(
+    question: Question, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """Yield what may happen, for free, between the controller and a broker."""
+    controller = partition.controller
+    fenced = controller.fenced >> number & 1
+    if not replica.alive:
+        if not fenced:
+            after = committed(partition, fence(question, controller, number))
+            yield ("fence", number), after, replica
+        return
+    if behind(question, partition, replica, number):
+        known = learn(question, partition, replica, number)
+        leads = controller.leader == number
+        # Nobody else holds a version of this leader epoch, so it may begin at 0 again.
+        yield ("learn", number), partition._replace(version=0) if leads else partition, known
+    if fenced:
+        yield (
+            ("unfence", number),
+            committed(partition, unfence(question, controller, number)),
+            replica,
+        )
+    for label, asked in expansions(question, partition, replica, number):
+        yield label, partition, asked
+    if replica.pending:
+        yield from _alter_partition(question, partition, replica, number)
+    if replica.status == STOPPING and controller.leader != number:
+        down = stopped(question, replica, replica.log)._replace(clean=question.elr)
+        yield (
+            ("exit", number),
+            committed(partition, fence(question, controller, number)),
+            down,
+        )
+
+
+def _alter_partition(
+    question: Question, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """`ReplicationControlManager.alterPartition` (KIP-497, KIP-841, KIP-903).
+
+    INELIGIBLE_REPLICA makes the leader take its wish back; it keeps it after other refusals, until
+    it learns of newer metadata.
+    """
+    controller, rules = partition.controller, question.rules
+    if rules.leader_epoch_check and (
+        controller.leader != number or controller.epoch != replica.epoch
+    ):
+        return
+    if rules.partition_epoch_check and replica.version != partition.version:
+        return
+    added = replica.pending & ~replica.isr
+    renewed = added & replica.stale
+    anew = renewed and question.profile.broker_epochs and rules.broker_epoch_check
+    if anew or any(not active(controller, member) for member in members(added)):
+        yield ("refuse", number), partition, replica._replace(pending=0)
+        return
+    after = committed(partition, change(question, controller, replica.pending))
+    yield ("apply", number), after, replica
+
+
+def restart(question: Question, partition: Partition, replica: Replica, number: int) -> Move | None:
+    """Return a dead, fenced broker's new incarnation: registered, and with the latest metadata.
+
+    While the old session lives it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
+    know of its log stays as it was: see `replicas.forget`.
+    """
+    controller = partition.controller
+    if replica.status != DOWN or not controller.fenced >> number & 1:
+        return None
+    enrolled = committed(partition, enrol(question, controller, number, clean=replica.clean))
+    known = learn(question, enrolled, replica._replace(status=UP), number)
+    leads = enrolled.controller.leader == number
+    return (
+        ("restart", number),
+        enrolled._replace(version=0) if leads else enrolled,
+        known._replace(clean=False),
+    )
+
+
+def stopped(question: Question, replica: Replica, log: int) -> Replica:
+    """Return a broker whose process has ended: its log stays, what else it knew is gone."""
+    keeps_hw = not question.profile.leader_epochs
+    hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
+    nothing = (-1,) * question.replicas
+    return Replica(DOWN, False, log, -1, 0, hw, 0, 0, 0, 0, nothing, 0)

@@ -1,0 +1,200 @@
+"""The replicas: append, ack, fetch, truncate, the high watermark, what a leader asks of the ISR.
+
+Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch is
+one step and one record: it reports the follower's log end, and brings the next record. So a
+leader hears of a follower's record one fetch later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.state import (
+    Label,
+    Partition,
+    Replica,
+    Writes,
+    follower,
+    prefix,
+)
+from ackproof_model.replication.controller import active
+from ackproof_model.replication.log_truncation import agreed
+from ackproof_model.replication.state import NOBODY, members
+
+
+def maximal_isr(replica: Replica) -> int:
+    """Return the committed ISR and whoever is being added to it (KIP-497).
+
+    While a shrink is in flight that is the committed ISR.
+    """
+    return replica.isr | replica.pending
+
+
+def high_watermark(question: Question, leader: Replica, number: int) -> Replica:
+    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
+
+    To the least log end of the maximal ISR; not at all while the ISR is below the minimum
+    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
+    """
+    if question.freeze and leader.isr.bit_count() < question.min_isr:
+        return leader
+    waited_for = maximal_isr(leader) if question.rules.maximal_isr else leader.isr
+    ends = [max(0, leader.ends[r]) for r in members(waited_for & ~(1 << number))]
+    watermark = min([leader.end, *ends])
+    return reached_start(leader._replace(hw=max(watermark, leader.hw)))
+
+
+def reached_start(leader: Replica) -> Replica:
+    """Return a leader without its epoch's start offset, if the high watermark has passed it.
+
+    Only the larger of both is ever asked for, and the high watermark never goes back.
+    """
+    return leader._replace(start=0) if leader.hw >= leader.start else leader
+
+
+def learn(question: Question, partition: Partition, replica: Replica, number: int) -> Replica:
+    """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
+
+    Becoming leader begins an epoch at the log end, with nothing known of the followers. Its high
+    watermark begins at what it had (before 0.11), else at 0, which only delays acks. Before 0.11
+    a new follower truncates to its own high watermark (KIP-101 tells why not).
+    """
+    controller, n = partition.controller, question.replicas
+    keeps_hw = not question.profile.leader_epochs
+    if controller.leader != number:
+        moved = (replica.leader, replica.epoch) != (controller.leader, controller.epoch)
+        log = prefix(replica.log, replica.hw) if keeps_hw and moved else replica.log
+        hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
+        known = follower(n, controller.leader, controller.epoch, log=log, hw=hw)
+        return known._replace(status=replica.status)
+    if (replica.leader, replica.epoch) == (number, controller.epoch):
+        view = replica._replace(isr=controller.isr, version=0, pending=0)
+    else:
+        view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
+        hw = min(replica.hw, replica.end) if keeps_hw else 0
+        view = view._replace(isr=controller.isr, start=replica.end, hw=hw)
+    return high_watermark(question, view, number)
+
+
+def behind(question: Question, partition: Partition, replica: Replica, number: int) -> bool:
+    """Whether a living broker has not seen metadata that concerns it.
+
+    That nobody leads concerns nobody: whoever has not learned it may do nothing, as if it had.
+    """
+    controller = partition.controller
+    if controller.leader == NOBODY and question.reduction:
+        return False
+    if (replica.leader, replica.epoch) != (controller.leader, controller.epoch):
+        return True
+    return replica.leader == number and replica.version != partition.version
+
+
+def writes(
+    question: Question, replica: Replica, number: int, written: Writes
+) -> Iterator[tuple[Label, Replica, Writes]]:
+    """Yield what a producer may see at a broker: an append, or an ack of one.
+
+    `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. acks=0 and acks=1 count
+    as acked with the append. The minimum ISR is held against the committed ISR before the append,
+    against the maximal one before the ack.
+    """
+    if not replica.alive or replica.leader != number:
+        return
+    waits = question.acks == "all"
+    checks = waits and question.rules.min_isr_precheck
+    record = len(written.epochs)
+    enough = not checks or replica.isr.bit_count() >= question.min_isr
+    if record < question.budgets.records and enough:
+        longer = replica._replace(log=replica.log | 1 << record)
+        acked = written.acked if waits else written.acked | 1 << record
+        after = Writes((*written.epochs, replica.epoch), acked)
+        yield ("write", number, record), high_watermark(question, longer, number), after
+    if not waits or (checks and maximal_isr(replica).bit_count() < question.min_isr):
+        return
+    for record in members(replica.log & ~written.acked):
+        offset = (replica.log & (1 << record) - 1).bit_count()
+        committed = offset < replica.hw or not question.rules.high_watermark_ack
+        if written.epochs[record] == replica.epoch and committed:
+            yield (
+                ("ack", number, record),
+                replica,
+                written._replace(acked=written.acked | 1 << record),
+            )
+
+
+def fetch(  # noqa: PLR0917 -- the two sides of a request
+    question: Question,
+    fetcher: Replica,
+    number: int,
+    leader: Replica,
+    source: int,
+    epochs: tuple[int, ...],
+) -> tuple[Label, Replica, Replica] | None:
+    """Return what a fetch of `fetcher` from the leader it knows does, None for nothing."""
+    if not (fetcher.alive and leader.alive and leader.leader == source):
+        return None
+    if leader.epoch != fetcher.epoch and question.rules.fetch_epoch_check:
+        return None  # FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320)
+    end = fetcher.end
+    if question.profile.leader_epochs and question.rules.epoch_truncation:
+        kept = agreed(_epochs(leader.log, epochs), _epochs(fetcher.log, epochs))
+        if kept < end:
+            return (
+                ("truncate", number, source),
+                fetcher._replace(log=prefix(fetcher.log, kept)),
+                leader,
+            )
+    elif end > leader.end:
+        return None
+    new = prefix(leader.log, end + 1) & ~prefix(leader.log, end)
+    bit = 1 << number
+    ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
+    told = leader._replace(ends=ends, stale=leader.stale & ~bit)
+    told = high_watermark(question, told, source)
+    follower_log = fetcher._replace(log=fetcher.log | new)
+    if not question.profile.leader_epochs:  # the response carries the high watermark before it
+        hw = min(follower_log.end, leader.hw)
+        follower_log = follower_log._replace(hw=max(hw, fetcher.hw))
+    if told == leader and follower_log == fetcher:
+        return None
+    return ("fetch", number, source), follower_log, told
+
+
+def _epochs(log: int, epochs: tuple[int, ...]) -> list[int]:
+    return [epochs[record] for record in members(log)]
+
+
+def expansions(
+    question: Question, partition: Partition, replica: Replica, number: int
+) -> Iterator[tuple[Label, Replica]]:
+    """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
+
+    A follower that has reached the high watermark and the start of the epoch (KAFKA-7128), under
+    the broker epoch it fetched with (KIP-903), neither fenced nor shutting down.
+    """
+    if replica.pending or not replica.alive or replica.leader != number:
+        return
+    rules = question.rules
+    floor = max(replica.hw, replica.start) if rules.epoch_start_check else replica.hw
+    for joiner in members(question.everyone & ~replica.isr):
+        if replica.ends[joiner] >= floor and active(partition.controller, joiner):
+            asked = replica._replace(pending=replica.isr | 1 << joiner)
+            yield ("expand", number, joiner), asked
+
+
+def shrinks(replica: Replica, number: int) -> Iterator[tuple[Label, Replica]]:
+    """Yield the ISR shrinks a leader may ask for, whoever lags (`Partition.maybeShrinkIsr`)."""
+    if replica.pending or not replica.alive or replica.leader != number:
+        return
+    for lagging in members(replica.isr & ~(1 << number)):
+        asked = replica._replace(pending=replica.isr & ~(1 << lagging))
+        yield ("shrink", number, lagging), asked
+
+
+def forget(question: Question, replica: Replica, restarted: int) -> Replica:
+    """Return a leader whose follower started anew: its last fetch came from the old incarnation."""
+    known = replica.alive and replica.ends[restarted] != NOBODY
+    if not known or not question.profile.broker_epochs:
+        return replica
+    return replica._replace(stale=replica.stale | 1 << restarted)

@@ -1,0 +1,111 @@
+"""One state of the partition as the adversary sees it.
+
+A record is written once, by one leader in one epoch, so a log is the set of the records it holds:
+their order is the order in which they were written, their epochs stand in `Writes.epochs`.
+(A follower's log is always a prefix of some leader's, and leaders append the newest record.)
+Sets of records and of replicas are bitmasks; replicas are numbered in assignment order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ackproof_model.adversary.bounds import Question
+from ackproof_model.replication.state import NOBODY, Controller
+
+DOWN, UP, STOPPING = range(3)
+
+
+class Partition(NamedTuple):
+    """What the controller has committed.
+
+    `version` stands for the partition epoch: changes since the leader learned of one.
+    """
+
+    controller: Controller
+    version: int
+
+
+class Replica(NamedTuple):
+    """One broker and its replica.
+
+    `clean`: it stopped by controlled shutdown (`.kafka_cleanshutdown`). `leader` and `epoch` are
+    what it knows. From `version` on for a leader only: the partition version and ISR it knows, the
+    ISR it has asked for (0: nothing in flight), the offset at which its epoch began, the
+    followers' log ends as of their last fetch (`NOBODY` for none in this epoch), and which of
+    them have started anew since. `hw` is the high watermark; followers have one before 0.11 only,
+    when they truncate to it.
+    """
+
+    status: int
+    clean: bool
+    log: int
+    leader: int
+    epoch: int
+    hw: int
+    version: int
+    isr: int
+    pending: int
+    start: int
+    ends: tuple[int, ...]
+    stale: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process serves requests."""
+        return self.status != DOWN
+
+    @property
+    def end(self) -> int:
+        """The log end offset."""
+        return self.log.bit_count()
+
+
+class Writes(NamedTuple):
+    """What was written: each record's leader epoch, and which of them were acked."""
+
+    epochs: tuple[int, ...]
+    acked: int
+
+
+class State(NamedTuple):
+    """Everything that changes.
+
+    `left` is what is left of each budget of perturbations, and of all of them together.
+    """
+
+    partition: Partition
+    replicas: tuple[Replica, ...]
+    writes: Writes
+    left: tuple[int, ...]
+
+
+Label = tuple[str, *tuple[int, ...]]
+
+
+def initial(question: Question) -> State:
+    """Return the start: ISR full, leader 0, logs empty."""
+    n = question.replicas
+    leader = Replica(
+        UP, False, 0, 0, 0, 0, 0, question.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
+    )
+    return State(
+        Partition(Controller(0, 0, question.everyone, 0, NOBODY, 0, 0), 0),
+        (leader, *(follower(n, 0, 0),) * (n - 1)),
+        Writes((), 0),
+        (*question.budgets.of_kinds, question.budgets.perturbations),
+    )
+
+
+def follower(
+    replicas: int, leader: int, epoch: int, *, log: int = 0, hw: int = 0, status: int = UP
+) -> Replica:
+    """Return a living replica that does not lead."""
+    return Replica(status, False, log, leader, epoch, hw, 0, 0, 0, 0, (NOBODY,) * replicas, 0)
+
+
+def prefix(log: int, length: int) -> int:
+    """Return the first `length` records of a log."""
+    while log.bit_count() > length:
+        log ^= 1 << log.bit_length() - 1
+    return log

@@ -1,0 +1,1 @@
+"""Ports of Kafka's classes, one file a class."""

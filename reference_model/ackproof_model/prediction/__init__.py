@@ -1,0 +1,1 @@
+"""The search over one fault schedule, and its narrative."""

@@ -1,0 +1,104 @@
+"""A trace as a sequence diagram in plain text: who speaks to whom, step by step.
+
+The steps are numbered as the sentences of `story`, which say more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackproof_model.prediction.narrative import name
+from ackproof_model.replication.question import Model
+from ackproof_model.replication.state import (
+    FLYING,
+    Label,
+    State,
+    members,
+)
+
+_PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
+_WIDTH = 10
+
+#: Steps in which a broker answers the producer.
+_ANSWERS = {
+    "ack": "ack",
+    "not leader": "NOT_LEADER_OR_FOLLOWER",
+    "not enough replicas": "NOT_ENOUGH_REPLICAS",
+    "not enough replicas after append": "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "out of order": "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "timeout": "REQUEST_TIMED_OUT",
+}
+
+#: What the producer may be answered, of the steps that tell of an error.
+ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
+
+
+def draw(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
+    """Return the lines of a diagram with one line for each step; none for no steps."""
+    if not steps:
+        return ()
+    heads = ["producer", "controller", *(name(number) for number in range(model.replicas))]
+    lines = ["    " + "".join(head.center(_WIDTH) for head in heads).rstrip()]
+    for number, (label, _, after) in enumerate(steps, start=1):
+        marked, text = _step(model, label, after)
+        lines.append(f"{number:3} {_line(len(heads), marked)}  {text}")
+    return tuple(lines)
+
+
+def _line(columns: int, marked: list[int]) -> str:
+    """Return a line: an arrow from the first to the second of two columns, or marks."""
+    places = [column * _WIDTH + _WIDTH // 2 for column in range(columns)]
+    line = [" "] * (columns * _WIDTH)
+    for place in places:
+        line[place] = "|"
+    arrow = len(marked) == 2 and marked[0] >= 0
+    if arrow:
+        begin, end = places[marked[0]], places[marked[1]]
+        for place in range(min(begin, end) + 1, max(begin, end)):
+            line[place] = "-"
+        line[begin], line[end] = "o", ">" if end > begin else "<"
+    else:
+        for column in marked:
+            if column >= 0:
+                line[places[column]] = "*"
+    return "".join(line)
+
+
+def _marks(columns: list[int]) -> list[int]:
+    """Return columns that are marked, each for itself: the first of them is no arrow's start."""
+    return [-1, *columns]
+
+
+def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
+    what, *numbers = label
+    kind = what.partition(": ")[0]
+    brokers = [_FIRST_BROKER + number for number in numbers]
+    told = _marks(brokers[:1]), kind
+    match kind:
+        case "inject":
+            hit = [_FIRST_BROKER + number for number in members(numbers[1])]
+            told = _marks(hit), f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
+        case "heal" | "end" | "give up":
+            told = _marks([]), "healed"
+        case "send" | "resend":
+            status = after.client.status[numbers[0]]
+            flies = FLYING <= status < model.appended
+            to = [_PRODUCER, _FIRST_BROKER + status - FLYING] if flies else _marks([_PRODUCER])
+            told = to, f"record {numbers[0] + 1}"
+        case "append" | "duplicate":
+            told = _marks(brokers[:1]), f"{kind} record {numbers[1] + 1}"
+        case "metadata":
+            told = [brokers[0], _PRODUCER], "metadata: it leads"
+        case "fetch" | "truncate":
+            told = brokers, kind
+        case "learn":
+            told = [_CONTROLLER, brokers[0]], "metadata"
+        case "shrink" | "expand":
+            told = [brokers[0], _CONTROLLER], f"AlterPartition: {kind}"
+        case "rejoin":
+            told = [brokers[0], _CONTROLLER], "registers"
+        case "fence":
+            told = _marks([_CONTROLLER, brokers[0]]), kind
+        case _ if kind in _ANSWERS:
+            told = [brokers[0], _PRODUCER], f"{_ANSWERS[kind]} for record {numbers[1] + 1}"
+    return told

@@ -1,0 +1,214 @@
+"""A trace in words: one sentence for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ackproof_model.replication.fault_schedule import Injection
+from ackproof_model.replication.producer import is_acked
+from ackproof_model.replication.question import Model
+from ackproof_model.replication.state import (
+    NOBODY,
+    Label,
+    State,
+    members,
+    record_of,
+)
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def name(replica: int) -> str:
+    """Return a replica's name: A leads at first, B is next in assignment order, and so on."""
+    return _ALPHABET[replica] if replica < len(_ALPHABET) else f"replica {replica}"
+
+
+def _names(mask: int) -> str:
+    names = [name(replica) for replica in members(mask)]
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nobody"
+
+
+def _set(mask: int) -> str:
+    return "{" + ", ".join(name(replica) for replica in members(mask)) + "}"
+
+
+def _record(record: int) -> str:
+    return f"record {record + 1}"
+
+
+def tell(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
+    """Return one sentence for each step, and one that says what is lost at the end."""
+    sentences = [_sentence(model, label, before, after) for label, before, after in steps]
+    if steps:
+        sentences.append(_end(model, [steps[0][1], *(after for _, _, after in steps)]))
+    return tuple(sentences)
+
+
+def _sentence(model: Model, label: Label, before: State, after: State) -> str:
+    what, *numbers = label
+    kind, _, why = what.partition(": ")
+    if kind == "inject":
+        told = _inject(model, numbers[0], numbers[1], why)
+        changed = before.controller != after.controller
+        return f"{told} {_elected(before, after)}" if changed else told
+    if kind == "heal":
+        return _healed(model, before, after)
+    return _TELL[what](model, numbers, before, after).rstrip()
+
+
+def _inject(model: Model, fault: int, mask: int, why: str) -> str:
+    injection = model.schedule[fault]
+    when = {
+        "conditions": "",
+        "time": f" {injection.or_after or 0:g} s have passed, so",
+        "elsewhere": " While other partitions go on,",
+    }[why]
+    action = {
+        "none": "nothing is done (the control fault).",
+        "kill": f"{_names(mask)} is killed (SIGKILL): what it appended stays in its log.",
+        "power_loss": f"{_names(mask)} loses power, and the end of the log that was not fsynced.",
+        "restart": f"{_names(mask)} is told to shut down (SIGTERM).",
+        "isolate_replication": f"replication from {_names(mask)} is cut: others cannot fetch "
+        "from it, producers and the controller still reach it.",
+    }[injection.fault]
+    return f"Fault {fault + 1}:{when} {action}"
+
+
+def _healed(model: Model, before: State, after: State) -> str:
+    faults = members(after.run.healed & ~before.run.healed)
+    return " ".join(
+        _heal(model.schedule[fault], before.run.targets[fault]) for fault in reversed(faults)
+    )
+
+
+def _heal(injection: Injection, mask: int) -> str:
+    action = {
+        "none": "Nothing is to be healed.",
+        "kill": f"{_names(mask)} is started again.",
+        "power_loss": f"{_names(mask)} is started again.",
+        "restart": f"{_names(mask)} is started again.",
+        "isolate_replication": f"Others can fetch from {_names(mask)} again.",
+    }
+    return action[injection.fault]
+
+
+_Teller = Callable[[Model, Sequence[int], State, State], str]
+
+
+def _sent(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    record = numbers[0]
+    acked = " With acks=0 that counts as acked." if model.acks == "0" else ""
+    if is_acked(model, after.client.status[record]) or before.client.leader != NOBODY:
+        return f"The producer sends {_record(record)} to {name(before.client.leader)}.{acked}"
+    return f"The producer queues {_record(record)}: it knows no leader."
+
+
+def _resent(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    acked = " With acks=0 that counts as acked." if model.acks == "0" else ""
+    return f"The producer sends {_record(numbers[0])} to {name(before.client.leader)}.{acked}"
+
+
+def _elected(before: State, after: State) -> str:
+    old, new = before.controller, after.controller
+    isr = f"The ISR is {_set(new.isr)}" + (f", the ELR {_set(new.elr)}." if new.elr else ".")
+    if new.leader == old.leader:
+        return isr
+    if new.leader == NOBODY:
+        return f"Nobody may lead. {isr}"
+    if old.isr >> new.leader & 1:
+        how = "from the ISR"
+    elif old.elr >> new.leader & 1 or old.last_known == new.leader:
+        how = "as eligible leader replica or last known leader (KIP-966)"
+    else:
+        how = "uncleanly"
+    return f"{name(new.leader)} is elected {how}, leader epoch {new.epoch}. {isr}"
+
+
+def _fenced(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    return f"The controller fences {name(numbers[0])}: its session is over. " + _elected(
+        before, after
+    )
+
+
+def _rejoined(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    changed = before.controller.leader != after.controller.leader
+    more = " " + _elected(before, after) if changed else ""
+    return f"{name(numbers[0])} registers with the controller and is unfenced.{more}"
+
+
+def _learned(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    number = numbers[0]
+    leader = after.controller.leader
+    if leader == number and before.brokers[number].leader != number:
+        return f"{name(number)} learns that it leads."
+    if leader == number:
+        return f"{name(number)} learns that the ISR is {_set(after.controller.isr)}."
+    return f"{name(number)} learns that {name(leader) if leader != NOBODY else 'nobody'} leads."
+
+
+def _appended(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
+    return f"{name(numbers[0])} appends {_record(numbers[1])} to its log."
+
+
+def _refused(reason: str) -> _Teller:
+    return lambda model, numbers, before, after: (
+        f"{name(numbers[0])} answers {_record(numbers[1])} with {reason}."
+    )
+
+
+_TELL: dict[str, _Teller] = {
+    "send": _sent,
+    "resend": _resent,
+    "metadata": lambda m, n, b, a: f"The producer learns that {name(n[0])} leads.",
+    "append": _appended,
+    "duplicate": lambda m, n, b, a: f"{name(n[0])} already has {_record(n[1])}: no second copy.",
+    "not leader": _refused("NOT_LEADER_OR_FOLLOWER"),
+    "not enough replicas": _refused("NOT_ENOUGH_REPLICAS"),
+    "not enough replicas after append": _refused("NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+    "out of order": _refused("OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    "timeout": _refused("REQUEST_TIMED_OUT"),
+    "ack": lambda m, n, b, a: f"{name(n[0])} acks {_record(n[1])}.",
+    "learn": _learned,
+    "fetch": lambda m, n, b, a: f"{name(n[0])} fetches from {name(n[1])}.",
+    "truncate": lambda m, n, b, a: f"{name(n[0])} truncates what {name(n[1])} does not have.",
+    "shrink": lambda m, n, b, a: (
+        f"{name(n[0])} has not heard of {_names(n[1])} for replica.lag.time.max.ms. "
+        + _elected(b, a)
+    ),
+    "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
+    "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
+    "fence": _fenced,
+    "rejoin": _rejoined,
+    "end": lambda m, n, b, a: f"The schedule is done. {_healed(m, b, a)}",
+    "give up": lambda m, n, b, a: (
+        f"Fault {n[0] + 1} can never begin, so the run goes to its end. {_healed(m, b, a)}"
+    ),
+}
+
+
+def _end(model: Model, states: Sequence[State]) -> str:
+    last = states[-1]
+    leader = last.controller.leader
+    stored = {record_of(one) for one in last.brokers[leader].log}
+    lost = [
+        record
+        for record, status in enumerate(last.client.status)
+        if is_acked(model, status) and record not in stored
+    ]
+    if not lost:
+        return f"The final log is that of {name(leader)}."
+    which = " and ".join(_record(record) for record in lost)
+    held = 0
+    for state in states:
+        holders = sum(
+            1 << number
+            for number, broker in enumerate(state.brokers)
+            if set(lost) & {record_of(one) for one in broker.log}
+        )
+        held = holders or held
+    where = (
+        f"{_names(held)} held it and truncates it when following {name(leader)} (KIP-101)"
+        if held
+        else "no broker ever appended it"
+    )
+    return f"The final log is that of {name(leader)}. Acked and lost: {which}; {where}."

@@ -1,0 +1,328 @@
+"""Exhaustive search of everything that a schedule allows.
+
+The search goes layer by layer. Within a layer the schedule stands still and producer, brokers and
+controller take every possible step; the schedule's own steps lead to later layers. So it is known
+of every state whether what the schedule waits for can still come about, which decides when
+`or_after` fires: only if it cannot come about by steps that are certain to happen before. That is
+the model's whole notion of speed: what can happen without waiting for a timer happens within the
+bounds of the schedule.
+
+Distances are exact (breadth first, over all layers), so that traces are shortest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ackproof_model.replication.effects import Pending, heal
+from ackproof_model.replication.producer import is_acked, unresolved
+from ackproof_model.replication.question import Model
+from ackproof_model.replication.replica import reigns
+from ackproof_model.replication.state import (
+    Label,
+    State,
+    Timer,
+    record_of,
+)
+from ackproof_model.replication.transitions import simplify, steps
+
+#: The anomalies that the search can find.
+SEARCHED = ("lost", "duplicated", "reordered")
+
+_Layer = tuple[int, int, bool]
+
+
+@dataclass
+class Exploration:
+    """What a search found.
+
+    final: states in which the outcome is settled. having: how many of them have each anomaly;
+    first: the nearest of those, as an index. at_risk: the phases in which records were sent that
+    some way acks and loses. taken: the kinds of steps taken. stuck: states from which nothing
+    leads on although the outcome is open. complete: False if the budget of states ran out.
+    """
+
+    model: Model
+    states: list[State] = field(default_factory=list)
+    final: int = 0
+    stuck: int = 0
+    having: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEARCHED, 0))
+    first: dict[str, int] = field(default_factory=dict)
+    at_risk: set[int] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    complete: bool = True
+    parents: list[tuple[int, Label]] = field(default_factory=list)
+
+    def trace(self, index: int) -> list[tuple[Label, State, State]]:
+        """Return the shortest way to a state, as (label, state before, state after)."""
+        way: list[tuple[Label, State, State]] = []
+        while (parent := self.parents[index])[0] >= 0:
+            before, label = parent
+            way.append((label, self.states[before], self.states[index]))
+            index = before
+        return way[::-1]
+
+
+def explore(model: Model, *, max_states: int) -> Exploration:
+    """Search all states that `model`'s schedule allows, up to `max_states`."""
+    return _Search(model, max_states).run()
+
+
+def settled(model: Model, state: State) -> bool:
+    """Whether the final log is settled: it is the leader's.
+
+    The schedule has ended, every send has its outcome, and a leader that knows it leads will stay:
+    nothing dies any more. What is left is that the others truncate, fetch and join the ISR.
+    """
+    waiting = any(unresolved(status) for status in state.client.status)
+    return model.ended(state) and not waiting and reigns(model, state)
+
+
+def lost(model: Model, state: State) -> list[int]:
+    """Return the acked records that are not in the final log of a settled state."""
+    stored = {record_of(one) for one in state.brokers[state.controller.leader].log}
+    status = enumerate(state.client.status)
+    return [record for record, s in status if is_acked(model, s) and record not in stored]
+
+
+def anomalies(model: Model, state: State) -> Iterator[str]:
+    """Yield the anomalies of a settled state."""
+    log = [record_of(one) for one in state.brokers[state.controller.leader].log]
+    firsts = list(dict.fromkeys(log))
+    if lost(model, state):
+        yield "lost"
+    if len(firsts) < len(log):
+        yield "duplicated"
+    if firsts != sorted(firsts):
+        yield "reordered"
+
+
+class _Search:
+    def __init__(self, model: Model, max_states: int) -> None:
+        self._model = model
+        self._max_states = max_states
+        self._found = Exploration(model)
+        self._ids: dict[State, int] = {}
+        self._depth: list[int] = []
+        self._entries: dict[_Layer, list[int]] = defaultdict(list)
+        # Of the layer at hand: who leads to a state, which timers run in it, and what it becomes
+        # when a broker learns of metadata.
+        self._before: dict[int, list[tuple[int, Timer | None]]] = {}
+        self._timers: dict[int, list[Timer]] = {}
+        self._learned: dict[int, list[int]] = {}
+
+    def run(self) -> Exploration:
+        self._enter(self._model.initial(), -1, ("start",))
+        while self._entries and self._found.complete:
+            # Every step of the schedule adds one to this sum, so a layer comes after all that
+            # lead to it.
+            layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
+            members = self._close(self._entries.pop(layer))
+            if self._found.complete:
+                self._advance(layer, members)
+        return self._found
+
+    def _enter(self, state: State, before: int, label: Label) -> None:
+        """Add a state of a later layer, or a shorter way to one."""
+        depth = self._depth[before] + 1 if before >= 0 else 0
+        index = self._ids.get(state)
+        if index is None:
+            index = self._add(state, before, label, depth)
+            run = state.run
+            self._entries[run.injected, run.healed, run.over].append(index)
+        elif depth < self._depth[index]:
+            self._depth[index] = depth
+            self._found.parents[index] = before, label
+
+    def _add(self, state: State, before: int, label: Label, depth: int) -> int:
+        found = self._found
+        index = self._ids[state] = len(found.states)
+        found.states.append(state)
+        found.parents.append((before, label))
+        self._depth.append(depth)
+        if index >= self._max_states:
+            found.complete = False
+        return index
+
+    def _close(self, entries: list[int]) -> list[int]:
+        """Take every step but the schedule's, nearest states first; return the layer's states."""
+        model, found, depths = self._model, self._found, self._depth
+        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
+        buckets: dict[int, list[int]] = defaultdict(list)
+        for index in entries:
+            buckets[depths[index]].append(index)
+        members: list[int] = []
+        done: set[int] = set()
+        depth = min(buckets)
+        while buckets and found.complete:
+            for index in buckets.pop(depth, ()):
+                if index in done:
+                    continue
+                done.add(index)
+                if self._at_end(found.states[index]):
+                    self._end(index, ("end",))
+                    continue
+                members.append(index)
+                timers: list[Timer] = []
+                for label, after, timer in steps(model, found.states[index]):
+                    found.taken.add(label[0])
+                    other = self._ids.get(after)
+                    if other is None:
+                        other = self._add(after, index, label, depth + 1)
+                        buckets[depth + 1].append(other)
+                    elif depth + 1 < depths[other]:
+                        depths[other] = depth + 1
+                        found.parents[other] = index, label
+                        buckets[depth + 1].append(other)
+                    self._before[other].append((index, timer))
+                    if timer is not None:
+                        timers.append(timer)
+                    elif label[0] == "learn":
+                        self._learned[index].append(other)
+                if timers:
+                    self._timers[index] = timers
+            depth += 1
+        return members
+
+    def _at_end(self, state: State) -> bool:
+        """Whether only what is healed at the end is left: then the end comes at once."""
+        model, run = self._model, state.run
+        return (
+            run.phase == model.faults
+            and run.healed != (1 << run.injected) - 1
+            and not _to_heal(model, run.injected, run.healed)
+        )
+
+    def _advance(self, layer: _Layer, members: list[int]) -> None:
+        """Take the schedule's steps out of a finished layer, and judge what is settled."""
+        model = self._model
+        injected, healed, over = layer
+        hopeless = set(members)  # states in which no fault will be healed by itself
+        for fault in _to_heal(model, injected, healed):
+            hopeless &= self._fire(Pending(model, fault, heals=True), members)
+        if over or (injected == model.faults and healed == (1 << injected) - 1):
+            self._judge(members)
+        elif injected == model.faults:
+            for index in hopeless:
+                self._end(index, ("end",))
+        else:
+            never = self._fire(Pending(model, injected, heals=False), members)
+            for index in never & hopeless:
+                self._end(index, ("give up", injected))
+
+    def _end(self, index: int, label: Label) -> None:
+        """Let the run end: everything still in force is healed, the newest first."""
+        state = self._found.states[index]
+        if state.run.phase < state.run.injected:
+            return  # a controlled shutdown is still on its way
+        over = state.run.injected < self._model.faults
+        after = state._replace(run=state.run._replace(over=over))
+        for fault in reversed(range(state.run.injected)):
+            if not state.run.healed >> fault & 1:
+                after = heal(self._model, after, fault)
+        self._enter(simplify(self._model, after), index, label)
+
+    def _fire(self, pending: Pending, members: list[int]) -> set[int]:
+        """Let what is pending happen wherever it may; return the states in which it never will."""
+        model, states = self._model, self._found.states
+        wait = pending.wait
+        if pending.time_only:
+            for index in members:
+                if pending.ready(model, states[index]) and self._in_time(
+                    pending, index, wait.at_least
+                ):
+                    self._schedule_step(pending, index, "time")
+            return self._never_ready(pending, members)
+
+        goals = [index for index in members if pending.due(model, states[index])]
+        for index in goals:
+            if self._in_time(pending, index, wait.elapsed):
+                self._schedule_step(pending, index, "conditions")
+
+        if pending.counts_progress:
+            # Records of other partitions count too: where this one waits for a timer, they go on.
+            prompt = self._reaching(goals, lambda timer: timer is None)
+            for index in members:
+                if (
+                    index not in prompt
+                    and pending.due(model, states[index], elsewhere=True)
+                    and self._in_time(pending, index, wait.elapsed)
+                ):
+                    self._schedule_step(pending, index, "elsewhere")
+
+        if wait.or_after is None:
+            return set(members) - self._reaching(goals, lambda _: True)
+        seconds = wait.or_after
+        awaited = self._reaching(
+            goals,
+            lambda timer: timer is None or model.must_have_fired(timer, pending.reference, seconds),
+        )
+        for index in members:
+            if (
+                index not in awaited
+                and pending.ready(model, states[index])
+                and self._in_time(pending, index, seconds)
+            ):
+                self._schedule_step(pending, index, "time")
+        return self._never_ready(pending, members)
+
+    def _never_ready(self, pending: Pending, members: list[int]) -> set[int]:
+        """Return the states after which there is nobody to hit, so that not even time helps."""
+        states = self._found.states
+        ready = [index for index in members if pending.ready(self._model, states[index])]
+        return set(members) - self._reaching(ready, lambda _: True)
+
+    def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
+        for label, after in pending.fire(self._model, self._found.states[index]):
+            self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
+
+    def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
+        """Whether no step is overdue `seconds` after the reference of what is pending.
+
+        Neither now, nor once brokers have learned what they are about to.
+        """
+        overdue = any(
+            self._model.must_have_fired(timer, pending.reference, seconds)
+            for timer in self._timers.get(index, ())
+        )
+        return not overdue and all(
+            self._in_time(pending, other, seconds) for other in self._learned.get(index, ())
+        )
+
+    def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:
+        """Return the states of the layer from which some goal can be reached by such steps."""
+        reached = set(goals)
+        frontier = list(reached)
+        while frontier:
+            for index, timer in self._before.get(frontier.pop(), ()):
+                if index not in reached and counts(timer):
+                    reached.add(index)
+                    frontier.append(index)
+        return reached
+
+    def _judge(self, members: list[int]) -> None:
+        model, found = self._model, self._found
+        sources = {index for edges in self._before.values() for index, _ in edges}
+        for index in members:
+            state = found.states[index]
+            if not settled(model, state):
+                found.stuck += index not in sources
+                continue
+            found.final += 1
+            found.at_risk.update(model.phases[record] for record in lost(model, state))
+            for name in anomalies(model, state):
+                found.having[name] += 1
+                first = found.first.get(name)
+                if first is None or self._depth[index] < self._depth[first]:
+                    found.first[name] = index
+
+
+def _to_heal(model: Model, injected: int, healed: int) -> list[int]:
+    """Return the faults in force that are healed by conditions or time of their own."""
+    return [
+        fault
+        for fault in range(injected)
+        if not healed >> fault & 1 and model.schedule[fault].heals_by_itself
+    ]

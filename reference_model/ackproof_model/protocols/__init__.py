@@ -1,0 +1,1 @@
+"""ISR replication compared with majority quorums."""

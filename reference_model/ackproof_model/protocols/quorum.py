@@ -1,0 +1,236 @@
+"""A log that a majority quorum replicates, as KRaft's own (KIP-595): to compare ISRs with.
+
+A record is committed when a majority of the voters has it in the leader's epoch; a leader is
+elected by a majority none of whom has a longer log. Followers fetch, and truncate where they
+diverge, as partitions' followers do. Voters are alike, so states that differ in their order only
+are one.
+
+Only perturbations and elections are counted; what heals is free, as in `adversary`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from ackproof_model.breadth_first import explore
+
+#: A search stores at most so many states.
+MAX_STATES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumQuestion:
+    """How many voters, whether they fsync before they answer (KRaft's do), and what may happen.
+
+    kills: SIGKILLs; power_losses: SIGKILLs after which a log that was not fsynced keeps any
+    prefix; elections: how often a leader may be elected; records: how many are written.
+    """
+
+    voters: int
+    fsync: bool = True
+    kills: int = 0
+    power_losses: int = 0
+    elections: int = 2
+    records: int = 1
+
+    def __post_init__(self) -> None:
+        if self.voters < 1:
+            raise ValueError(f"voters is {self.voters}: it must be at least 1")
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide."""
+        return self.voters // 2 + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumAnswer:
+    """What a search found: a shortest way to a loss (empty for none), and how far it went."""
+
+    question: QuorumQuestion
+    trace: tuple[str, ...]
+    states: int
+    complete: bool
+
+    @property
+    def lost(self) -> bool:
+        """Whether committed records can be lost."""
+        return bool(self.trace)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether none can, within these bounds."""
+        return self.complete and not self.lost
+
+
+class Voter(NamedTuple):
+    """One voter: whether it runs, leads, the epoch it knows, and its log (numbers of records)."""
+
+    alive: bool
+    leads: bool
+    epoch: int
+    log: tuple[int, ...]
+
+
+class QuorumState(NamedTuple):
+    """Everything that changes. `epochs` has each written record's epoch; `acked` is a bitmask.
+
+    `left` are the budgets: kills, power losses, elections.
+    """
+
+    voters: tuple[Voter, ...]
+    epochs: tuple[int, ...]
+    acked: int
+    left: tuple[int, int, int]
+
+
+def initial(question: QuorumQuestion) -> QuorumState:
+    """Return the start: the first voter leads epoch 0, and all know it."""
+    follower = Voter(True, False, 0, ())
+    voters = (Voter(True, True, 0, ()), *(follower,) * (question.voters - 1))
+    left = (question.kills, question.power_losses, question.elections)
+    return QuorumState(tuple(sorted(voters)), (), 0, left)
+
+
+def search(question: QuorumQuestion, *, max_states: int = MAX_STATES) -> QuorumAnswer:
+    """Search breadth-first for a leader that lacks a committed record."""
+    found = explore(
+        initial(question),
+        lambda state: successors(question, state),
+        lambda state: ["lost"] if lost(state) else [],
+        wanted=["lost"],
+        max_states=max_states,
+    )
+    return QuorumAnswer(
+        question=question,
+        trace=tuple(what for what, _ in found.ways.get("lost", ())),
+        states=found.states,
+        complete=found.complete,
+    )
+
+
+def lost(state: QuorumState) -> int:
+    """Return the committed records that the leader of the newest epoch has not."""
+    newest = max(voter.epoch for voter in state.voters)
+    for voter in state.voters:
+        if voter.leads and voter.alive and voter.epoch == newest:
+            return state.acked & ~sum(1 << record for record in voter.log)
+    return 0
+
+
+def writable(question: QuorumQuestion, dead: int) -> bool:
+    """Whether records can still be committed while so many voters are down."""
+    return question.voters - dead >= question.majority
+
+
+def successors(question: QuorumQuestion, state: QuorumState) -> Iterator[tuple[str, QuorumState]]:
+    """Yield every step from a state, with what it is called."""
+    kills, power_losses, _ = state.left
+    for number, voter in enumerate(state.voters):
+        if voter.alive:
+            if voter.leads:
+                yield from _leading(question, state, number, voter)
+            else:
+                yield from _following(state, number, voter)
+            yield from _election(question, state, number, voter)
+            down = voter._replace(alive=False, leads=False)
+            if kills:
+                left = (kills - 1, *state.left[1:])
+                yield "kill", _with(state, number, down)._replace(left=left)
+            if power_losses:
+                least = len(voter.log) if question.fsync else 0
+                left = (kills, power_losses - 1, state.left[2])
+                for kept in range(least, len(voter.log) + 1):
+                    cut = down._replace(log=voter.log[:kept])
+                    yield f"lose power, keep {kept}", _with(state, number, cut)._replace(left=left)
+        else:
+            yield "restart", _with(state, number, voter._replace(alive=True))
+
+
+def _leading(
+    question: QuorumQuestion, state: QuorumState, number: int, leader: Voter
+) -> Iterator[tuple[str, QuorumState]]:
+    """Yield what a leader does: append, and commit what a majority has in its epoch.
+
+    Records of earlier epochs are committed with one of its own (`LeaderState`, KIP-595).
+    """
+    record = len(state.epochs)
+    if record < question.records:
+        longer = leader._replace(log=(*leader.log, record))
+        yield "write", _with(state, number, longer)._replace(epochs=(*state.epochs, leader.epoch))
+    for end, own in enumerate(leader.log, start=1):
+        if state.epochs[own] != leader.epoch:
+            continue
+        prefix = leader.log[:end]
+        having = sum(
+            voter.epoch == leader.epoch and voter.log[:end] == prefix for voter in state.voters
+        )
+        mask = sum(1 << committed for committed in prefix)
+        if having >= question.majority and mask & ~state.acked:
+            yield "commit", state._replace(acked=state.acked | mask)
+
+
+def _following(
+    state: QuorumState, number: int, follower: Voter
+) -> Iterator[tuple[str, QuorumState]]:
+    """Yield what a follower does: learn of a newer epoch, truncate, fetch one record."""
+    for leader in state.voters:
+        if not (leader.leads and leader.alive) or leader.epoch < follower.epoch:
+            continue
+        if leader.epoch > follower.epoch:
+            yield "learn", _with(state, number, follower._replace(epoch=leader.epoch))
+            continue
+        same = _agreed(leader.log, follower.log)
+        if same < len(follower.log):
+            yield "truncate", _with(state, number, follower._replace(log=follower.log[:same]))
+        elif same < len(leader.log):
+            longer = follower._replace(log=leader.log[: same + 1])
+            yield "fetch", _with(state, number, longer)
+
+
+def _election(
+    question: QuorumQuestion, state: QuorumState, number: int, candidate: Voter
+) -> Iterator[tuple[str, QuorumState]]:
+    """Yield the elections that a voter wins: a majority lives, and nobody in it has a longer log.
+
+    Longer is a later epoch of the last record, or more records (`RaftUtil`, KIP-595). Who voted
+    knows the new epoch, so that it takes nothing more from an older leader.
+    """
+    *_, elections = state.left
+    if not elections:
+        return
+    epoch = max(voter.epoch for voter in state.voters) + 1
+    others = [
+        other
+        for other, voter in enumerate(state.voters)
+        if other != number and voter.alive and _reach(state, voter) <= _reach(state, candidate)
+    ]
+    for granting in combinations(others, question.majority - 1):
+        voters = list(state.voters)
+        for other in granting:
+            voters[other] = voters[other]._replace(epoch=epoch, leads=False)
+        voters[number] = candidate._replace(epoch=epoch, leads=True)
+        left = (*state.left[:2], elections - 1)
+        yield "elect", state._replace(voters=tuple(sorted(voters)), left=left)
+
+
+def _reach(state: QuorumState, voter: Voter) -> tuple[int, int]:
+    return (state.epochs[voter.log[-1]] if voter.log else -1, len(voter.log))
+
+
+def _agreed(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """Return how many records two logs have in common from the start."""
+    length = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        length += 1
+    return length
+
+
+def _with(state: QuorumState, number: int, voter: Voter) -> QuorumState:
+    voters = (*state.voters[:number], voter, *state.voters[number + 1 :])
+    return state._replace(voters=tuple(sorted(voters)))

@@ -1,0 +1,1 @@
+"""The abstract state machine of one replicated partition."""

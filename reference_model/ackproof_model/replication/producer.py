@@ -1,0 +1,255 @@
+"""The producer and how a leader answers it.
+
+A connection is served in order, one request at a time: the broker reads the next request only
+when the last one is answered (`SocketServer` mutes the channel). Records of one producer go out in
+order; only what is already in flight can overtake a record that has to be sent again.
+"""
+
+from __future__ import annotations
+
+from ackproof_model.replication.question import REQUEST_TIMEOUT_S, Model
+from ackproof_model.replication.replica import advance_high_watermark
+from ackproof_model.replication.state import (
+    ACKED,
+    DROPPED,
+    FLYING,
+    NOBODY,
+    UNSENT,
+    WAITING,
+    Client,
+    State,
+    entry,
+    members,
+    record_of,
+)
+
+#: So many records are in flight at most: two are enough for one to overtake another.
+IN_FLIGHT = 2
+
+
+def _with_status(client: Client, record: int, status: int) -> Client:
+    statuses = client.status
+    return client._replace(status=(*statuses[:record], status, *statuses[record + 1 :]))
+
+
+def set_status(state: State, record: int, status: int) -> State:
+    """Return the state with one record's status changed."""
+    return state._replace(client=_with_status(state.client, record, status))
+
+
+def is_acked(model: Model, status: int) -> bool:
+    """Whether a record counts as acked: with acks=0 once it was handed to a connection."""
+    return status == ACKED or (model.acks == "0" and status >= FLYING)
+
+
+def unresolved(status: int) -> bool:
+    """Whether a record was sent and still has no outcome."""
+    return status == WAITING or status >= FLYING
+
+
+def _room(model: Model, client: Client) -> bool:
+    """Whether a further record may be in flight (one connection's limit, here in all)."""
+    if model.acks == "0":
+        return True  # no response, so nothing is ever waited for
+    in_flight = sum(status >= FLYING for status in client.status)
+    return in_flight < min(model.configuration.max_in_flight, IN_FLIGHT)
+
+
+def next_unsent(model: Model, state: State) -> int | None:
+    """Return the record that may be sent now for the first time, None for none."""
+    for record, phase in enumerate(model.phases):
+        if phase == state.run.phase and state.client.status[record] == UNSENT:
+            return record
+    return None
+
+
+def send(model: Model, state: State, record: int) -> State:
+    """Return the state after the application sent a record: in flight if it can be, else queued."""
+    client = state.client
+    queued = model.rules.retry_order and WAITING in client.status
+    if client.leader == NOBODY or queued or not _room(model, client):
+        return set_status(state, record, WAITING)
+    return set_status(state, record, FLYING + client.leader)
+
+
+def next_to_resend(model: Model, client: Client) -> int | None:
+    """Return the queued record that may go out now, None for none."""
+    if client.leader == NOBODY or WAITING not in client.status or not _room(model, client):
+        return None
+    return client.status.index(WAITING)
+
+
+def fail(model: Model, state: State, record: int) -> State:
+    """Return the state after a retriable error: queued again, or given up without retries left."""
+    client = state.client
+    if model.limited_retries:
+        left = client.retries[record]
+        if not left:
+            return give_up(model, state, record)
+        retries = (*client.retries[:record], left - 1, *client.retries[record + 1 :])
+        client = client._replace(retries=retries)
+    return state._replace(client=_with_status(client, record, WAITING))
+
+
+def give_up(model: Model, state: State, record: int) -> State:
+    """Return the state after a record failed for good; it may be in a log all the same.
+
+    If it is in none, and the newest, it is as if it had never been sent.
+    """
+    written = any(record_of(one) == record for b in state.brokers for one in b.log)
+    trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
+    client = _with_status(state.client, record, DROPPED if trace else UNSENT)
+    if model.limited_retries and not trace:
+        whole = (
+            *client.retries[:record],
+            model.configuration.retries,
+            *client.retries[record + 1 :],
+        )
+        client = client._replace(retries=whole)
+    return state._replace(client=client)
+
+
+def time_out(model: Model, state: State, record: int) -> State:
+    """Return the state after a request timed out: sent again if delivery.timeout.ms leaves time.
+
+    Else delivery.timeout.ms is left out: by it a send that waits becomes unknown instead of acked
+    later, and newer ones, which fare as it would have, take its place.
+    """
+    if model.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S:
+        return give_up(model, state, record)
+    return fail(model, state, record)
+
+
+def disconnect(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker's process ended: what was in flight there has no answer.
+
+    The kernel closes a dead process's connections, so the producer notices at once, long before
+    the controller does. acks=0: what the broker had not read is gone.
+    """
+    flying, appended = FLYING + number, model.appended + number
+    for record, status in enumerate(state.client.status):
+        if status in (flying, appended):
+            if model.acks == "0":
+                state = set_status(state, record, ACKED)
+            else:
+                state = fail(model, state, record)
+    return forget_leader(state, number)
+
+
+def forget_leader(state: State, number: int) -> State:
+    """Return the state after the producer learned that a broker does not lead."""
+    if state.client.leader != number:
+        return state
+    return state._replace(client=state.client._replace(leader=NOBODY))
+
+
+def step_down(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker that stopped leading answered what waited there.
+
+    acks=all only: NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With
+    acks=1 the answer is already on its way.
+    """
+    if model.acks != "all":
+        return state
+    for record, status in enumerate(state.client.status):
+        if status == model.appended + number:
+            state = forget_leader(fail(model, state, record), number)
+    return state
+
+
+def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
+    """Return what a broker does with its next produce request; None if there is none.
+
+    `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`,
+    `ProducerStateManager.analyzeAndValidateProducerState`.
+    """
+    statuses = state.client.status
+    appended = model.appended + number
+    if FLYING + number not in statuses or appended in statuses:
+        return None
+    record = statuses.index(FLYING + number)
+    leader = state.brokers[number]
+    if leader.leader != number:
+        if model.acks == "0":
+            state = set_status(state, record, ACKED)  # the broker just closes the connection
+        else:
+            state = fail(model, state, record)
+        return "not leader", record, forget_leader(state, number)
+
+    if (
+        model.acks == "all"
+        and model.rules.min_isr_precheck
+        and leader.isr.bit_count() < model.min_isr
+    ):
+        hopeless = model.min_isr > model.replicas  # until delivery.timeout.ms
+        failed = give_up if hopeless else fail
+        return "not enough replicas", record, failed(model, state, record)
+
+    stored = [record_of(one) for one in leader.log]
+    if model.configuration.idempotence:
+        if record in stored and model.rules.idempotent_dedup:
+            return "duplicate", record, set_status(state, record, appended)
+        if model.rules.sequence_check and _gap(state, record, stored):
+            return "out of order", record, fail(model, state, record)
+    # A log with a duplicate takes no second copy of any record: wherever it may be truncated, what
+    # is left has the same records in the same order, and a duplicate if it would have had one.
+    if record not in stored or len(set(stored)) == len(stored):
+        leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
+        leader = advance_high_watermark(model, leader, number)
+        state = state.with_broker(number, leader)
+    return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
+
+
+def _gap(state: State, record: int, stored: list[int]) -> bool:
+    """Whether an earlier record is missing that may still come (OUT_OF_ORDER_SEQUENCE_NUMBER).
+
+    Earlier records that have failed leave no gap: the producer goes on under a new producer epoch
+    (KIP-360).
+    """
+    earlier = enumerate(state.client.status[:record])
+    return any(unresolved(status) and number not in stored for number, status in earlier)
+
+
+def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
+    """Return what the answer to the request in progress at a broker does; None for none yet.
+
+    acks=1: after the append. acks=all: once the high watermark has passed the record, and the
+    maximal ISR is large enough (`Partition.checkEnoughReplicasReachOffset`).
+    """
+    appended = model.appended + number
+    if appended not in state.client.status:
+        return None
+    record = state.client.status.index(appended)
+    leader = state.brokers[number]
+    if model.acks == "all":
+        if model.rules.high_watermark_ack and _last_offset(state, number, record) >= leader.hw:
+            return None
+        if model.rules.min_isr_precheck and leader.maximal.bit_count() < model.min_isr:
+            return "not enough replicas after append", record, fail(model, state, record)
+    return "ack", record, set_status(state, record, ACKED)
+
+
+def blocked(model: Model, state: State, number: int) -> int | None:
+    """Return the record that waits at a leader for what only time or healing brings.
+
+    The high watermark stands still below the minimum ISR, or for a member that is dead or cut off.
+    """
+    appended = model.appended + number
+    if model.acks != "all" or appended not in state.client.status:
+        return None
+    record = state.client.status.index(appended)
+    leader, offset = state.brokers[number], _last_offset(state, number, record)
+    if leader.hw > offset:
+        return None
+    frozen = model.freeze and leader.isr.bit_count() < model.min_isr
+    silent = any(
+        leader.remote[r] <= offset
+        and (not state.brokers[r].alive or state.run.cuts[number] >> r & 1)
+        for r in members(leader.maximal & ~(1 << number))
+    )
+    return record if frozen or silent else None
+
+
+def _last_offset(state: State, number: int, record: int) -> int:
+    log = state.brokers[number].log
+    return max(offset for offset, one in enumerate(log) if record_of(one) == record)

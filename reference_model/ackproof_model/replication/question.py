@@ -1,0 +1,215 @@
+"""What stays the same during one search: configuration, schedule, rules and what follows of them.
+
+Which records there are: one acked record that every replica holds (left out of the logs) stands
+for all that was sent before. Then one record or two may be sent in each phase of the schedule:
+before the first fault, and after each (`Model.phases`). More do not change the predictions, as
+far as the tests try.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ackproof_model.configuration import Configuration
+from ackproof_model.replication.fault_schedule import (
+    Injection,
+    IsrSize,
+    Progress,
+    Timing,
+)
+from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.state import (
+    FLYING,
+    NOBODY,
+    UNSENT,
+    UP,
+    Broker,
+    Client,
+    Controller,
+    Run,
+    State,
+    Timer,
+)
+
+#: `broker.heartbeat.interval.ms`: a session may have begun this long before a broker's death.
+HEARTBEAT_S = 2.0
+
+#: `request.timeout.ms` of the Java client and of librdkafka.
+REQUEST_TIMEOUT_S = 30.0
+
+#: A timer has fired for certain after this many times its time (the ISR is checked every half
+#: `replica.lag.time.max.ms`, sessions between heartbeats).
+CERTAINLY = 1.5
+
+#: From so many on, retries count as without limit.
+UNLIMITED_RETRIES = 3
+
+
+@dataclass(frozen=True)
+class Model:
+    """One question to the search."""
+
+    configuration: Configuration
+    schedule: tuple[Injection, ...]
+    rules: Rules = KAFKA
+    more_records: int = 0
+    reduction: bool = True
+
+    @cached_property
+    def reduces(self) -> bool:
+        """Whether steps that cannot change the outcome are left out (see `steps`).
+
+        Not if healing waits for the size of the ISR, which such steps change.
+        """
+        return self.reduction and not any(
+            isinstance(condition, IsrSize) and self._depends_on_size(condition)
+            for injection in self.schedule
+            for condition in injection.heal_when
+        )
+
+    def _depends_on_size(self, condition: IsrSize) -> bool:
+        """Whether some sizes of the ISR meet a condition and others do not."""
+        return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
+
+    @cached_property
+    def replicas(self) -> int:
+        """How many replicas there are."""
+        return self.configuration.replication_factor
+
+    @cached_property
+    def everyone(self) -> int:
+        """All replicas, as a bitmask."""
+        return (1 << self.replicas) - 1
+
+    @cached_property
+    def faults(self) -> int:
+        """How many faults the schedule has."""
+        return len(self.schedule)
+
+    @cached_property
+    def acks(self) -> str:
+        """The producer's acks."""
+        return self.configuration.acks
+
+    @cached_property
+    def elr(self) -> bool:
+        """Whether eligible leader replicas are on."""
+        return self.configuration.profile.elr
+
+    @cached_property
+    def enough(self) -> int:
+        """See `controller.Policy`."""
+        return min(self.configuration.min_insync_replicas, self.replicas)
+
+    @cached_property
+    def unclean_election(self) -> bool:
+        """Whether unclean.leader.election.enable is on."""
+        return self.configuration.unclean_leader_election
+
+    @property
+    def fenced_last_known(self) -> bool:
+        """See `Profile.fenced_last_known`."""
+        return self.configuration.profile.fenced_last_known
+
+    @cached_property
+    def freeze(self) -> bool:
+        """Whether the high watermark stands still below the minimum ISR."""
+        return self.configuration.profile.hw_freeze and self.rules.hw_freeze
+
+    @cached_property
+    def min_isr(self) -> int:
+        """The effective min.insync.replicas: capped at the replicas from 3.7 (KAFKA-15583)."""
+        wanted = self.configuration.min_insync_replicas
+        return min(wanted, self.replicas) if self.configuration.profile.hw_freeze else wanted
+
+    @cached_property
+    def timing(self) -> Timing:
+        """Bounds on time between points of the schedule."""
+        return Timing(self.schedule)
+
+    @cached_property
+    def phases(self) -> tuple[int, ...]:
+        """The phase in which each record may be sent."""
+        every = list(range(self.faults + 1)) * (1 + self.more_records)
+        two = [n for n, injection in enumerate(self.schedule) if _needs_two(n, injection)]
+        return tuple(sorted([*every, *two, self.faults]))
+
+    @cached_property
+    def records(self) -> int:
+        """How many records the producer may send."""
+        return len(self.phases)
+
+    @cached_property
+    def appended(self) -> int:
+        """The record status APPENDED at broker 0."""
+        return FLYING + self.replicas
+
+    @cached_property
+    def limited_retries(self) -> bool:
+        """Whether retries run out."""
+        return self.configuration.retries < UNLIMITED_RETRIES
+
+    def initial(self) -> State:
+        """Return the state before the first fault: ISR full, leader 0, all logs equal."""
+        n = self.replicas
+        leader = Broker(
+            UP, False, (), 0, 0, self.everyone, self.everyone, remote=(NOBODY, *(0,) * (n - 1))
+        )
+        follower = Broker(UP, False, (), 0, 0)
+        retries = self.configuration.retries if self.limited_retries else 0
+        return State(
+            Controller(0, 0, self.everyone, 0, NOBODY, 0, 0),
+            (leader, *(follower,) * (n - 1)),
+            Client(0, (UNSENT,) * self.records, (retries,) * self.records),
+            Run(0, 0, 0, False, (), (), (0,) * n),
+        )
+
+    def _times(self, kind: str) -> tuple[float, float]:
+        """Return after how many seconds a timer may fire, and by when it has for certain."""
+        configuration = self.configuration
+        if kind == "session":
+            session = configuration.session_timeout_s
+            return session - HEARTBEAT_S, session * CERTAINLY
+        if kind == "lag":
+            lag = configuration.replica_lag_time_max_s
+            return lag, lag * CERTAINLY
+        return REQUEST_TIMEOUT_S, float("inf")
+
+    def ended(self, state: State) -> bool:
+        """Whether every fault that will ever begin has been verified and healed."""
+        run = state.run
+        done = run.over or run.phase == self.faults
+        return done and run.healed == (1 << run.injected) - 1
+
+    def may_have_fired(self, timer: Timer, state: State, *, unhealed: bool = True) -> bool:
+        """Whether enough time may have passed for a timer, by the schedule's own bounds.
+
+        There is none once the schedule has ended, or waits for what never comes.
+        """
+        kind, faults = timer
+        if state.run.over or self.ended(state):
+            return bool(faults)
+        seconds, _ = self._times(kind)
+        return any(
+            self.timing.at_most(fault, state.run.phase, unhealed=unhealed) >= seconds
+            for fault in faults
+        )
+
+    def must_have_fired(self, timer: Timer, reference: int, seconds: float) -> bool:
+        """Whether a timer has fired for certain `seconds` after fault `reference` was verified."""
+        kind, faults = timer
+        _, certainly = self._times(kind)
+        return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
+
+
+def _needs_two(fault: int, injection: Injection) -> bool:
+    """Whether one record before a fault is too few.
+
+    Two can overtake each other during a controlled shutdown; and where the fault waits for one to
+    be acked, it takes another one to be in flight when it comes.
+    """
+    waits = any(
+        isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when
+    )
+    return injection.fault == "restart" or (fault > 0 and waits)

@@ -1,0 +1,206 @@
+"""The replicas: append, fetch, truncate, the high watermark, changes of the ISR.
+
+Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch
+is atomic: request and response in one step, one record at a time. So a leader learns of a
+follower's record one fetch after the follower has it, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from ackproof_model.replication.controller import active, change
+from ackproof_model.replication.log_truncation import agreed
+from ackproof_model.replication.question import Model
+from ackproof_model.replication.state import (
+    NOBODY,
+    UP,
+    Broker,
+    Controller,
+    State,
+    epoch_of,
+    members,
+)
+
+
+def leads(broker: Broker, number: int) -> bool:
+    """Whether a broker believes that it leads."""
+    return broker.alive and broker.leader == number
+
+
+def reigns(model: Model, state: State) -> bool:
+    """Whether there is a leader that knows it leads, and nothing can depose it any more.
+
+    All faults have happened, so its log is the final one, and the others only take time.
+    """
+    run, leader = state.run, state.controller.leader
+    if leader == NOBODY or not (run.over or run.phase == model.faults):
+        return False
+    broker = state.brokers[leader]
+    knows = broker.leader == leader and broker.epoch == state.controller.epoch
+    return broker.status == UP and knows
+
+
+def behind(broker: Broker, number: int, controller: Controller) -> bool:
+    """Whether a broker has not seen the partition's latest metadata that concerns it."""
+    return (
+        broker.leader != controller.leader
+        or broker.epoch != controller.epoch
+        or (
+            broker.leader == number
+            and (broker.isr != controller.isr or broker.maximal != controller.isr)
+        )
+    )
+
+
+def learn(model: Model, state: State, number: int) -> State:
+    """Return the state after a broker applied the latest metadata.
+
+    Becoming leader begins an epoch: its start offset is the log end offset, and nothing is known
+    of the followers (`Partition.makeLeader`). The new high watermark starts at 0 instead of the
+    checkpointed one: that only delays acks.
+    """
+    broker, controller = state.brokers[number], state.controller
+    if controller.leader != number:
+        view = Broker(broker.status, broker.clean, broker.log, controller.leader, controller.epoch)
+        return state.with_broker(number, view)
+    if broker.leader == number and broker.epoch == controller.epoch:
+        view = broker._replace(isr=controller.isr, maximal=controller.isr)
+    else:
+        view = Broker(
+            broker.status,
+            broker.clean,
+            broker.log,
+            number,
+            controller.epoch,
+            controller.isr,
+            controller.isr,
+            start=len(broker.log),
+            remote=(NOBODY,) * model.replicas,
+        )
+    return state.with_broker(number, advance_high_watermark(model, view, number))
+
+
+def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
+    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
+
+    To the least log end offset of the maximal ISR; not at all while the ISR is below the minimum
+    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
+    """
+    if model.acks != "all" or (model.freeze and leader.isr.bit_count() < model.min_isr):
+        return leader
+    if not leader.remote:
+        return leader._replace(hw=len(leader.log))  # see `steps.simplify`
+    waited_for = leader.maximal if model.rules.maximal_isr else leader.isr
+    ends = [max(0, leader.remote[r]) for r in members(waited_for & ~(1 << number))]
+    watermark = min([len(leader.log), *ends])
+    return leader._replace(hw=watermark) if watermark > leader.hw else leader
+
+
+def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
+    """Return what one fetch of a follower does ('truncate' or 'fetch'); None for nothing."""
+    if not _answered(model, state, number):
+        return None
+    follower = state.brokers[number]
+    source = follower.leader
+    leader = state.brokers[source]
+    if model.reduces and reigns(model, state) and model.rules.epoch_truncation:
+        return _catch_up(model, state, number)
+    end = len(follower.log)
+    if model.rules.epoch_truncation:
+        kept = agreed(list(map(epoch_of, leader.log)), list(map(epoch_of, follower.log)))
+        if kept < end:
+            return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
+    elif end > len(leader.log):
+        return None  # without the epoch rule nothing tells the follower that it diverges
+    new = leader.log[end : end + 1]
+    if leader.remote[number] == end and not new:
+        return None
+    remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
+    leader = advance_high_watermark(model, leader._replace(remote=remote), source)
+    state = state.with_broker(source, leader)
+    if new:
+        state = state.with_broker(number, follower._replace(log=follower.log + new))
+    return "fetch", state
+
+
+def _answered(model: Model, state: State, number: int) -> bool:
+    """Whether a follower's fetch reaches its leader and is not refused."""
+    follower = state.brokers[number]
+    source = follower.leader
+    if not follower.alive or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
+        return False
+    leader = state.brokers[source]
+    if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
+        return False  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
+    return leads(leader, source)
+
+
+def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
+    """Return all that a follower's fetches lead to under a leader that reigns, in one step."""
+    follower = state.brokers[number]
+    source = follower.leader
+    leader = state.brokers[source]
+    end = len(leader.log)
+    if follower.log == leader.log and leader.remote[number] == end:
+        return None
+    remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
+    leader = advance_high_watermark(model, leader._replace(remote=remote), source)
+    state = state.with_broker(source, leader)
+    return "fetch", state.with_broker(number, follower._replace(log=leader.log))
+
+
+def lagging(state: State, number: int) -> int:
+    """Return the ISR members that leader `number` cannot hear of and that lack records.
+
+    `Partition.isFollowerOutOfSync`: log end offset differs, and not caught up for
+    replica.lag.time.max.ms. Only cut connections make a follower lag here: dead brokers are
+    fenced by the controller, and living ones are taken to keep up.
+    """
+    leader = state.brokers[number]
+    cut = leader.isr & state.run.cuts[number] & ~(1 << number)
+    return sum(1 << r for r in members(cut) if leader.remote[r] != len(leader.log))
+
+
+def joining(model: Model, state: State, number: int) -> list[int]:
+    """Return the replicas that leader `number` may add to the ISR (`Partition.canAddReplica`)."""
+    leader = state.brokers[number]
+    floor = max(leader.hw, leader.start) if model.rules.epoch_start_check else leader.hw
+    return [
+        r
+        for r in members(model.everyone & ~leader.maximal)
+        if leader.remote[r] >= floor
+        and active(state.controller, r)
+        and state.brokers[r].status == UP
+    ]
+
+
+def may_alter(model: Model, state: State, number: int) -> bool:
+    """Whether the controller would accept an AlterPartition of this broker (KIP-497).
+
+    It refuses a wrong leader or leader epoch, and an old partition epoch.
+    """
+    broker, controller = state.brokers[number], state.controller
+    if not leads(broker, number) or controller.leader != number:
+        return False
+    if broker.epoch != controller.epoch or broker.isr != broker.maximal:
+        return False
+    return not model.rules.partition_epoch_check or broker.isr == controller.isr
+
+
+def shrink(model: Model, state: State, number: int, out: int) -> State:
+    """Return the state after the leader took `out` from the ISR (AlterPartition, committed).
+
+    The leader itself counts on the old ISR until it learns of the new one.
+    """
+    isr = state.brokers[number].isr & ~out
+    return state._replace(controller=change(model, state.controller, isr))
+
+
+def expand(model: Model, state: State, number: int, joiner: int) -> State:
+    """Return the state after the leader added a replica to the ISR (AlterPartition, committed).
+
+    Until it learns of it, the joiner is in its maximal ISR only.
+    """
+    leader = state.brokers[number]
+    isr = leader.isr | 1 << joiner
+    state = state.with_broker(number, leader._replace(maximal=isr))
+    return state._replace(controller=change(model, state.controller, isr))

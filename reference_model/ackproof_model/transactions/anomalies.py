@@ -1,0 +1,74 @@
+"""What must not happen to a transaction, under the field's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.transactions import log
+from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.requests import marker, markers
+from ackproof_model.transactions.state import (
+    PREPARED,
+    Fate,
+    State,
+    Txn,
+)
+
+#: aborted-read (G1a): read_committed returns a record of a transaction that nobody asked to commit.
+#: lost: acked to be committed, and a record that was acked in it is aborted, or gone.
+#: torn: of one transaction, records are committed in one partition and aborted in another, for ever
+#: (that one has its marker before the other is no anomaly). zombie-write: a record is appended, and
+#: zombie-commit: a transaction is committed, of a producer whose successor has begun.
+#: duplicated: a record stands twice in a log. hanging: a log has an open transaction of which the
+#: coordinator knows nothing, so that read_committed stands still there. stuck: a marker is refused
+#: that the coordinator has to get written, so that no transaction can begin any more.
+ANOMALIES = (
+    "aborted-read",
+    "lost",
+    "torn",
+    "zombie-write",
+    "zombie-commit",
+    "duplicated",
+    "hanging",
+    "stuck",
+)
+
+
+def anomalies(question: TransactionQuestion, state: State) -> Iterator[str]:
+    """Yield the anomalies of a state."""
+    logs = [partition.log for partition in state.partitions]
+    seen = [log.readable(question, one) for one in logs]
+    aborted = [log.aborted(one) for one in logs]
+    for transaction, (fate, acked) in enumerate(state.outcomes):
+        if fate is Fate.OPEN and any(transaction in one for one in seen):
+            yield "aborted-read"
+        if fate is Fate.ZOMBIE:
+            yield "zombie-commit"
+        gone = [
+            at
+            for at, one in enumerate(logs)
+            if acked >> at & 1
+            and transaction not in log.committed(one)
+            and (transaction in aborted[at] or all(e.transaction != transaction for e in one))
+        ]
+        if gone and fate in {Fate.COMMITTED, Fate.ZOMBIE}:
+            yield "lost"
+        if gone and any(transaction in log.committed(one) for one in logs):
+            yield "torn"
+    yield from _of_logs(question, state)
+
+
+def _of_logs(question: TransactionQuestion, state: State) -> Iterator[str]:
+    coordinator = state.coordinator
+    known = coordinator.state is Txn.ONGOING or coordinator.state in PREPARED
+    for at, partition in enumerate(state.partitions):
+        records = [entry for entry in partition.log if entry.transaction >= 0]
+        if any(entry.zombie for entry in records):
+            yield "zombie-write"
+        if len({entry.transaction for entry in records}) < len(records):
+            yield "duplicated"
+        if log.is_open(partition) and not (known and coordinator.partitions >> at & 1):
+            yield "hanging"
+    for request in markers(coordinator):
+        if log.marked(question, state.partitions[request.partition], marker(request)) is None:
+            yield "stuck"

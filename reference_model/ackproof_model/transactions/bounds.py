@@ -1,0 +1,177 @@
+"""What is asked about transactions: the version, the protocol, the adversary's budgets, the guards.
+
+Only perturbations are counted. What heals is free and may come at any time: a client sends again
+what was not answered, the coordinator sends markers until they are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Literal
+
+from ackproof_model.configuration import Profile
+
+#: How transactions are told apart: 1 by the coordinator's state alone (KIP-98), 2 by an epoch of
+#: their own (KIP-890; `transaction.version` 2 and a Java client from 4.0; librdkafka has 1).
+Protocol = Literal[1, 2]
+
+#: The kinds of perturbation.
+PERTURBATIONS = (
+    "delays",
+    "marker_delays",
+    "restarts",
+    "timeouts",
+    "failovers",
+    "expirations",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionBudgets:
+    """How often the adversary may do each thing, and how much is written.
+
+    transactions: how many are begun in all, each with at most one record in each of `partitions`
+    partitions. delays: a request of a client is not answered; it may arrive at any later time, or
+    never. marker_delays: the same for a marker that the coordinator sends. restarts: a new producer
+    begins with the same transactional.id while the old one goes on, or not. timeouts: the
+    coordinator ends what took longer than transaction.timeout.ms. failovers: the coordinator's
+    partition gets another leader; what the old one had sent may still arrive. expirations: the
+    coordinator forgets the transactional.id (transactional.id.expiration.ms).
+    """
+
+    transactions: int = 2
+    partitions: int = 2
+    delays: int = 0
+    marker_delays: int = 0
+    restarts: int = 0
+    timeouts: int = 0
+    failovers: int = 0
+    expirations: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 <= value <= 7:
+                raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
+
+    @property
+    def of_kinds(self) -> tuple[int, ...]:
+        """The budget of each kind of `PERTURBATIONS`, in its order."""
+        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """One flag for each guard of transactions; False takes it away.
+
+    fencing: a new producer of a transactional.id gets a new epoch
+        (`TransactionMetadata.prepareIncrementProducerEpoch`, KIP-98).
+    abort_before_init: an open transaction is ended before a new producer begins
+        (`TransactionCoordinator.prepareInitProducerIdTransit`, KIP-98).
+    coordinator_epoch_check: the coordinator refuses requests of another epoch
+        (`handleAddPartitionsToTransaction`, `endTransaction`, KIP-98).
+    log_epoch_check: a log refuses records and markers of an older epoch
+        (`ProducerAppendInfo.checkProducerEpoch`, KIP-98).
+    term_check: a log refuses markers of an older coordinator
+        (`ProducerAppendInfo.checkCoordinatorEpoch`, KIP-98).
+    dedup: a batch that is in the log already is not appended again
+        (`ProducerStateEntry.findDuplicateBatch`, KIP-98).
+    prepare_first: the outcome is written to the transaction log before any marker, and a new
+        coordinator goes on with it (`TransactionStateManager.loadTransactionMetadata`, KIP-98).
+    complete_first: nothing is added to a transaction whose markers are not all written
+        (CONCURRENT_TRANSACTIONS, KIP-98).
+    stable_offset: read_committed ends at the first open transaction
+        (`UnifiedLog.fetchLastStableOffsetMetadata`, KIP-98).
+    aborted_index: read_committed skips what was aborted (`TransactionIndex`, KIP-98).
+    resolved_first: a client does not commit while a record is not answered, and takes a new epoch
+        after it gave one up (`TransactionManager`, KIP-360).
+    verification: a log asks the coordinator before a transaction's first record
+        (KIP-890 part 1, from 3.6).
+    verification_guard: what the coordinator answered counts only if nothing was appended since
+        (`VerificationGuard`, KIP-890 part 1).
+    open_epoch: what a log has open vouches only for records of its epoch (KAFKA-18654, 4.0).
+    epoch_bump: each transaction has an epoch of its own (KIP-890 part 2, protocol 2).
+    strict_marker: a marker must bring a newer epoch (KIP-1228, protocol 2 from 4.2).
+    marker_retry: but it may come again (KAFKA-19999, 4.2).
+    """
+
+    fencing: bool = True
+    abort_before_init: bool = True
+    coordinator_epoch_check: bool = True
+    log_epoch_check: bool = True
+    term_check: bool = True
+    dedup: bool = True
+    prepare_first: bool = True
+    complete_first: bool = True
+    stable_offset: bool = True
+    aborted_index: bool = True
+    resolved_first: bool = True
+    verification: bool = True
+    verification_guard: bool = True
+    open_epoch: bool = True
+    epoch_bump: bool = True
+    strict_marker: bool = True
+    marker_retry: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionQuestion:
+    """One transactional.id of a version, and what may happen to it.
+
+    Raises ValueError for a version before 0.11, or a protocol that it has not.
+    """
+
+    kafka_version: str
+    protocol: Protocol = 1
+    budgets: TransactionBudgets = TransactionBudgets()
+    guards: Guards = Guards()
+
+    def __post_init__(self) -> None:
+        if not self.profile.leader_epochs:
+            raise ValueError(f"Kafka {self.kafka_version} has no transactions: 0.11 and later have")
+        if self.protocol == 2 and not self.profile.transactions_v2:
+            raise ValueError(
+                f"Kafka {self.kafka_version} has no transactions v2: 4.0 and later have"
+            )
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The rules of this version."""
+        return Profile.of_any(self.kafka_version)
+
+    @cached_property
+    def bumps(self) -> bool:
+        """Whether each transaction has an epoch of its own."""
+        return self.protocol == 2 and self.guards.epoch_bump
+
+    @cached_property
+    def fence_bumps(self) -> int:
+        """By how much the epoch grows when the coordinator itself aborts a transaction.
+
+        In 4.0.0 twice: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
+        protocol, which is 2 there, whatever its client speaks.
+        """
+        return 2 if self.profile.double_bump and self.guards.epoch_bump else 1
+
+    @cached_property
+    def pending_first(self) -> bool:
+        """Whether markers that are due are looked at before a request's epoch; from 4.0."""
+        return self.profile.transactions_v2
+
+    @cached_property
+    def verifies(self) -> bool:
+        """Whether a log asks the coordinator; with protocol 2 that adds the partition."""
+        return self.protocol == 2 or (
+            self.profile.verifies_transactions and self.guards.verification
+        )
+
+    @cached_property
+    def compares_open(self) -> bool:
+        """Whether an open transaction vouches for records of its epoch only."""
+        return self.profile.transactions_v2 and self.guards.open_epoch
+
+    @cached_property
+    def strict(self) -> bool:
+        """Whether a marker must bring a newer epoch."""
+        return self.bumps and self.profile.strict_markers and self.guards.strict_marker

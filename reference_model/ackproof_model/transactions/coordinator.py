@@ -1,0 +1,164 @@
+"""What the transaction coordinator answers, and what it then is.
+
+Rules after `TransactionCoordinator` and `TransactionMetadata`; a test holds each against
+`transaction_coordinator`, which answers as Kafka's own class does. The transaction log is
+replicated, and taken for one: a change is written and answered in one step. While markers are due,
+the change that follows them is pending in Kafka.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
+
+
+class Answer(Enum):
+    """The coordinator's answers, under Kafka's names."""
+
+    NONE = "NONE"
+    CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
+    PRODUCER_FENCED = "PRODUCER_FENCED"
+    INVALID_TXN_STATE = "INVALID_TXN_STATE"
+    INVALID_PRODUCER_ID_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
+
+
+Answered = tuple[Answer, Coordinator]
+
+
+def init_producer_id(
+    question: TransactionQuestion, coordinator: Coordinator, expected: int | None
+) -> Answered:
+    """`handleInitProducerId`: a new epoch, once no transaction is open (KIP-98, KIP-360).
+
+    expected: the epoch of a producer that wants a new one for itself, None of a new producer.
+    """
+    state, guards = coordinator.state, question.guards
+    if state is Txn.DEAD:
+        return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
+    if state in PREPARED:
+        return Answer.CONCURRENT_TRANSACTIONS, coordinator
+    if state is Txn.ONGOING and guards.abort_before_init:  # by an older producer, too
+        return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
+    if expected is not None and expected != coordinator.epoch:
+        return Answer.PRODUCER_FENCED, coordinator
+    if state is Txn.ONGOING:
+        return Answer.NONE, coordinator._replace(epoch=coordinator.epoch + 1)
+    bump = 1 if guards.fencing or expected is not None else 0
+    return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + bump, 0, coordinator.term)
+
+
+def fence(question: TransactionQuestion, coordinator: Coordinator) -> Coordinator:
+    """Return it after it aborts an open transaction by itself (`prepareFenceProducerEpoch`)."""
+    epoch = coordinator.epoch + (question.fence_bumps if question.guards.fencing else 0)
+    return _prepared(coordinator, epoch, commit=False)
+
+
+def add_partitions(
+    question: TransactionQuestion, coordinator: Coordinator, epoch: int, partition: int
+) -> Answered:
+    """`handleAddPartitionsToTransaction`: the first one begins the transaction."""
+    refused = _refused(question, coordinator, epoch)
+    pending = coordinator.state in PREPARED and question.guards.complete_first
+    if refused is not None and pending and question.pending_first:
+        refused = Answer.CONCURRENT_TRANSACTIONS
+    if refused is not None:
+        return refused, coordinator
+    ongoing = coordinator.state is Txn.ONGOING
+    before = coordinator.partitions if ongoing else 0
+    return Answer.NONE, coordinator._replace(state=Txn.ONGOING, partitions=before | 1 << partition)
+
+
+def verify(
+    question: TransactionQuestion, coordinator: Coordinator, epoch: int, partition: int
+) -> Answer:
+    """`handleVerifyPartitionsInTransaction`: whether a partition is in the open transaction.
+
+    What is not in it is answered with TRANSACTION_ABORTABLE since 3.8.
+    """
+    refused = _refused(question, coordinator, epoch)
+    if refused is not None:
+        return refused
+    known = coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1
+    return Answer.NONE if known else Answer.INVALID_TXN_STATE
+
+
+def _refused(question: TransactionQuestion, coordinator: Coordinator, epoch: int) -> Answer | None:
+    if coordinator.state is Txn.DEAD:
+        return Answer.INVALID_PRODUCER_ID_MAPPING
+    if question.guards.coordinator_epoch_check and epoch != coordinator.epoch:
+        return Answer.PRODUCER_FENCED
+    if coordinator.state in PREPARED and question.guards.complete_first:
+        return Answer.CONCURRENT_TRANSACTIONS
+    return None
+
+
+def end_txn(
+    question: TransactionQuestion, coordinator: Coordinator, epoch: int, *, commit: bool
+) -> Answered:
+    """`endTransaction`: with protocol 1 by the state alone; with 2 a retry has the epoch before.
+
+    That the outcome is in the transaction log is what is answered; markers follow.
+    """
+    refused = _end_refused(question, coordinator, epoch)
+    if refused is not None:
+        return refused, coordinator
+    if coordinator.state is Txn.ONGOING:
+        bumped = coordinator.epoch + question.bumps
+        return Answer.NONE, _prepared(coordinator, bumped, commit=commit)
+    if question.bumps and epoch == coordinator.epoch:  # no retry: nothing was written in it
+        if commit:
+            return Answer.INVALID_TXN_STATE, coordinator
+        return Answer.NONE, _prepared(coordinator, epoch + 1, commit=False)
+    return _again(coordinator, commit=commit), coordinator
+
+
+def _end_refused(
+    question: TransactionQuestion, coordinator: Coordinator, epoch: int
+) -> Answer | None:
+    """Return why nobody may end the transaction; protocol 2 looks at markers that are due first."""
+    if coordinator.state is Txn.DEAD:
+        return Answer.INVALID_PRODUCER_ID_MAPPING
+    pending = coordinator.state in PREPARED
+    checks = question.guards.coordinator_epoch_check and not (pending and question.bumps)
+    if checks and not _valid(question, coordinator, epoch):
+        return Answer.PRODUCER_FENCED
+    return Answer.CONCURRENT_TRANSACTIONS if pending else None
+
+
+def _valid(question: TransactionQuestion, coordinator: Coordinator, epoch: int) -> bool:
+    """Whether a request to end a transaction has the epoch for it."""
+    same, again = epoch == coordinator.epoch, epoch + 1 == coordinator.epoch
+    if not question.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
+        return same
+    return again or same
+
+
+def _again(coordinator: Coordinator, *, commit: bool) -> Answer:
+    """Return the answer to a request about a transaction that is over: it may be a retry."""
+    if coordinator.state is (Txn.COMPLETE_COMMIT if commit else Txn.COMPLETE_ABORT):
+        return Answer.NONE
+    return Answer.INVALID_TXN_STATE
+
+
+def _prepared(coordinator: Coordinator, epoch: int, *, commit: bool) -> Coordinator:
+    state = Txn.PREPARE_COMMIT if commit else Txn.PREPARE_ABORT
+    partitions = coordinator.partitions if coordinator.state is Txn.ONGOING else 0
+    return completed(Coordinator(state, epoch, partitions, coordinator.term))
+
+
+def completed(coordinator: Coordinator) -> Coordinator:
+    """Return it once the last marker is written (`prepareComplete`)."""
+    if coordinator.partitions or coordinator.state not in PREPARED:
+        return coordinator
+    commits = coordinator.state is Txn.PREPARE_COMMIT
+    return coordinator._replace(state=Txn.COMPLETE_COMMIT if commits else Txn.COMPLETE_ABORT)
+
+
+def failed_over(question: TransactionQuestion, coordinator: Coordinator) -> Coordinator:
+    """Return what the next coordinator loads from the transaction log."""
+    after = coordinator._replace(term=coordinator.term + 1)
+    if coordinator.state in PREPARED and not question.guards.prepare_first:
+        return after._replace(state=Txn.ONGOING)
+    return after

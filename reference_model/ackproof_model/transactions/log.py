@@ -1,0 +1,158 @@
+"""What a log appends of a transaction, and what a consumer with read_committed is given of it.
+
+What a log knows of the producer is built up from what was appended, as Kafka does when it loads
+one, by the rules of `producer_state`, which are held against Kafka's own classes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ackproof_model.kafka.producer_state import (
+    Batch,
+    ProducerState,
+    Refusal,
+    Verification,
+)
+from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.state import Entry, Partition
+
+#: Of a produce request: it has not arrived.
+NOT_YET = -2
+#: It was not verified, since the transaction was open in the log (`VerificationGuard.SENTINEL`).
+OPEN_ALREADY = -1
+
+
+@lru_cache(maxsize=1 << 16)
+def known(log: tuple[Entry, ...]) -> ProducerState:
+    """Return what the log knows of the producer (`ProducerStateManager`)."""
+    if not log:
+        return ProducerState()
+    before, last = known(log[:-1]), log[-1]
+    if last.transaction >= 0:
+        after = before.append(_batch(last.epoch, last.sequence), len(log) - 1)
+    else:
+        after = before.end_transaction(last.epoch, strict=False)
+    # Refused only where a guard was taken away; then the epoch is the last one's.
+    return ProducerState(epoch=last.epoch) if isinstance(after, Refusal) else after
+
+
+def _batch(epoch: int, sequence: int) -> Batch:
+    return Batch(epoch=epoch, first=sequence, count=1, transactional=True)
+
+
+def _term(log: tuple[Entry, ...]) -> int:
+    return max((entry.term for entry in log), default=0)
+
+
+def is_open(partition: Partition) -> bool:
+    """Whether the log has an open transaction."""
+    return known(partition.log).txn_start is not None
+
+
+def _vouched_for(question: TransactionQuestion, partition: Partition, epoch: int) -> bool:
+    """Whether a record continues what the log has open (`hasOngoingTransaction`).
+
+    One of a newer epoch does not, from 4.0: that transaction may have ended (KAFKA-18654).
+    """
+    same = known(partition.log).epoch == epoch or not question.compares_open
+    return is_open(partition) and same
+
+
+def verified(
+    question: TransactionQuestion, partition: Partition, epoch: int, sequence: int
+) -> tuple[Partition, int]:
+    """Return the partition once a verification has begun, and its guard.
+
+    `maybeStartTransactionVerification`. A guard is worth something until the next append, so the
+    log's length is one.
+    """
+    if _vouched_for(question, partition, epoch):
+        return partition, OPEN_ALREADY
+    before = partition.verifying
+    if before is None:
+        verifying = Verification(epoch=epoch, lowest=sequence, bumps=question.protocol == 2)
+    else:
+        verifying = before.seen(epoch, sequence)
+    return partition._replace(verifying=verifying), len(partition.log)
+
+
+def appended(
+    question: TransactionQuestion, partition: Partition, record: Entry, guard: int
+) -> Partition | None:
+    """Return the partition after a record, as it was for a duplicate, None if it is refused.
+
+    `UnifiedLog.analyzeAndValidateProducerState`.
+    """
+    log, guards = partition.log, question.guards
+    producer, batch = known(log), _batch(record.epoch, record.sequence)
+    if guards.dedup and producer.duplicate(batch) is not None:
+        return partition
+    if question.verifies and not _vouched_for(question, partition, record.epoch):
+        current = guard == len(log) or not guards.verification_guard
+        if guard == OPEN_ALREADY or not current:
+            return None
+    first_at_zero = question.profile.first_sequence_zero
+    refusal = producer.refusal(batch, verification=partition.verifying, first_at_zero=first_at_zero)
+    stale = refusal is Refusal.INVALID_PRODUCER_EPOCH and not guards.log_epoch_check
+    again = refusal is Refusal.OUT_OF_ORDER_SEQUENCE and not guards.dedup
+    if refusal is not None and not stale and not again:
+        return None
+    return Partition((*log, record), None)
+
+
+def marked(question: TransactionQuestion, partition: Partition, marker: Entry) -> Partition | None:
+    """Return the partition after a marker, None if it is refused (`appendEndTxnMarker`)."""
+    log, guards = partition.log, question.guards
+    producer = known(log)
+    if guards.term_check and marker.term < _term(log):
+        return None  # TRANSACTION_COORDINATOR_FENCED
+    after = producer.end_transaction(marker.epoch, strict=question.strict)
+    again = question.strict and marker.epoch == producer.epoch
+    if again and producer.txn_start is None and not guards.marker_retry:
+        return None
+    if isinstance(after, Refusal) and (guards.log_epoch_check or again):
+        return None
+    return Partition((*log, marker), None)
+
+
+def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
+    """Return up to where read_committed reads: the first open record, or the high watermark."""
+    start = known(log).txn_start
+    return high_watermark if start is None else min(start, high_watermark)
+
+
+@lru_cache(maxsize=1 << 16)
+def committed(log: tuple[Entry, ...]) -> frozenset[int]:
+    """Return the transactions with a record that was committed."""
+    return _ended(log, commit=True)
+
+
+@lru_cache(maxsize=1 << 16)
+def aborted(log: tuple[Entry, ...]) -> frozenset[int]:
+    """Return the transactions with a record that was aborted."""
+    return _ended(log, commit=False)
+
+
+def _ended(log: tuple[Entry, ...], *, commit: bool) -> frozenset[int]:
+    ended: set[int] = set()
+    waiting: set[int] = set()
+    for entry in log:
+        if entry.transaction >= 0:
+            waiting.add(entry.transaction)
+            continue
+        if entry.commit == commit:
+            ended |= waiting
+        waiting = set()
+    return frozenset(ended)
+
+
+def readable(question: TransactionQuestion, log: tuple[Entry, ...]) -> frozenset[int]:
+    """Return the transactions of which read_committed returns a record."""
+    seen = committed(log)
+    if not question.guards.aborted_index:
+        seen |= aborted(log)
+    if not question.guards.stable_offset:
+        end = last_stable_offset(log, len(log))
+        seen |= {entry.transaction for entry in log[end:] if entry.transaction >= 0}
+    return seen

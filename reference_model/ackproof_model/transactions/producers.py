@@ -1,0 +1,170 @@
+"""What a transactional producer does: the client's side, after `TransactionManager` and `Sender`.
+
+A request and its answer are one step; whatever may come in between is a held request (`delays`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.transactions import coordinator as rules
+from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.coordinator import Answer
+from ackproof_model.transactions.log import NOT_YET
+from ackproof_model.transactions.requests import answered, with_outcome
+from ackproof_model.transactions.state import (
+    Fate,
+    Message,
+    Outcome,
+    Phase,
+    Producer,
+    State,
+    idle,
+)
+
+Step = tuple[str, State]
+
+
+def steps(question: TransactionQuestion, state: State, number: int) -> Iterator[Step]:
+    """Yield what a producer may do by itself, answers included."""
+    producer = state.producers[number]
+    if producer.phase in {Phase.STARTING, Phase.BUMPING}:
+        yield from _initialise(question, state, number, producer)
+    if producer.phase is Phase.OPEN and producer.sent:
+        given_up = producer._replace(sent=0, doomed=True, gave_up=True)
+        yield f"producer {number} gives up", _with(state, number, given_up)
+    for label, began, request in requests(question, state, number):
+        answer, after = answered(question, began, request)
+        if answer is not Answer.CONCURRENT_TRANSACTIONS:
+            yield label, _told(question, after, number, request, answer)
+
+
+def requests(
+    question: TransactionQuestion, state: State, number: int
+) -> Iterator[tuple[str, State, Message]]:
+    """Yield the requests a producer may send, each with the state in which it waits for it."""
+    producer = state.producers[number]
+    match producer.phase:
+        case Phase.IDLE:
+            if len(state.outcomes) < question.budgets.transactions:
+                began = state._replace(outcomes=(*state.outcomes, Outcome(Fate.OPEN, 0)))
+                opened = producer._replace(phase=Phase.OPEN, transaction=len(state.outcomes))
+                yield from _data(question, _with(began, number, opened), number)
+        case Phase.OPEN:
+            if not producer.doomed:
+                yield from _data(question, state, number)
+            yield from _ends(question, state, number)
+        case Phase.COMMITTING | Phase.ABORTING:
+            yield _end(state, number)
+
+
+def _data(
+    question: TransactionQuestion, state: State, number: int
+) -> Iterator[tuple[str, State, Message]]:
+    producer = state.producers[number]
+    for at in range(question.budgets.partitions):
+        bit = 1 << at
+        if question.protocol == 1 and not producer.added & bit:
+            request = Message("add", number, producer.epoch, producer.transaction, at)
+            yield f"producer {number} adds partition {at}", state, request
+        elif not producer.acked & bit:
+            request = Message(
+                "produce",
+                number,
+                producer.epoch,
+                producer.transaction,
+                at,
+                producer.sequences[at],
+                guard=NOT_YET,
+            )
+            sending = _with(state, number, producer._replace(sent=producer.sent | bit))
+            yield f"producer {number} writes to partition {at}", sending, request
+
+
+def _ends(
+    question: TransactionQuestion, state: State, number: int
+) -> Iterator[tuple[str, State, Message]]:
+    """Yield the two ways to end a transaction: what was sent must have been answered before."""
+    producer = state.producers[number]
+    waiting = producer.sent and question.guards.resolved_first
+    if waiting:
+        return
+    if producer.acked and not producer.doomed:
+        asked = with_outcome(state, producer.transaction, fate=Fate.ASKED)
+        yield _end(_with(asked, number, producer._replace(phase=Phase.COMMITTING)), number)
+    yield _end(_with(state, number, producer._replace(phase=Phase.ABORTING)), number)
+
+
+def _end(state: State, number: int) -> tuple[str, State, Message]:
+    producer = state.producers[number]
+    commit = producer.phase is Phase.COMMITTING
+    request = Message("end", number, producer.epoch, producer.transaction, commit=commit)
+    return f"producer {number} {'commits' if commit else 'aborts'}", state, request
+
+
+def _told(
+    question: TransactionQuestion, state: State, number: int, request: Message, answer: Answer
+) -> State:
+    """Return the state once a producer has its answer."""
+    producer = state.producers[number]
+    refused = answer is not Answer.NONE
+    match request.kind:
+        case "produce":
+            bit = 1 << request.partition
+            producer = producer._replace(sent=producer.sent & ~bit)
+            if refused:
+                return _with(state, number, producer._replace(doomed=True))
+            sequences = list(producer.sequences)
+            sequences[request.partition] += 1
+            acked = producer.acked | bit
+            after = producer._replace(acked=acked, sequences=tuple(sequences))
+            return _with(with_outcome(state, producer.transaction, acked=acked), number, after)
+        case "add":
+            after = producer._replace(added=producer.added | 1 << request.partition)
+            return _with(state, number, _over(producer) if refused else after)
+    if refused:
+        return _with(state, number, _over(producer))
+    if request.commit:
+        state = with_outcome(state, producer.transaction, fate=Fate.COMMITTED)
+    return _with(state, number, _ended(question, state, producer))
+
+
+def _ended(question: TransactionQuestion, state: State, producer: Producer) -> Producer:
+    """Return a producer after its transaction: with protocol 2 the answer had the new epoch.
+
+    With protocol 1 it asks for one if it gave up a record (KIP-360).
+    """
+    if question.bumps:
+        return idle(question, state.coordinator.epoch)
+    after = idle(question, producer.epoch)._replace(sequences=producer.sequences)
+    if producer.gave_up and question.guards.resolved_first:
+        return after._replace(phase=Phase.BUMPING)
+    return after
+
+
+def _initialise(
+    question: TransactionQuestion, state: State, number: int, producer: Producer
+) -> Iterator[Step]:
+    expected = producer.epoch if producer.phase is Phase.BUMPING else None
+    answer, coordinator = rules.init_producer_id(question, state.coordinator, expected)
+    after = state._replace(coordinator=coordinator)
+    label = f"producer {number} asks for an epoch"
+    if answer is Answer.NONE:
+        yield label, _with(after, number, idle(question, coordinator.epoch))
+    elif answer is Answer.CONCURRENT_TRANSACTIONS:
+        if coordinator != state.coordinator:
+            yield label, after
+    else:
+        yield label, _with(after, number, _over(producer))
+
+
+def _over(producer: Producer) -> Producer:
+    """Return a producer after a fatal error."""
+    return Producer(
+        Phase.OVER, producer.epoch, producer.transaction, 0, 0, 0, (0,) * len(producer.sequences)
+    )
+
+
+def _with(state: State, number: int, producer: Producer) -> State:
+    before = state.producers
+    return state._replace(producers=(*before[:number], producer, *before[number + 1 :]))

@@ -1,0 +1,166 @@
+"""One state of a transactional.id: its coordinator, its producers, the logs, requests on the way.
+
+Sets of partitions are bitmasks. All records are of one producer id.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from ackproof_model.kafka.producer_state import Verification
+from ackproof_model.transactions.bounds import TransactionQuestion
+
+
+class Txn(IntEnum):
+    """The coordinator's states (`TransactionState`).
+
+    `PrepareEpochFence` is never stored: what it stands for happens in one step.
+    """
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+
+
+PREPARED = (Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
+
+
+class Coordinator(NamedTuple):
+    """The transaction's metadata (`TransactionMetadata`).
+
+    partitions: those in the transaction; once prepared, those that have no marker yet. term: the
+    coordinator epoch.
+    """
+
+    state: Txn
+    epoch: int
+    partitions: int
+    term: int
+
+
+class Entry(NamedTuple):
+    """A record, or a marker (`transaction` is -1).
+
+    commit: of a marker, whether it commits. term: of a marker, the coordinator's. zombie: of a
+    record, whether a newer producer had begun when it was appended.
+    """
+
+    transaction: int
+    epoch: int
+    sequence: int = 0
+    commit: bool = False
+    term: int = 0
+    zombie: bool = False
+
+
+class Partition(NamedTuple):
+    """A log, and the verification that goes on in it (gone with the next append)."""
+
+    log: tuple[Entry, ...]
+    verifying: Verification | None
+
+
+class Phase(IntEnum):
+    """What a producer is about to do."""
+
+    STARTING = 0
+    IDLE = 1
+    OPEN = 2
+    COMMITTING = 3
+    ABORTING = 4
+    BUMPING = 5
+    OVER = 6
+
+
+class Producer(NamedTuple):
+    """One producer with this transactional.id.
+
+    transaction: the one at hand. added: partitions the coordinator knows of (protocol 1). sent:
+    those with a record that was not answered; acked: with one that was. sequences: of the next
+    record, by partition. doomed: it can only abort. gave_up: a record was never answered.
+    """
+
+    phase: Phase
+    epoch: int
+    transaction: int
+    added: int
+    sent: int
+    acked: int
+    sequences: tuple[int, ...]
+    doomed: bool = False
+    gave_up: bool = False
+
+
+class Fate(IntEnum):
+    """What the application knows of a transaction; ZOMBIE: committed after a successor began."""
+
+    OPEN = 0
+    ASKED = 1
+    COMMITTED = 2
+    ZOMBIE = 3
+
+
+class Outcome(NamedTuple):
+    """A transaction as the application sees it: its fate, and where it has acked records."""
+
+    fate: Fate
+    acked: int
+
+
+class Message(NamedTuple):
+    """A request on the way.
+
+    kind: add, produce, end, marker. producer: who sent it, -1 for the coordinator. partition: of
+    all but end. commit: of end and marker. guard: of produce, `NOT_YET`, or what the broker holds
+    of its verification (`log.verified`).
+    """
+
+    kind: str
+    producer: int
+    epoch: int
+    transaction: int = -1
+    partition: int = -1
+    sequence: int = 0
+    commit: bool = False
+    term: int = 0
+    guard: int = 0
+
+
+class State(NamedTuple):
+    """Everything that changes. `left` are the budgets, in the order of `PERTURBATIONS`."""
+
+    coordinator: Coordinator
+    partitions: tuple[Partition, ...]
+    producers: tuple[Producer, ...]
+    outcomes: tuple[Outcome, ...]
+    flight: frozenset[Message]
+    left: tuple[int, ...]
+
+    @property
+    def newest(self) -> int:
+        """The newest producer that has begun."""
+        begun = (n for n, one in enumerate(self.producers) if one.phase is not Phase.STARTING)
+        return max(begun)
+
+
+def idle(question: TransactionQuestion, epoch: int) -> Producer:
+    """Return a producer with an epoch and without a transaction."""
+    sequences = (0,) * question.budgets.partitions
+    return Producer(Phase.IDLE, epoch, -1, 0, 0, 0, sequences)
+
+
+def initial(question: TransactionQuestion) -> State:
+    """Return the start: the first producer has epoch 0."""
+    return State(
+        Coordinator(Txn.EMPTY, 0, 0, 0),
+        (Partition((), None),) * question.budgets.partitions,
+        (idle(question, 0),),
+        (),
+        frozenset(),
+        question.budgets.of_kinds,
+    )

@@ -1,0 +1,1 @@
+"""Real traces held against the rules of replication."""

@@ -1,0 +1,241 @@
+"""The events on which a controller changes a partition, and what it writes then.
+
+An event that is not in the metadata log itself (what a leader asked of the ISR, an election, a
+reassignment) is found from what was written; then the rules must give exactly that. Names in
+backticks are methods of `org.apache.kafka.controller.ReplicationControlManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from ackproof_model.kafka.partition_change import (
+    NO_LEADER,
+    Change,
+    Election,
+    Registration,
+    Target,
+    partition_change,
+)
+from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, Place
+
+#: Every event by its name, as `Step.event` has it.
+EVENTS = (
+    "broker fenced",
+    "broker unfenced",
+    "broker unregistered",
+    "controlled shutdown",
+    "directory assigned",
+    "directory offline",
+    "leader changes the ISR",
+    "leader expands the ISR",
+    "leader has recovered",
+    "leader shrinks the ISR",
+    "partition created",
+    "preferred election",
+    "reassignment",
+    "reassignment cancelled",
+    "registered after a clean stop",
+    "registered after an unclean stop",
+    "unclean election",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the rules write about one partition on one event; None is nothing."""
+
+    event: str
+    broker: int | None
+    change: Change | None
+
+
+def broker_goes(
+    state: ControllerState, place: Place, broker: int, event: str, *, unclean: bool = False
+) -> Step:
+    """Return what is written when a broker is fenced, stops, or registers another incarnation.
+
+    `handleBrokerFenced`, `handleBrokerInControlledShutdown`, `handleBrokerShutdown`,
+    `handleBrokerUnregistered`, `handleDirectoriesOffline`. After an unclean stop it leaves ELR,
+    too (KIP-966).
+    """
+    now = state.partitions[place]
+    target = Target(
+        election=_election(state, place),
+        isr=tuple(replica for replica in now.isr if replica != broker),
+        unclean_shutdown=(broker,) if unclean else (),
+    )
+    change = partition_change(now, target, state.cluster(place, without=broker))
+    return Step(event=event, broker=broker, change=change)
+
+
+def broker_unfenced(state: ControllerState, place: Place, broker: int) -> Step:
+    """Return what is written when a broker may lead again (`handleBrokerUnfenced`)."""
+    target = Target(election=_election(state, place), isr=state.partitions[place].isr)
+    change = partition_change(state.partitions[place], target, state.cluster(place, joining=broker))
+    return Step(event="broker unfenced", broker=broker, change=change)
+
+
+def steps(
+    state: ControllerState,
+    place: Place,
+    written: Change,
+    *,
+    before: MetadataRecord | None,
+    after: MetadataRecord | None,
+) -> Iterator[Step]:
+    """Yield what the rules write on every event that may have led to `written`.
+
+    `before` and `after` are the next records that change no partition: an event that concerns a
+    broker has its own record there, since the records of one event stand together.
+    """
+    now = state.partitions[place]
+    if before is not None:
+        yield from _with_record_before(state, place, before)
+    if after is not None:
+        yield from _with_record_after(state, place, after)
+    yield from _alter_partition(state, place, written)
+    if written.replicas is not None or written.adding is not None or written.removing is not None:
+        yield from _reassignment(state, place, written)
+    if now.leader != now.replicas[0]:
+        yield _elected(state, place, Election.PREFERRED)
+    if now.leader == NO_LEADER:
+        yield _elected(state, place, Election.UNCLEAN)
+    if written.directories is not None:
+        yield from _directory_assigned(state, place, written.directories)
+
+
+def _with_record_after(
+    state: ControllerState, place: Place, record: MetadataRecord
+) -> Iterator[Step]:
+    """Events that write about partitions first, and then about the broker."""
+    broker = record.data.get("brokerId", NO_LEADER)
+    now = state.partitions[place]
+    in_isr, known = broker in now.isr, broker in state.brokers
+    if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
+        if record.data.get("fenced") == 1 and in_isr:
+            yield broker_goes(state, place, broker, "broker fenced")
+        if record.data.get("logDirs"):
+            yield broker_goes(state, place, broker, "directory offline")
+    elif record.kind == "UNREGISTER_BROKER_RECORD" and (in_isr or broker in now.elr):
+        yield broker_goes(state, place, broker, "broker unregistered")
+    elif record.kind == "REGISTER_BROKER_RECORD" and known and state.rules.unclean_shutdown:
+        if in_isr:
+            yield broker_goes(state, place, broker, "registered after a clean stop")
+        if state.elr and (in_isr or broker in now.elr):
+            yield broker_goes(
+                state, place, broker, "registered after an unclean stop", unclean=True
+            )
+
+
+def _with_record_before(
+    state: ControllerState, place: Place, record: MetadataRecord
+) -> Iterator[Step]:
+    """Events that write about the broker first, and then about partitions."""
+    if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
+        return
+    broker, now = record.data["brokerId"], state.partitions[place]
+    if record.data.get("inControlledShutdown") == 1 and broker in now.isr:
+        yield broker_goes(state, place, broker, "controlled shutdown")
+    if record.data.get("fenced") == -1 and now.leader == NO_LEADER:
+        yield broker_unfenced(state, place, broker)
+
+
+def _alter_partition(state: ControllerState, place: Place, written: Change) -> Iterator[Step]:
+    """Yield what the leader may have asked for: another ISR, or to be recovered (`alterPartition`).
+
+    What it asked for is free, within `validateAlterPartitionData`. It is what was written, and,
+    if that completed a reassignment, members which were removed then.
+    """
+    now = state.partitions[place]
+    wished = now.isr if written.isr is None else written.isr
+    gone = [replica for replica in now.removing if replica not in wished]
+    for count in range(len(gone) + 1):
+        for extra in combinations(gone, count):
+            isr = (*wished, *extra)
+            if not _may_ask(state, now, isr):
+                if written.isr is not None and now.leader != NO_LEADER:
+                    event = f"ISR {list(isr)} is refused to the leader"
+                    yield Step(event=event, broker=now.leader, change=None)
+                continue
+            for recovering in {now.recovering, False}:
+                if recovering and len(isr) > 1:
+                    continue
+                target = Target(election=_election(state, place), isr=isr, recovering=recovering)
+                change = partition_change(now, target, state.cluster(place))
+                event = _isr_event(now, isr)
+                yield Step(event=event, broker=now.leader, change=change)
+
+
+def _isr_event(now: Registration, isr: tuple[int, ...]) -> str:
+    if not set(isr) - set(now.isr):
+        return "leader shrinks the ISR" if len(isr) < len(now.isr) else "leader has recovered"
+    return "leader expands the ISR" if set(now.isr) < set(isr) else "leader changes the ISR"
+
+
+def _may_ask(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
+    """Tell whether the controller takes this ISR from the leader (`validateAlterPartitionData`)."""
+    return (
+        now.leader in isr
+        and len(set(isr)) == len(isr)
+        and set(isr) <= set(now.replicas)
+        and all(replica in state.brokers and state.brokers[replica].active for replica in isr)
+    )
+
+
+def _reassignment(state: ControllerState, place: Place, written: Change) -> Iterator[Step]:
+    """Replicas are to move (`changePartitionReassignment`), or not (`cancelPartition…`)."""
+    now = state.partitions[place]
+    replicas = now.replicas if written.replicas is None else written.replicas
+    removing = now.removing if written.removing is None else written.removing
+    wished = tuple(replica for replica in replicas if replica not in removing)
+    leaving = tuple(sorted(set(now.replicas) - set(wished)))
+    target = Target(
+        replicas=(*wished, *leaving),
+        removing=leaving or None,
+        adding=tuple(sorted(set(wished) - set(now.replicas))) or None,
+    )
+    change = partition_change(now, target, state.cluster(place))
+    yield Step(event="reassignment", broker=None, change=change)
+    if now.adding or now.removing:
+        yield _cancelled(state, place)
+
+
+def _cancelled(state: ControllerState, place: Place) -> Step:
+    """Take a reassignment back (`PartitionReassignmentRevert`)."""
+    now = state.partitions[place]
+    replicas = tuple(replica for replica in now.replicas if replica not in now.adding)
+    isr = tuple(replica for replica in now.isr if replica not in now.adding) or replicas[:1]
+    target = Target(
+        election=_election(state, place), isr=isr, replicas=replicas, removing=(), adding=()
+    )
+    change = partition_change(now, target, state.cluster(place))
+    return Step(event="reassignment cancelled", broker=None, change=change)
+
+
+def _elected(state: ControllerState, place: Place, election: Election) -> Step:
+    """Elect, as asked or from time to time (`electLeader`, `maybeBalancePartitionLeaders`)."""
+    change = partition_change(
+        state.partitions[place], Target(election=election), state.cluster(place)
+    )
+    return Step(event=f"{election.value.lower()} election", broker=None, change=change)
+
+
+def _directory_assigned(
+    state: ControllerState, place: Place, directories: tuple[str, ...]
+) -> Iterator[Step]:
+    """Yield what is written when a broker moves a replica (`handleAssignReplicasToDirs`)."""
+    now = state.partitions[place]
+    cluster = state.cluster(place)
+    if state.rules.directory_drops_elr:
+        cluster = replace(cluster, elr=False)
+    for replica, old, new in zip(now.replicas, now.directories, directories, strict=False):
+        if old != new:
+            change = partition_change(now, Target(directory=(replica, new)), cluster)
+            yield Step(event="directory assigned", broker=replica, change=change)
+
+
+def _election(state: ControllerState, place: Place) -> Election:
+    return Election.UNCLEAN if state.unclean(place) else Election.ONLINE

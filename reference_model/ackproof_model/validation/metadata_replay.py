@@ -1,0 +1,284 @@
+"""Holds a controller's metadata log against the rules, change by change.
+
+Every PartitionChangeRecord must be what the rules write on some event, from the state that the
+records before it led to; and an event that concerns a broker must have left no partition out.
+(Trace validation: Cirstea, Kuppe, Loillier, Merz 2024; Howard and others, CCF, NSDI 2025.)
+
+What the log does not hold stays free: which ISR a leader asked for, and when somebody asked for an
+election or a reassignment. So an ISR that a leader could have asked for is no contradiction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from ackproof_model.kafka.partition_change import (
+    NO_LEADER,
+    Change,
+    ControllerRules,
+    Registration,
+)
+from ackproof_model.validation import controller_events as events
+from ackproof_model.validation.controller_events import Step
+from ackproof_model.validation.controller_state import (
+    ControllerState,
+    LogError,
+    MetadataRecord,
+    Place,
+    change_of,
+    created,
+    place_of,
+)
+
+_CHANGE = "PARTITION_CHANGE_RECORD"
+_CREATED = "partition created"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """The first step that does not fit.
+
+    offset: of the record in the metadata log. partition: ``orders-0``; empty if it is about none.
+    written: the record, in words. before: the partition's state. expected: what the rules would
+    have written, one line an event that may have happened.
+    """
+
+    offset: int
+    partition: str
+    written: str
+    before: str
+    expected: tuple[str, ...]
+
+    def __str__(self) -> str:
+        about = f" about {self.partition}" if self.partition else ""
+        rules = "; ".join(self.expected) or "nothing"
+        state = f" (it was {self.before})" if self.before else ""
+        return f"metadata offset {self.offset}{about}: {self.written}{state}; by the rules: {rules}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """How far a log can be explained.
+
+    steps: the metadata offset of each partition change or creation that fits, from the beginning
+    on, and the step in words, such as ``broker fenced: leader from the ISR``. total: how many
+    partition changes there are. mismatch: the first that does not fit, None if all do.
+    """
+
+    steps: tuple[tuple[int, str], ...]
+    total: int
+    mismatch: Mismatch | None
+
+    @property
+    def explained(self) -> int:
+        """How many partition changes fit, from the beginning on."""
+        return sum(step != _CREATED for _, step in self.steps)
+
+    @property
+    def coverage(self) -> dict[str, int]:
+        """How often each kind of step was taken."""
+        return dict(sorted(Counter(step for _, step in self.steps).items()))
+
+
+def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
+    """Explain a whole metadata log, or the longest part from its beginning that can be."""
+    run = _Run(records, ControllerState(rules))
+    total = sum(record.kind == _CHANGE for record in records)
+    mismatch = next(filter(None, map(run.take, range(len(records)))), None)
+    return Replay(steps=tuple(run.steps), total=total, mismatch=mismatch)
+
+
+class _Run:
+    """A replay under way."""
+
+    def __init__(self, records: Sequence[MetadataRecord], state: ControllerState) -> None:
+        self.records = records
+        self.state = state
+        self.steps: list[tuple[int, str]] = []
+        #: The last record that changes no partition, and what its event is yet to write.
+        self.before: MetadataRecord | None = None
+        self.due: dict[Place, Step] = {}
+
+    def take(self, index: int) -> Mismatch | None:
+        """Check and apply one record; return what does not fit."""
+        record = self.records[index]
+        if record.snapshot:
+            return self._apply(record)
+        if record.kind == _CHANGE:
+            return self._change(index) or self._apply(record)
+        if mismatch := self._missing(record, self.due) or self._missing(record, self._gone(record)):
+            return mismatch
+        if record.kind == "PARTITION_RECORD" and (wrong := self._created(record)):
+            return wrong
+        self.before = record
+        failed = self._apply(record)
+        self.due = {} if failed else self._due(record)
+        return failed
+
+    def _apply(self, record: MetadataRecord) -> Mismatch | None:
+        try:
+            self.state.apply(record)
+        except LogError as error:
+            return _mismatch(record, "", written=str(error), before="", expected=())
+        return None
+
+    def _change(self, index: int) -> Mismatch | None:
+        record = self.records[index]
+        place = place_of(record.data)
+        now = self.state.partitions.get(place)
+        if now is None:
+            return None  # applying it says so
+        written = change_of(record.data)
+        later = (self.records[at] for at in range(index + 1, len(self.records)))
+        after = next((one for one in later if one.kind != _CHANGE), None)
+        possible = list(events.steps(self.state, place, written, before=self.before, after=after))
+        if place in self.due:  # the records of one event stand together
+            possible = [self.due.pop(place)]
+        step = next((one for one in possible if one.change == written), None)
+        if step is None:
+            return _mismatch(
+                record,
+                self.state.name(place),
+                written=tell(written),
+                before=describe(now),
+                expected=tuple(
+                    dict.fromkeys(f"{_name(one)}: {tell(one.change)}" for one in possible)
+                ),
+            )
+        self.steps.append((record.offset, f"{step.event}: {effect(now, written)}"))
+        return None
+
+    def _due(self, record: MetadataRecord) -> dict[Place, Step]:
+        """Return what the event of a broker's record, just applied, is yet to write."""
+        if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
+            return {}
+        broker, partitions = record.data["brokerId"], self.state.partitions
+        steps: dict[Place, Step] = {}
+        if record.data.get("fenced") == -1:
+            leaderless = [place for place, now in partitions.items() if now.leader == NO_LEADER]
+            steps = {
+                place: events.broker_unfenced(self.state, place, broker) for place in leaderless
+            }
+        elif record.data.get("inControlledShutdown") == 1:
+            steps = self._leaves(broker, "controlled shutdown")
+        return {place: step for place, step in steps.items() if step.change is not None}
+
+    def _gone(self, record: MetadataRecord) -> dict[Place, Step]:
+        """Return what the event of a broker's record should have written before it."""
+        broker = record.data.get("brokerId", NO_LEADER)
+        if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD" and record.data.get("fenced") == 1:
+            return self._leaves(broker, "broker fenced")
+        if record.kind == "UNREGISTER_BROKER_RECORD":
+            return self._leaves(broker, "broker unregistered")
+        if record.kind == "REGISTER_BROKER_RECORD" and self.state.rules.unclean_shutdown:
+            known = self.state.brokers.get(broker)
+            again = known is not None and known.incarnation != record.data["incarnationId"]
+            return self._leaves(broker, "registered after a clean stop") if again else {}
+        return {}
+
+    def _leaves(self, broker: int, event: str) -> dict[Place, Step]:
+        return {
+            place: events.broker_goes(self.state, place, broker, event)
+            for place, now in self.state.partitions.items()
+            if broker in now.isr
+        }
+
+    def _missing(self, record: MetadataRecord, due: Mapping[Place, Step]) -> Mismatch | None:
+        """Return the first partition about which an event should have written, and has not."""
+        for place, step in due.items():
+            if step.change is not None and place in self.state.partitions:
+                return _mismatch(
+                    record,
+                    self.state.name(place),
+                    written="nothing was written before it",
+                    before=describe(self.state.partitions[place]),
+                    expected=(f"{_name(step)}: {tell(step.change)}",),
+                )
+        return None
+
+    def _created(self, record: MetadataRecord) -> Mismatch | None:
+        """Check a new partition (`ReplicationControlManager.buildPartitionRegistration`)."""
+        found = created(record.data)
+        brokers = self.state.brokers
+        isr = tuple(one for one in found.replicas if one in brokers and brokers[one].active)
+        expected = Registration(
+            replicas=found.replicas,
+            directories=found.directories,
+            isr=isr,
+            leader=isr[0] if isr else NO_LEADER,
+            leader_epoch=0,
+            partition_epoch=0,
+            recovering=False,
+        )
+        if found == expected:
+            self.steps.append((record.offset, _CREATED))
+            return None
+        return _mismatch(
+            record,
+            self.state.name(place_of(record.data)),
+            written=describe(found),
+            before="",
+            expected=(f"created: {describe(expected)}",),
+        )
+
+
+def effect(now: Registration, change: Change) -> str:
+    """Return in words what a change does about the leader, for counting kinds of steps."""
+    if change.leader is None:
+        words = "same leader"
+    elif change.leader == NO_LEADER:
+        words = "no leader"
+    elif change.leader == now.leader:
+        words = "same leader, new epoch"
+    elif change.recovering:
+        words = "leader from outside"
+        if change.leader in now.elr or change.leader in now.isr:
+            words = "leader uncleanly from ISR or ELR"
+        elif now.last_known_elr == (change.leader,):
+            words = "last known leader"
+    else:
+        words = "leader from the ELR" if change.leader in now.elr else "leader from the ISR"
+    if change.elr is not None:
+        words += ", ELR grows" if len(change.elr) > len(now.elr) else ", ELR shrinks"
+    return words
+
+
+def describe(now: Registration) -> str:
+    """Return a partition's state in words."""
+    told = {field.name: getattr(now, field.name) for field in fields(now)}
+    del told["directories"]
+    told = {name: value for name, value in told.items() if value != () and value is not False}
+    return _words(told)
+
+
+def tell(change: Change | None) -> str:
+    """Return a change in words."""
+    if change is None:
+        return "nothing"
+    told = {field.name: getattr(change, field.name) for field in fields(change)}
+    return _words({name: value for name, value in told.items() if value is not None})
+
+
+def _words(values: Mapping[str, object]) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {list(value) if isinstance(value, tuple) else value}"
+        for name, value in values.items()
+    )
+
+
+def _name(step: Step) -> str:
+    return step.event if step.broker is None else f"{step.event} ({step.broker})"
+
+
+def _mismatch(
+    record: MetadataRecord, partition: str, *, written: str, before: str, expected: tuple[str, ...]
+) -> Mismatch:
+    return Mismatch(
+        offset=record.offset,
+        partition=partition,
+        written=written,
+        before=before,
+        expected=expected,
+    )

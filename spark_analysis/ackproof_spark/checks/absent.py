@@ -1,0 +1,53 @@
+"""Acked sends of which no intact record is left: lost if the log tells, unseen if it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks import corrupt
+from ackproof_spark.reading.run_tables import NAME, RunTables, kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@kept
+def absent(tables: RunTables) -> DataFrame:
+    """Return acked sends with no intact record in their partition, unless something explains it.
+
+    Retention explains an acked offset before `begin_offset`; a corrupt record explains the send
+    it stands for (`corrupt.identified`). `told` says whether what was read of the partition is
+    enough to call the send lost: everything was read, or more than its acked offset. With no
+    acked offset, retention must not have removed anything either.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    complete = F.coalesce("complete", F.lit(False))
+    no_offset = F.col("acked_offset").isNull()
+    removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
+    passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
+    return (
+        tables.suspects.where("absent")
+        .join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
+        .join(how_far(tables), ["topic", "partition"], "left")
+        .where(~removed)
+        .withColumn(
+            "told",
+            F.when(no_offset, complete & (F.col("begin_offset") == 0)).otherwise(complete | passed),
+        )
+    )
+
+
+@kept
+def how_far(tables: RunTables) -> DataFrame:
+    """Return, by topic and partition, its ends and `read_to`: the offset that reading got to."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ends = tables.partition_ends.select(
+        "topic", "partition", "begin_offset", "end_offset", "complete", "reason"
+    )
+    return (
+        ends.join(tables.last_offsets, ["topic", "partition"], "left")
+        .withColumn("read_to", F.coalesce(F.col("last") + 1, "begin_offset"))
+        .drop("last")
+    )

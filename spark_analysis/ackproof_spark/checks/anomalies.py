@@ -1,0 +1,59 @@
+"""What the checks share: the shape of their rows, and the fault in force at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION, Anomaly
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def as_anomalies(
+    frame: DataFrame, anomaly: Anomaly, *, tables: RunTables, offset: Column, found: Column
+) -> DataFrame:
+    """Return `frame` (topic, partition, producer, sequence, sent_at, resolved_at) as anomalies.
+
+    `offset` and `found` are evaluated on `frame`; `window` is the fault in force at `resolved_at`.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "run_id": F.lit(tables.run_id),
+        "anomaly": F.lit(anomaly),
+        "window": _window_in_force(tables, F.col("resolved_at")),
+        "found": found,
+        "offset": offset,
+    }
+    return frame.withColumns(columns).select(ANOMALIES.names)
+
+
+def _window_in_force(tables: RunTables, at: Column) -> Column:
+    """Return the number of the latest injected fault window that held at `at`, or null."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    windows = F.from_json(
+        F.lit(json.dumps(tables.windows)),
+        "array<struct<window: int, injected_at: bigint, until: bigint>>",
+    )
+
+    def held(window: Column) -> Column:
+        injected = window["injected_at"] <= F.unix_micros(at)
+        return injected & F.coalesce(F.unix_micros(at) < window["until"], F.lit(True))
+
+    return F.get(F.filter(windows, held), F.lit(0))["window"]
+
+
+def text(template: str, *values: Column) -> Column:
+    """Return `template` with each `{}` replaced by a value; null if a value is."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    pieces = template.split("{}")
+    parts = [F.lit(pieces[0])]
+    for value, piece in zip(values, pieces[1:], strict=True):
+        parts += [value.cast("string"), F.lit(piece)]
+    return F.concat(*parts)

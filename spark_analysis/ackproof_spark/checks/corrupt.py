@@ -1,0 +1,104 @@
+"""Corrupt: a record of ours whose bytes do not match their checksum.
+
+    producer 1 sequence 7   acked at orders-0 offset 7
+    producer 1 sequence 8   acked, no offset known (acks=0)
+    orders-0 offset 7       corrupt, header unreadable      <- corrupt: sequence 7 was acked there
+    orders-0 offset 8       corrupt, header says sequence 8 <- corrupt: sequence 8
+    orders-0 offset 9       corrupt, header says sequence 7 <- corrupt: stands for no known send
+
+A corrupt record stands for the send acked at its offset (of several, the one its header names,
+else the lowest name), or else for the send its header names if that one has no acked offset.
+That send is corrupt, and not lost as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.reading.final_log import number
+from ackproof_spark.reading.run_tables import RunTables, kept
+from ackproof_spark.record import HEADER_SIZE, run_token
+from ackproof_spark.tables import Anomaly, Outcome, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PLACE = ["topic", "partition", "offset"]
+_AT_OFFSET_AND_NAMED, _AT_OFFSET, _NAMED = range(3)
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a corrupt record; `found` says what its bytes still tell."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    records = _records(tables).join(identified(tables), _PLACE, "left")
+    header = F.col("header")
+    wrong = "the bytes do not match their checksum"
+    found = (
+        F.when(F.col("size") < HEADER_SIZE, text("cut short: {} bytes are left", F.col("size")))
+        .when(header.isNull(), F.lit(f"{wrong}; their header names no send of this run"))
+        .when(header == F.struct("producer", "sequence"), F.lit(wrong))
+        .otherwise(
+            text(
+                f"{wrong}; their header says producer {{}} sequence {{}}",
+                header["producer"],
+                header["sequence"],
+            )
+        )
+    )
+    return as_anomalies(
+        records, Anomaly.CORRUPT, tables=tables, offset=F.col("offset"), found=found
+    )
+
+
+@kept
+def identified(tables: RunTables) -> DataFrame:
+    """Return the send that each corrupt record stands for, where there is one.
+
+    Columns: topic, partition, offset (the record's), producer, sequence, sent_at, resolved_at.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    records = _records(tables)
+    header = F.col("header")
+    send = F.struct("producer", "sequence")
+    at_offset = (
+        tables.ledger.where(F.col("outcome") == Outcome.ACKED)
+        .join(records, _PLACE)
+        .withColumn("how", F.when(header == send, _AT_OFFSET_AND_NAMED).otherwise(_AT_OFFSET))
+    )
+    named = (
+        tables.ledger.where(F.col("offset").isNull())
+        .drop("offset")
+        .join(
+            records.select("*", "header.producer", "header.sequence"),
+            ["topic", "partition", "producer", "sequence"],
+        )
+        .withColumn("how", F.lit(_NAMED))
+    )
+    columns = [*_PLACE, "how", "producer", "sequence", "sent_at", "resolved_at"]
+    best = F.min(F.struct("how", "producer", "sequence", "sent_at", "resolved_at"))
+    return (
+        at_offset.select(columns)
+        .unionByName(named.select(columns))
+        .groupBy(*_PLACE)
+        .agg(best.alias("send"))
+        .select(*_PLACE, "send.producer", "send.sequence", "send.sent_at", "send.resolved_at")
+    )
+
+
+def _records(tables: RunTables) -> DataFrame:
+    """Corrupt records: their place, size, and `header`: what it names, null if unreadable."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    head = F.col("head")
+    token = run_token(tables.run_id).hex().upper()
+    readable = (F.col("size") >= HEADER_SIZE) & (F.substring(head, 17, 16) == token)
+    name = F.struct(
+        number(F.substring(head, 33, 16)).alias("producer"),
+        number(F.substring(head, 49, 16)).alias("sequence"),
+    )
+    return tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(
+        *_PLACE, "size", F.when(readable, name).alias("header")
+    )

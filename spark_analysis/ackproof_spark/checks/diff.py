@@ -1,0 +1,209 @@
+"""The comparison itself: every check over one run, and what they found, counted and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackproof_spark.checks import (
+    aborted_read,
+    consumed,
+    corrupt,
+    duplicated,
+    inconsistent,
+    lost,
+    phantom,
+    reordered,
+    transacted,
+    unseen,
+)
+from ackproof_spark.checks.absent import absent
+from ackproof_spark.matching.offset_pass import unmatched
+from ackproof_spark.matching.row_groups import Sizing, Unaligned
+from ackproof_spark.reading.run_tables import RunTables, has_table
+from ackproof_spark.spark.small_data import local, small_plans
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import (
+    LOCATION,
+    Anomaly,
+    Outcome,
+    RecordState,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+CHECKS = {
+    Anomaly.LOST: lost.find,
+    Anomaly.DUPLICATED: duplicated.find,
+    Anomaly.REORDERED: reordered.find,
+    Anomaly.INCONSISTENT: inconsistent.find,
+    Anomaly.PHANTOM: phantom.find,
+    Anomaly.CORRUPT: corrupt.find,
+    Anomaly.UNSEEN: unseen.find,
+    Anomaly.ABORTED_READ: aborted_read.find,
+}
+
+#: Checks of what a run has only with transactions, or with consumers: by the table that says so.
+CLIENT_CHECKS = {"transactions": transacted.find, "reads": consumed.find}
+
+#: How many rows of each anomaly are shown; the table holds all.
+TELLING = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What was sent, and what is wrong with what can be read.
+
+    `counts` has every anomaly, 0 where there is none. `telling` holds up to `TELLING` rows of
+    `tables.ANOMALIES` an anomaly, in `Anomaly`'s order: those within a fault window first, then
+    the earliest.
+    """
+
+    sent: int
+    acked: int
+    failed: int
+    unknown: int
+    aborted: int
+    counts: dict[Anomaly, int]
+    telling: list[dict[str, Any]]
+
+
+def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
+    """Return what these checks find, one row an anomaly, in `tables.ANOMALIES`'s columns."""
+    from pyspark.sql import DataFrame
+
+    return reduce(DataFrame.unionByName, (CHECKS[anomaly](tables) for anomaly in anomalies))
+
+
+def _worth_running(tables: RunTables) -> list[Anomaly]:
+    """Return the anomalies whose checks have anything to look at; at least one.
+
+    Counting evaluates what the checks start from, and tells Spark how little that is before it
+    plans them.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def count(frame: DataFrame, **conditions: Column | str) -> dict[str, int]:
+        counts = frame.agg(*(F.count_if(c).alias(name) for name, c in conditions.items()))
+        return dict(counts.first().asDict())
+
+    state = F.col("state")
+    suspects = count(
+        tables.suspects,
+        absent="absent",
+        astray=F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull()),
+        repeated=F.col("copies") > 1,
+        phantom="phantom",
+        withdrawn="withdrawn",
+        behind=F.col("ahead").isNotNull(),
+    )
+    damaged = count(
+        tables.damaged, corrupt=state == RecordState.CORRUPT, foreign=state == RecordState.FOREIGN
+    )
+    missing = {"lost": 0, "unseen": 0}
+    if suspects["absent"]:
+        missing = count(absent(tables), lost="told", unseen=~F.col("told"))
+    looked_at = {
+        Anomaly.LOST: missing["lost"],
+        Anomaly.DUPLICATED: suspects["repeated"],
+        Anomaly.REORDERED: suspects["behind"],
+        Anomaly.INCONSISTENT: suspects["astray"],
+        Anomaly.PHANTOM: suspects["phantom"] + damaged["foreign"],
+        Anomaly.CORRUPT: damaged["corrupt"],
+        Anomaly.UNSEEN: missing["unseen"],
+        Anomaly.ABORTED_READ: suspects["withdrawn"],
+    }
+    return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
+
+
+def diff(
+    spark: SparkSession,
+    run_dir: Path | str,
+    *,
+    output: Path | str | None = None,
+    sizing: Sizing = Sizing(),  # noqa: B008  frozen
+) -> Diff:
+    """Compare the run's ledger with its final log, and store the `anomalies` table.
+
+    A run of `sizing.from_rows` and more goes through the aligned pass first (`aligned`), if its
+    tables lie so that it can.
+
+    `run_dir` is a folder, or as text anything Spark can read; the table goes there, or below
+    `output`. Raises `AnalysisError` if the run lacks a table.
+    """
+    whole = RunTables.read(spark, run_dir)
+    place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
+    with ExitStack() as caches:
+        try:
+            tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
+        except Unaligned:
+            tables = whole
+        outcomes, rows = tables.outcomes, tables.rows
+        with small_plans(spark, rows=rows, few=sizing.few):
+            found = _found(tables, few=rows <= sizing.few, caches=caches)
+        wanted = [check for name, check in CLIENT_CHECKS.items() if has_table(spark, run_dir, name)]
+        if wanted:  # these look at the whole run
+            rows = max(rows, sum(outcomes.values()))
+        with small_plans(spark, rows=rows, few=sizing.few):
+            for check in wanted:
+                found = found.unionByName(check(spark, run_dir, whole))
+            anomalies = store(found.hint("rebalance"), place)
+            counts, telling = _summary(anomalies)
+    return Diff(
+        sent=sum(outcomes.values()),
+        acked=outcomes.get(Outcome.ACKED, 0),
+        failed=outcomes.get(Outcome.FAILED, 0),
+        unknown=outcomes.get(Outcome.UNKNOWN, 0),
+        aborted=outcomes.get(Outcome.ABORTED, 0),
+        counts=counts,
+        telling=telling,
+    )
+
+
+def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
+    """Return what all checks find; of few rows at once, in one partition, without a shuffle."""
+
+    def persisted(frame: DataFrame) -> DataFrame:
+        caches.callback(frame.persist().unpersist)
+        return frame
+
+    if not few:
+        tables = replace(tables, keep=persisted)
+        return find(tables, _worth_running(tables))
+    tables = replace(
+        tables,
+        keep=local,
+        ledger=persisted(tables.ledger.coalesce(1)),
+        final_log=persisted(tables.final_log.coalesce(1)),
+    )
+    return local(find(tables, _worth_running(tables)))
+
+
+def _summary(anomalies: DataFrame) -> tuple[dict[Anomaly, int], list[dict[str, Any]]]:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    by_anomaly = Window.partitionBy("anomaly")
+    telling_first = by_anomaly.orderBy(
+        F.col("window").isNull(),
+        F.col("resolved_at").asc_nulls_last(),
+        *("topic", "partition", "offset", "producer", "sequence"),
+    )
+    rows = (
+        anomalies.withColumn("rank", F.row_number().over(telling_first))
+        .withColumn("count", F.count("*").over(by_anomaly))
+        .where(F.col("rank") <= TELLING)
+        .collect()
+    )
+    order = list(Anomaly)
+    counts = dict.fromkeys(order, 0)
+    telling = []
+    for row in sorted(rows, key=lambda row: (order.index(row["anomaly"]), row["rank"])):
+        counts[Anomaly(row["anomaly"])] = row["count"]
+        telling.append({name: row[name] for name in anomalies.columns})
+    return counts, telling

@@ -1,0 +1,51 @@
+"""Duplicated: one send stands more than once in its partition.
+
+One row a surplus copy, whatever became of the send: a retry whose first try was written after
+all is the usual cause, and may happen to sends that were acked, failed or of unknown outcome.
+
+    producer 1 sequence 7   acked at orders-0 offset 9
+    orders-0 offset 7       sequence 7
+    orders-0 offset 8       sequence 8
+    orders-0 offset 9       sequence 7                      <- duplicated: copy 2 of 2
+    orders-1 offset 3       sequence 7                      no duplicate: a phantom there
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.tables import Anomaly, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: How many offsets `found` names at most.
+_NAMED = 8
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a surplus copy, at its offset; `found` names the offsets of all copies."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    repeated = tables.suspects.where(F.col("copies") > 1).select(
+        *NAME, "copies", "sent_at", "resolved_at"
+    )
+    records = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME, "offset")
+    by_name = Window.partitionBy(*NAME)
+    copies = (
+        records.join(repeated, NAME)
+        .withColumn("copy", F.row_number().over(by_name.orderBy("offset")))
+        .withColumn("offsets", F.sort_array(F.collect_list("offset").over(by_name)))
+    )
+    named = F.concat_ws(", ", F.slice("offsets", 1, _NAMED).cast("array<string>"))
+    more = F.when(F.col("copies") > _NAMED, F.lit(", …")).otherwise(F.lit(""))
+    return as_anomalies(
+        copies.where(F.col("copy") > 1),
+        Anomaly.DUPLICATED,
+        tables=tables,
+        offset=F.col("offset"),
+        found=text("copy {} of {}, at offsets {}{}", F.col("copy"), F.col("copies"), named, more),
+    )

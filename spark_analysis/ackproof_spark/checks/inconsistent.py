@@ -1,0 +1,90 @@
+"""Inconsistent: ledger and log disagree about an offset. Jepsen's `inconsistent-offsets`.
+
+    producer 1 sequence 7   acked at orders-0 offset 7      <- inconsistent: it stands at offset 6
+    producer 1 sequence 8   acked at orders-0 offset 8      <- inconsistent: 2/0 was, too
+    producer 2 sequence 0   acked at orders-0 offset 8      it stands there
+    producer 2 sequence 1   acked at orders-0 offset 9      nothing there: lost, not inconsistent
+    orders-0 holds, at 6 to 8: 1/7, 2/5, 2/0; complete up to 10
+
+One row a send that was acked at an offset where no intact record of its own stands, if the send
+stands elsewhere in its partition, or if another send was acked at the same offset. Of several
+sends acked at one offset, the one that stands there is right. A send of the second kind may be
+lost as well: its offset was given to another after its record was removed.
+
+Not inconsistent: a send whose record stands at its offset, once or again elsewhere (`duplicated`);
+one whose record is there but damaged (`corrupt`); and, if no other send was acked there, one whose
+offset retention removed or reading did not reach.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks import corrupt
+from ackproof_spark.checks.absent import how_far
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.reading.run_tables import NAME, RunTables, kept
+from ackproof_spark.tables import Anomaly, Outcome, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PLACE = ["topic", "partition", "offset"]
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a send, at its acked offset; `found` says what contradicts it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    sends = _candidates(tables).join(_rivals(tables), [*_PLACE, "producer", "sequence"], "left")
+    sends = sends.join(how_far(tables), ["topic", "partition"], "left")
+    offset = F.col("offset")
+    reached = F.coalesce(F.col("complete") | (offset < F.col("read_to")), F.lit(False))
+    told = reached & (offset >= F.coalesce("begin_offset", F.lit(0)))
+    elsewhere = F.when(told, text("it stands at offset {}", F.col("first_offset")))
+    shared = text(
+        "producer {} sequence {} was acked at offset {}, too",
+        F.col("rival.producer"),
+        F.col("rival.sequence"),
+        offset,
+    )
+    return as_anomalies(
+        sends.where(elsewhere.isNotNull() | F.col("rival").isNotNull()),
+        Anomaly.INCONSISTENT,
+        tables=tables,
+        offset=offset,
+        found=F.concat_ws("; ", elsewhere, shared),
+    )
+
+
+@kept
+def _candidates(tables: RunTables) -> DataFrame:
+    """Return sends acked at an `offset` where no record of theirs stands, damaged or not."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    astray = tables.suspects.where(
+        F.col("displaced") | (F.col("absent") & F.col("acked_offset").isNotNull())
+    ).withColumn("offset", F.col("acked_offset"))
+    there = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME, "offset")
+    return astray.join(there, [*NAME, "offset"], "left_anti").join(
+        corrupt.identified(tables).select(*NAME), NAME, "left_anti"
+    )
+
+
+def _rivals(tables: RunTables) -> DataFrame:
+    """Return, by candidate, the lowest name of another send acked at its offset, as `rival`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    name = F.struct("producer", "sequence")
+    mine = _candidates(tables).select(*_PLACE, "producer", "sequence")
+    others = (
+        tables.ledger.where(F.col("outcome") == Outcome.ACKED)
+        .join(mine.select(*_PLACE).distinct(), _PLACE, "left_semi")
+        .select(*_PLACE, name.alias("other"))
+    )
+    return (
+        mine.join(others, _PLACE)
+        .where(F.col("other") != name)
+        .groupBy(*_PLACE, "producer", "sequence")
+        .agg(F.min("other").alias("rival"))
+    )

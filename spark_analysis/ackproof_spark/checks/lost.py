@@ -1,0 +1,85 @@
+"""Lost: acked, and not in the log any more.
+
+A send is lost if its delivery report said success, no intact record of its name stands in its
+partition, and the partition was read far enough to tell. Names count, not offsets: markers and
+control records leave gaps that are no loss, and what was truncated is often overwritten.
+
+    producer 1 sequence 6   acked at orders-0 offset 6
+    producer 1 sequence 7   acked at orders-0 offset 7      <- lost: offset 7 holds sequence 9
+    producer 1 sequence 8   failed                          not lost: never acked
+    producer 1 sequence 9   acked at orders-0 offset 7
+    orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
+
+Not lost: failed and unknown sends; what retention removed (acked offset before the log's begin);
+what still stands there but corrupt (`corrupt`); what cannot be told yet (`unseen`). A record
+that stands on another partition than its send's is lost on its own and a `phantom` there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.absent import absent
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.tables import Anomaly, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a lost send; `found` says what stands at its acked offset now."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    lost = absent(tables).where("told").withColumn("offset", F.col("acked_offset"))
+    place = ["topic", "partition", "offset"]
+    # Of the suspects themselves Spark knows that they are few; of what a join left it does not.
+    asked = tables.suspects.where("absent").select(
+        "topic", "partition", F.col("acked_offset").alias("offset")
+    )
+    standing = tables.final_log.join(asked, place, "left_semi").select(
+        *place, "state", F.struct("producer", "sequence").alias("there")
+    )
+    elsewhere = (
+        tables.suspects.where("phantom")
+        .groupBy("topic", "producer", "sequence")
+        .agg(F.min(F.struct("partition", "first_offset")).alias("elsewhere"))
+    )
+    lost = lost.join(standing, place, "left").join(
+        elsewhere, ["topic", "producer", "sequence"], "left"
+    )
+
+    offset = F.col("offset")
+    end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
+    there = F.col("there")
+    found = (
+        F.when(offset.isNull(), F.lit("no offset was acked"))
+        .when(
+            F.col("state") == RecordState.INTACT,
+            text(
+                "offset {} holds producer {} sequence {}",
+                offset,
+                there["producer"],
+                there["sequence"],
+            ),
+        )
+        .when(
+            F.col("state").isNotNull(), text("offset {} holds a {} record", offset, F.col("state"))
+        )
+        .when(offset >= end, text("nothing: the log ends at {}", end))
+        .otherwise(text("a gap: no record at offset {}", offset))
+    )
+    also = text(
+        "; it stands in {}-{} at offset {}",
+        F.col("topic"),
+        F.col("elsewhere.partition"),
+        F.col("elsewhere.first_offset"),
+    )
+    return as_anomalies(
+        lost,
+        Anomaly.LOST,
+        tables=tables,
+        offset=offset,
+        found=F.concat(found, F.coalesce(also, F.lit(""))),
+    )

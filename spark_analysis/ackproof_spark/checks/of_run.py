@@ -1,0 +1,182 @@
+"""The polls of a run, put to the checks of histories.
+
+An operation is a poll, or a change of what a consumer is assigned, which lists the partitions it
+keeps: it forgets where it was in all others. A send is an operation of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.jepsen import process_order
+from ackproof_spark.jepsen.frames import Histories
+from ackproof_spark.jepsen.tables import (
+    Action,
+    Completion,
+    Function,
+    HistoryAnomaly,
+)
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.tables import Anomaly, Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_COMPLETION = {
+    Outcome.ACKED: Completion.OK,
+    Outcome.FAILED: Completion.FAIL,
+    Outcome.ABORTED: Completion.FAIL,
+    Outcome.UNKNOWN: Completion.INFO,
+}
+
+_KINDS = {
+    HistoryAnomaly.POLL_SKIP: Anomaly.POLL_SKIP,
+    HistoryAnomaly.NONMONOTONIC_POLL: Anomaly.NONMONOTONIC_POLL,
+}
+
+#: Operations are numbered by process and place: polls and changes of one consumer, in their order,
+#: then the sends. Only the order within a process counts.
+_PROCESS = 1 << 40
+_SENDS = 1 << 62
+
+
+def micro_ops(
+    spark: SparkSession, tables: RunTables, reads: DataFrame, events: DataFrame
+) -> DataFrame:
+    """Return a run's sends, polls and assignments in `histories.tables.MICRO_OPS`'s columns."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def text_of(value: str) -> Column:
+        return F.lit(value).cast("string")
+
+    nothing = F.lit(None).cast("string")
+    of_record = {
+        "key": F.concat_ws("-", "topic", "partition"),
+        "offset": F.col("offset"),
+        "value": F.concat_ws("/", "producer", "sequence"),
+    }
+    no_record = {"key": nothing, "offset": F.lit(None).cast("bigint"), "value": nothing}
+    completion = text_of(Completion.INFO.value)
+    for outcome, word in _COMPLETION.items():
+        completion = F.when(F.col("outcome") == outcome, word.value).otherwise(completion)
+
+    def operations(rows: DataFrame, **columns: Column) -> DataFrame:
+        return rows.select(
+            F.lit(0).cast("bigint").alias("history"),
+            *(column.alias(name) for name, column in columns.items()),
+        )
+
+    polls = operations(
+        reads.where(F.col("producer").isNotNull()),
+        op=_poll_op(),
+        process=F.concat(F.lit("consumer-"), "consumer"),
+        type=text_of(Completion.OK.value),
+        f=text_of(Function.POLL.value),
+        keys=F.array().cast("array<string>"),
+        number=F.col("number").cast("bigint"),
+        action=text_of(Action.POLL.value),
+        **of_record,
+    )
+    sends = operations(
+        tables.ledger,
+        op=F.lit(_SENDS) + F.col("producer") * _PROCESS + F.col("sequence"),
+        process=F.concat(F.lit("producer-"), "producer"),
+        type=completion,
+        f=text_of(Function.SEND.value),
+        keys=F.array().cast("array<string>"),
+        number=F.lit(0).cast("bigint"),
+        action=text_of(Action.SEND.value),
+        **of_record,
+    )
+    changes = operations(
+        spark.createDataFrame(_changes(events), "op bigint, process string, keys array<string>"),
+        op=F.col("op"),
+        process=F.col("process"),
+        type=text_of(Completion.OK.value),
+        f=text_of(Function.ASSIGN.value),
+        keys=F.col("keys"),
+        number=F.lit(0).cast("bigint"),
+        action=nothing,
+        **no_record,
+    )
+    return polls.unionByName(sends).unionByName(changes)
+
+
+def out_of_order(
+    spark: SparkSession, tables: RunTables, reads: DataFrame, events: DataFrame
+) -> DataFrame:
+    """Return polls that do not go on where their consumer was, in `tables.ANOMALIES`.
+
+    One row a poll and partition, of the first record there.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = process_order.find(Histories(micro_ops=micro_ops(spark, tables, reads, events)))
+    shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
+        F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
+    )
+    first = (
+        reads.withColumns({"op": _poll_op(), "key": F.concat_ws("-", "topic", "partition")})
+        .where(F.col("producer").isNotNull())
+        .groupBy("op", "key", "topic", "partition", "consumer", "poll")
+        .agg(F.min(F.struct("number", "offset", "producer", "sequence", "read_at")).alias("one"))
+    )
+    rows = shown.join(first, ["op", "key"]).select(
+        "kind",
+        "topic",
+        "partition",
+        "consumer",
+        "poll",
+        F.col("one.producer").alias("producer"),
+        F.col("one.sequence").alias("sequence"),
+        F.col("one.offset").alias("at"),
+        F.lit(None).cast("timestamp").alias("sent_at"),
+        F.col("one.read_at").alias("resolved_at"),
+    )
+    parts = [
+        as_anomalies(
+            rows.where(F.col("kind") == kind),
+            anomaly,
+            tables=tables,
+            offset=F.col("at"),
+            found=text("begins poll {} of consumer {}", F.col("poll"), F.col("consumer")),
+        )
+        for kind, anomaly in _KINDS.items()
+    ]
+    return parts[0].unionByName(parts[1])
+
+
+def _poll_op() -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col("consumer") * _PROCESS + F.col("poll") * 2 + 1
+
+
+def _changes(events: DataFrame) -> list[tuple[int, str, list[str]]]:
+    """Return, for each time between two polls in which partitions moved, which ones stayed.
+
+    What moved is forgotten, also if it came back: another may have consumed it meanwhile. So is
+    what a consumer rewound, to consume again what it could not process.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = (
+        events.where(F.col("event").isin("assigned", "revoked", "lost", "rewound"))
+        .where(F.col("partition").isNotNull())
+        .orderBy("consumer", "at")
+        .select("consumer", "poll", "event", F.concat_ws("-", "topic", "partition").alias("key"))
+        .collect()
+    )
+    held: dict[int, set[str]] = defaultdict(set)
+    moved: dict[tuple[int, int], set[str]] = defaultdict(set)
+    changes = {}
+    for row in rows:
+        consumer, poll, key = row["consumer"], row["poll"], row["key"]
+        stays = row["event"] in ("assigned", "rewound")
+        (held[consumer].add if stays else held[consumer].discard)(key)
+        moved[consumer, poll].add(key)
+        stayed = sorted(held[consumer] - moved[consumer, poll])
+        changes[consumer, poll] = consumer * _PROCESS + poll * 2, f"consumer-{consumer}", stayed
+    return list(changes.values())

@@ -1,0 +1,87 @@
+"""Phantom: in the log, and never sent there by this run.
+
+    producer 1 sequence 7   acked at orders-0 offset 7
+    producer 1 sequence 8   failed (MSG_SIZE_TOO_LARGE)
+    orders-0 offset 8       producer 1 sequence 8           <- phantom: yet written
+    orders-1 offset 3       producer 1 sequence 7           <- phantom: sent to orders-0
+    orders-0 offset 9       no header of ours               <- phantom: foreign
+
+One row a name in a partition, at its first offset (further copies are `duplicated`), and one a
+foreign record. Records of unknown sends are no phantoms: they may be written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.reading.final_log import number
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.record import HEADER_SIZE, MAGIC
+from ackproof_spark.tables import Anomaly, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(tables: RunTables) -> DataFrame:
+    """Return one row a phantom; `found` says what is known of where it came from."""
+    return _never_sent(tables).unionByName(_foreign(tables))
+
+
+def _never_sent(tables: RunTables) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # A name is unique in a run: its one send failed here, or went to another partition.
+    name = ["topic", "producer", "sequence"]
+    phantoms = tables.suspects.where("phantom")
+    sends = tables.ledger.join(phantoms.select(*name), name, "left_semi").select(
+        *name,
+        F.col("partition").alias("sent_to"),
+        F.coalesce("error", F.lit("no error given")).alias("error"),
+    )
+    found = (
+        F.when(F.col("sent_to").isNull(), F.lit("never sent"))
+        .when(
+            F.col("sent_to") == F.col("partition"),
+            text("reported failed ({}) yet written", F.col("error")),
+        )
+        .otherwise(text("sent to {}-{}", F.col("topic"), F.col("sent_to")))
+    )
+    return as_anomalies(
+        phantoms.join(sends, name, "left"),
+        Anomaly.PHANTOM,
+        tables=tables,
+        offset=F.col("first_offset"),
+        found=found,
+    )
+
+
+def _foreign(tables: RunTables) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    head = F.col("head")
+    another_run = head.startswith(MAGIC.hex().upper()) & (F.col("size") >= HEADER_SIZE)
+    found = (
+        F.when(
+            another_run,
+            text(
+                "of another run: its producer {} sequence {}",
+                number(F.substring(head, 33, 16)),
+                number(F.substring(head, 49, 16)),
+            ),
+        )
+        .when(F.col("size") == 0, F.lit("foreign: an empty record"))
+        .otherwise(text("foreign: starts with {}", F.substring(head, 1, 32)))
+    )
+    nobody = F.lit(None)
+    foreign = (
+        tables.damaged.where(F.col("state") == RecordState.FOREIGN)
+        .withColumn("producer", nobody.cast("bigint"))
+        .withColumn("sequence", nobody.cast("bigint"))
+        .withColumn("sent_at", nobody.cast("timestamp"))
+        .withColumn("resolved_at", nobody.cast("timestamp"))
+    )
+    return as_anomalies(
+        foreign, Anomaly.PHANTOM, tables=tables, offset=F.col("offset"), found=found
+    )

@@ -1,0 +1,236 @@
+"""Cases: what is known to lose records, and by which evidence a loss is called one of them.
+
+The numbers are those of the catalogue in docs/forensics.md. The first rule that fits gives the
+case. What none fits is `unexplained`: that is an answer, and where the model calls the loss
+impossible, a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from ackproof_spark.forensics.terms import Election, Term
+
+
+class Case(StrEnum):
+    """What a loss is called."""
+
+    B1 = "B1"
+    B2 = "B2"
+    B3 = "B3"
+    B4 = "B4"
+    B5 = "B5"
+    B6 = "B6"
+    B7 = "B7"
+    B9 = "B9"
+    B31 = "B31"
+    UNEXPLAINED = "unexplained"
+
+
+TITLES = {
+    Case.B1: "acks=0 blackout",
+    Case.B2: "acks=1, leader lost before replication",
+    Case.B3: "zombie leader",
+    Case.B4: "unclean leader election",
+    Case.B5: "sole in-sync replica lost its bytes",
+    Case.B6: "last replica standing lost its bytes",
+    Case.B7: "last known leader elected with fewer bytes (KIP-966)",
+    Case.B9: "several replicas lost their bytes",
+    Case.B31: "stale replica rejoined the ISR (KIP-903)",
+    Case.UNEXPLAINED: "unexplained",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the records were promised: the settings that decide what an ack means."""
+
+    acks: str
+    min_insync_replicas: int
+    kafka_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A fault window as a story needs it; `until` is None if it never ended."""
+
+    window: int
+    fault: str
+    nodes: tuple[int, ...]
+    injected_at: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What lost records have in common.
+
+    acked: the term in which they were acked, None if unknown. isr: the ISR then. next: the term
+    whose log did without them, None if there was none. offsets: first and last, None with acks=0.
+    zombie: sent after `next` had begun, and yet acked by the leader before. standing: other
+    records were read at their offsets. held_by: brokers that still hold those offsets in the
+    epoch of the ack. timely: sent under a fault, or near a change of leader. faults: those in
+    force between the first send and the next term.
+    """
+
+    settings: Settings
+    acked: Term | None
+    isr: tuple[int, ...]
+    next: Term | None
+    offsets: tuple[int, int] | None
+    zombie: bool = False
+    standing: bool = True
+    held_by: tuple[int, ...] = ()
+    timely: bool = True
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a later leader's log began at or before all of these offsets."""
+        return (
+            self.next is not None
+            and self.next.start is not None
+            and self.offsets is not None
+            and self.next.start <= self.offsets[0]
+            and not self.unread
+        )
+
+    @property
+    def unread(self) -> bool:
+        """Whether replicas hold these offsets as they were acked, and nothing was read there."""
+        return bool(self.held_by) and not self.standing
+
+    @property
+    def election(self) -> Election | None:
+        """How the next leader was elected."""
+        return None if self.next is None else self.next.election
+
+    @property
+    def same_leader(self) -> bool:
+        """Whether the broker that acked led again, with a log that had become shorter."""
+        return (
+            self.acked is not None
+            and self.next is not None
+            and self.acked.leader == self.next.leader
+        )
+
+    @property
+    def alone(self) -> bool:
+        """Whether the leader that acked was the only replica in sync."""
+        return self.acked is not None and self.isr == (self.acked.leader,)
+
+
+_Rule = tuple[Case, str, Callable[[Circumstances], bool]]
+
+#: Case, why the evidence means it, and the evidence. In this order.
+RULES: tuple[_Rule, ...] = (
+    (
+        Case.B1,
+        "acks=0 is acked when the socket takes it; what a leader that dies, or is replaced, has "
+        "not received or not replicated is gone",
+        lambda c: c.settings.acks == "0" and c.timely and not c.unread,
+    ),
+    (
+        Case.B3,
+        "acked by a leader after the controller had elected the next: its log yields to the "
+        "next leader's (KIP-101); with acks=all it must have been alone in its ISR",
+        lambda c: c.replaced and c.zombie and (c.settings.acks == "1" or c.alone),
+    ),
+    (
+        Case.B4,
+        "the next leader was neither in the ISR nor eligible: unclean.leader.election.enable",
+        lambda c: c.replaced and c.election is Election.UNCLEAN,
+    ),
+    (
+        Case.B7,
+        "no replica was in sync or eligible, and the last known leader led again with a log that "
+        "had become shorter (KIP-966 part 1)",
+        lambda c: c.replaced and c.same_leader and c.election is Election.LAST_KNOWN,
+    ),
+    (
+        Case.B5,
+        "the leader was alone in the ISR when it acked, and led again with a log that had "
+        "become shorter: nobody else had to hold the records",
+        lambda c: c.replaced and c.same_leader and c.alone,
+    ),
+    (
+        Case.B6,
+        "the others left the ISR after the ack; the last one in it led again with a log that had "
+        "become shorter, and they truncated what they held (KIP-966 describes it)",
+        lambda c: (
+            c.replaced
+            and c.same_leader
+            and c.next is not None
+            and c.next.isr_before == (c.next.leader,)
+        ),
+    ),
+    (
+        Case.B2,
+        "acks=1 is acked when the leader has appended; the next leader, elected by the rules, "
+        "had not fetched that far",
+        lambda c: c.replaced and c.settings.acks == "1" and not c.same_leader,
+    ),
+    (
+        Case.B9,
+        "the next leader was in the ISR at the ack, so it had the records; it, and whoever else "
+        "had them, lost bytes under faults that take bytes",
+        lambda c: (
+            c.replaced
+            and c.next is not None
+            and c.next.leader in c.isr
+            and _lost_bytes(c, c.next.leader)
+        ),
+    ),
+    (
+        Case.B31,
+        "a replica joined the ISR after the ack without what was acked, as brokers before 3.5 "
+        "let it after an unclean restart (KIP-903)",
+        lambda c: (
+            c.replaced
+            and c.next is not None
+            and c.next.leader not in c.isr
+            and _version(c.settings.kafka_version) < (3, 5)
+        ),
+    ),
+)
+
+#: Faults after which a broker's log may hold less than it did, by name.
+TAKES_BYTES = frozenset(
+    {"power_loss", "wipe_partition", "wipe_volume", "replace_disk", "flip_byte"}
+)
+
+
+def classify(circumstances: Circumstances) -> tuple[Case, str]:
+    """Return the case and why the evidence means it."""
+    for case, because, fits in RULES:
+        if fits(circumstances):
+            return case, because
+    return Case.UNEXPLAINED, _why_not(circumstances)
+
+
+def _why_not(c: Circumstances) -> str:
+    """Say what is in the way of an explanation."""
+    if c.unread:
+        return "their offsets still stand in the replicas' segments, but were not read"
+    if c.acked is None:
+        return "the controller's log does not say who led when they were acked"
+    if c.settings.acks == "0":
+        return "no fault was in force and no leader changed when they were sent"
+    if c.next is None:
+        return "no later leader's log begins before them: nothing is known to have removed them"
+    if c.next.start is None:
+        return f"where the log of broker {c.next.leader} ended when it was elected is not known"
+    return "none of the known cases fits what is known"
+
+
+def _lost_bytes(c: Circumstances, broker: int) -> bool:
+    return any(fault.fault in TAKES_BYTES and broker in fault.nodes for fault in c.faults)
+
+
+def _version(text: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,284 @@
+"""Causes: lost records that share their story, counted, classified and put into a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackproof_spark.forensics.cases import (
+    Case,
+    Circumstances,
+    Fault,
+    Settings,
+    classify,
+)
+from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
+from ackproof_spark.forensics.sentences import cause, counted, decisive
+from ackproof_spark.forensics.stories import (
+    SHARED,
+    STORY,
+    History,
+    told,
+)
+from ackproof_spark.forensics.terms import Term
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import (
+    LOCATION,
+    LOST_STORIES,
+    SCHEMA_VERSION,
+    Anomaly,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One cause, as in `tables.CAUSES`. `window` is the fault that struck the leader, if any."""
+
+    topic: str
+    partition: int
+    case: Case
+    count: int
+    first_offset: int | None
+    last_offset: int | None
+    first_acked_at: datetime | None
+    last_acked_at: datetime | None
+    window: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Story:
+    """Records of one story: a row of the aggregation, and what it means."""
+
+    row: Mapping[str, Any]
+    circumstances: Circumstances
+    case: Case
+    phrase: str
+
+
+def explain(
+    spark: SparkSession,
+    run_dir: Path | str,
+    *,
+    tables: RunTables,
+    anomalies: DataFrame,
+    evidence: Evidence,
+    settings: Mapping[str, Settings],
+) -> list[Cause]:
+    """Store `lost_stories` below `run_dir`; return the causes, the one with most losses first.
+
+    `anomalies` is the run's stored table, `settings` are by topic.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    lost = anomalies.where(F.col("anomaly") == Anomaly.LOST)
+    history = History.read(evidence)
+    place = ["topic", "partition", "offset"]
+    read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
+    stories = told(spark, lost, read, history).persist()
+    try:
+        distinct = _stories(stories, history, _faults(tables), settings)
+        place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
+        store(_table(spark, stories, distinct, tables.run_id), place_of_table)
+    finally:
+        stories.unpersist()
+    return sorted(_merged(distinct), key=lambda one: (-one.count, one.topic, one.partition))
+
+
+def _faults(tables: RunTables) -> list[Fault]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = held(
+        tables.fault_windows.select(
+            "window",
+            "fault",
+            "nodes",
+            "injected_at",
+            F.coalesce("recovered_at", "healed_at").alias("until"),
+        )
+    )
+    # The control fault does nothing, so it explains nothing.
+    return [
+        Fault(**{**row, "nodes": tuple(row["nodes"])}) for row in rows if row["fault"] != "none"
+    ]
+
+
+def _stories(
+    stories: DataFrame,
+    history: History,
+    faults: Sequence[Fault],
+    settings: Mapping[str, Settings],
+) -> list[_Story]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = held(
+        stories.groupBy(STORY, *SHARED).agg(
+            F.count("*").alias("count"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.min("sent_at").alias("first_sent_at"),
+            F.min("resolved_at").alias("first_acked_at"),
+            F.max("resolved_at").alias("last_acked_at"),
+        )
+    )
+    found = []
+    for row in rows:
+        history_here = history.terms.get((row["topic"], row["partition"]), ())
+        of_place = {term.epoch: term for term in history_here}
+        circumstances = _circumstances(row, of_place, faults, settings[row["topic"]])
+        case, because = classify(circumstances)
+        found.append(
+            _Story(
+                row=row,
+                circumstances=circumstances,
+                case=case,
+                phrase=cause(circumstances, case, because, _cut(row["truncation"])),
+            )
+        )
+    return found
+
+
+def _circumstances(
+    row: Mapping[str, Any],
+    terms: Mapping[int, Term],
+    faults: Iterable[Fault],
+    settings: Settings,
+) -> Circumstances:
+    following = terms.get(row["next_epoch"])
+    begin = row["first_sent_at"]
+    # A zombie leader goes on acking after the election.
+    ends = (following and following.elected_at, row["last_acked_at"])
+    end = max(filter(None, ends), default=None)
+    return Circumstances(
+        settings=settings,
+        acked=terms.get(row["acked_epoch"]),
+        isr=tuple(row["isr"]),
+        next=following,
+        offsets=None if row["first_offset"] is None else (row["first_offset"], row["last_offset"]),
+        zombie=row["zombie"],
+        standing=row["standing"],
+        held_by=tuple(row["held_by"]),
+        timely=row["timely"],
+        faults=tuple(
+            fault
+            for fault in faults
+            if (end is None or fault.injected_at <= end)
+            and (fault.until is None or begin is None or fault.until >= begin)
+        ),
+    )
+
+
+def _cut(truncation: Any) -> tuple[int, int, datetime] | None:
+    if truncation is None:
+        return None
+    at = EPOCH + timedelta(microseconds=truncation["at"])
+    return truncation["broker"], truncation["offset"], at
+
+
+def _merged(stories: Sequence[_Story]) -> list[Cause]:
+    """Return one cause for each partition, case and phrase."""
+    found: dict[tuple[Any, ...], Cause] = {}
+    phrases: dict[tuple[Any, ...], str] = {}
+    for story in stories:
+        row, fault = story.row, decisive(story.circumstances)
+        key = (row["topic"], row["partition"], story.case, story.phrase)
+        cause_ = Cause(
+            topic=row["topic"],
+            partition=row["partition"],
+            case=story.case,
+            count=row["count"],
+            first_offset=row["first_offset"],
+            last_offset=row["last_offset"],
+            first_acked_at=row["first_acked_at"],
+            last_acked_at=row["last_acked_at"],
+            window=None if fault is None else fault.window,
+            sentence="",
+        )
+        found[key] = _together(found[key], cause_) if key in found else cause_
+        phrases[key] = story.phrase
+    return [
+        replace(
+            one,
+            sentence=counted(
+                one.count,
+                one.topic,
+                one.partition,
+                None
+                if one.first_offset is None or one.last_offset is None
+                else (one.first_offset, one.last_offset),
+                phrases[key],
+            ),
+        )
+        for key, one in found.items()
+    ]
+
+
+def _together(one: Cause, other: Cause) -> Cause:
+    def least(name: str) -> Any:
+        return min(filter(_is_known, (getattr(one, name), getattr(other, name))), default=None)
+
+    def most(name: str) -> Any:
+        return max(filter(_is_known, (getattr(one, name), getattr(other, name))), default=None)
+
+    return replace(
+        one,
+        count=one.count + other.count,
+        first_offset=least("first_offset"),
+        last_offset=most("last_offset"),
+        first_acked_at=least("first_acked_at"),
+        last_acked_at=most("last_acked_at"),
+    )
+
+
+def _is_known(value: object) -> bool:
+    return value is not None
+
+
+_MEANING = (
+    f"{STORY} bigint, leader int, leader_epoch int, next_leader int, next_leader_epoch int, "
+    "next_leader_start bigint, next_leader_high_watermark bigint, elected_at timestamp, "
+    "election string, case string, cause string"
+)
+
+
+def _table(
+    spark: SparkSession, stories: DataFrame, distinct: Sequence[_Story], run_id: str
+) -> DataFrame:
+    """Return `tables.LOST_STORIES`: beside every record what its story means."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    meaning = spark.createDataFrame([_meaning(story) for story in distinct], _MEANING)
+    truncation = F.col("truncation")
+    columns: dict[str, Column] = {
+        "schema_version": F.lit(SCHEMA_VERSION),
+        "run_id": F.lit(run_id),
+        "acked_at": F.col("resolved_at"),
+        "truncated_by": truncation["broker"],
+        "truncated_to": truncation["offset"],
+        "truncated_at": F.timestamp_micros(truncation["at"]),
+    }
+    return stories.join(F.broadcast(meaning), STORY).withColumns(columns).select(LOST_STORIES.names)
+
+
+def _meaning(story: _Story) -> tuple[Any, ...]:
+    acked, following = story.circumstances.acked, story.circumstances.next
+    return (
+        story.row[STORY],
+        acked and acked.leader,
+        acked and acked.epoch,
+        following and following.leader,
+        following and following.epoch,
+        following and following.start,
+        following and following.high_watermark,
+        following and following.elected_at,
+        following and following.election.value,
+        story.case.value,
+        story.phrase,
+    )

@@ -1,0 +1,109 @@
+"""Diverged: replicas in sync that do not hold the same bytes at the same offsets.
+
+A follower appends its leader's batches byte by byte, and truncates by leader epoch before it does
+(KIP-101, KIP-279). So where the logs of all replicas in sync overlap, and everywhere below the
+high watermark, they hold the same batches: offsets, leader epoch, size and checksum; and the bytes
+match the checksum, which is computed anew.
+
+    offsets      0-9       10-19     20-29      high watermark 30
+    broker 1     a1, e0    b2, e0    c3, e1
+    broker 2     a1, e0    b7, e0    c3, e1     <- diverged from offset 10 on
+    broker 3     a1, e0    b2, e0               <- diverged from offset 20 on: it ends too early
+
+Replicas that are not in sync are not compared: they may lag, or have yet to truncate. Compacted
+topics must not be compared at all, since each broker compacts for itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomalies import text
+from ackproof_spark.forensics.evidence import Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: What must be the same in every replica.
+_SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
+
+
+def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
+    """Return one row a partition whose replicas diverge: topic, partition, offset, found.
+
+    `ends` are the run's partition ends. `offset` is the first that differs.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = ["topic", "partition"]
+    replicas = evidence.in_sync().select(*place, "broker", "begin_offset", "end_offset")
+    high_watermarks = ends.where("complete").select(
+        *place, F.col("end_offset").alias("high_watermark")
+    )
+    ranges = (
+        replicas.groupBy(*place)
+        .agg(
+            F.sort_array(F.collect_set("broker")).alias("brokers"),
+            F.max("begin_offset").alias("begin"),
+            F.min("end_offset").alias("least_end"),
+        )
+        .join(high_watermarks, place, "left")
+        .select(
+            *place, "brokers", "begin", F.greatest("least_end", "high_watermark").alias("until")
+        )
+    )
+    held = (
+        evidence.replica_batches.join(
+            F.broadcast(replicas.select(*place, "broker")), [*place, "broker"], "left_semi"
+        )
+        .join(F.broadcast(ranges), place)
+        .where((F.col("last_offset") >= F.col("begin")) & (F.col("base_offset") < F.col("until")))
+    )
+    same = F.struct(*_SAME)
+    differing = (
+        held.groupBy(*place, "base_offset")
+        .agg(
+            F.first("brokers").alias("brokers"),
+            F.count("*").alias("copies"),
+            F.min(same).alias("least"),
+            F.max(same).alias("most"),
+            F.collect_list(F.struct("broker", *_SAME)).alias("there"),
+        )
+        .where(
+            (F.col("copies") != F.size("brokers"))
+            | (F.col("least") != F.col("most"))
+            | ~F.col("least.crc_ok")
+        )
+    )
+    return (
+        differing.groupBy(*place)
+        .agg(
+            F.min("base_offset").alias("offset"),
+            F.min_by(F.struct("brokers", "there"), "base_offset").alias("first"),
+            F.count("*").alias("batches"),
+        )
+        .select(*place, "offset", _told().alias("found"))
+    )
+
+
+def _told() -> Column:
+    """Return what each broker holds at the first differing offset, in words."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def of(broker: Column) -> Column:
+        own = F.filter("first.there", lambda batch: batch["broker"] == broker)
+        there = F.get(own, F.lit(0))
+        batch = text(
+            "broker {}: offsets {}-{}, epoch {}, {} bytes, checksum {}",
+            broker,
+            F.col("offset"),
+            there["last_offset"],
+            there["leader_epoch"],
+            there["size"],
+            F.lower(F.hex(there["crc"])),
+        )
+        damaged = F.when(there["crc_ok"], "").otherwise(", which the bytes do not match")
+        return F.coalesce(F.concat(batch, damaged), text("broker {}: no batch starts here", broker))
+
+    copies = F.array_join(F.transform("first.brokers", of), "; ")
+    return F.concat(copies, text("; {} batches differ", F.col("batches")))

@@ -1,0 +1,103 @@
+"""The investigation of a run: what its replicas show, and why each lost record was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof_spark.forensics import divergence, gaps
+from ackproof_spark.forensics.cases import Settings
+from ackproof_spark.forensics.causes import Cause, explain
+from ackproof_spark.forensics.evidence import Evidence
+from ackproof_spark.reading.run_tables import RunTables, read_table
+from ackproof_spark.spark.storage import address
+from ackproof_spark.tables import (
+    ANOMALIES,
+    LOCATION,
+    SCHEMA_VERSION,
+    Anomaly,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Investigation:
+    """What was found. `counts` lacks the anomalies that could not be looked for."""
+
+    counts: dict[Anomaly, int]
+    causes: list[Cause]
+
+
+def investigate(
+    spark: SparkSession,
+    run_dir: Path | str,
+    *,
+    lost: int,
+    settings: Mapping[str, Settings],
+    compacted: bool = False,
+) -> Investigation:
+    """Look at the replicas of a run that `diff` has compared; explain its `lost` records.
+
+    `settings` are by topic. Adds what it finds to the run's `anomalies`, and writes `lost_stories`
+    if there are any. What evidence is missing limits what is found, and is no error. Replicas of
+    `compacted` topics are not compared: each broker compacts for itself. Raises `AnalysisError` if
+    the run was not compared.
+    """
+    tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
+    anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)
+    causes = []
+    if lost:
+        causes = explain(
+            spark,
+            run_dir,
+            tables=tables,
+            anomalies=anomalies,
+            evidence=evidence,
+            settings=settings,
+        )
+    counts: dict[Anomaly, int] = {}
+    if evidence.has_replicas and not compacted:
+        found = {
+            Anomaly.DIVERGED: divergence.find(evidence, tables.partition_ends),
+            Anomaly.GAP: gaps.find(evidence, tables),
+        }
+        for anomaly, rows in found.items():
+            counts[anomaly] = 0 if rows is None else _add(rows, anomaly, tables.run_id, run_dir)
+        if not evidence.replica_logs.where("not complete").isEmpty():
+            # Nothing seen in a part is nothing known of the whole.
+            counts = {anomaly: count for anomaly, count in counts.items() if count}
+    return Investigation(counts=counts, causes=causes)
+
+
+def _add(rows: DataFrame, anomaly: Anomaly, run_id: str, run_dir: Path | str) -> int:
+    """Append rows (topic, partition, offset, found) to the run's anomalies; return how many."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = rows.persist()
+    try:
+        count: int = rows.count()
+        if count:
+            schema = from_arrow_schema(ANOMALIES)
+            known = {
+                "schema_version": F.lit(SCHEMA_VERSION),
+                "run_id": F.lit(run_id),
+                "anomaly": F.lit(anomaly.value),
+            }
+            columns = [
+                known.get(
+                    field.name, F.col(field.name) if field.name in rows.columns else F.lit(None)
+                )
+                .cast(field.dataType)
+                .alias(field.name)
+                for field in schema
+            ]
+            place = f"{address(run_dir)}/{LOCATION['anomalies']}"
+            rows.select(*columns).coalesce(1).write.mode("append").parquet(place)
+        return count
+    finally:
+        rows.unpersist()

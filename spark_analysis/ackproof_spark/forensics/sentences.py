@@ -1,0 +1,137 @@
+"""A cause in words: who acked, what struck the leader, who led next from where, who truncated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from ackproof_spark.forensics.cases import Case, Circumstances, Fault
+from ackproof_spark.forensics.terms import Election
+
+STRUCK = {
+    "kill": "was killed",
+    "kill_cluster": "was killed with all others",
+    "crash_loop": "was killed again and again",
+    "oom_kill": "was killed for want of memory",
+    "half_open": "was killed unheard",
+    "restart": "was restarted",
+    "rolling_restart": "was restarted",
+    "pause": "was paused",
+    "power_loss": "lost power",
+    "wipe_partition": "lost the partition's files",
+    "wipe_volume": "lost its disk",
+    "replace_disk": "lost one of its disks",
+}
+_HOW = {
+    Election.FIRST: "with the topic",
+    Election.CLEAN: "from the ISR",
+    Election.ELIGIBLE: "as eligible leader replica",
+    Election.LAST_KNOWN: "as last known leader",
+    Election.UNCLEAN: "uncleanly",
+}
+
+
+def decisive(circumstances: Circumstances) -> Fault | None:
+    """Return the fault that struck the leader which acked, the latest; else the latest at all."""
+    faults = sorted(circumstances.faults, key=lambda fault: (fault.injected_at, fault.window))
+    if circumstances.acked is not None:
+        own = [fault for fault in faults if circumstances.acked.leader in fault.nodes]
+        ended = [fault for fault in own if fault.fault in STRUCK]
+        faults = ended or own or faults
+    return faults[-1] if faults else None
+
+
+def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datetime] | None) -> str:
+    """Return the cause of a loss as one phrase.
+
+    cut: which broker truncated to which offset, and when.
+    """
+    if case is Case.UNEXPLAINED:
+        return "; ".join([f"unexplained: {because}", *_facts(c, cut)])
+    return "; ".join([_headline(c, case), *_facts(c, cut)])
+
+
+def _headline(c: Circumstances, case: Case) -> str:
+    acks = f"acks={c.settings.acks}"
+    leader = f"leader {c.acked.leader}" if c.acked else "the leader"
+    struck = _struck(c)
+    isr = _set(c.isr)
+    return {
+        Case.B1: f"{acks}: {struck} before it received them or others fetched them",
+        Case.B2: f"{acks}: {struck} before the next leader fetched them",
+        Case.B3: f"{acks}: {leader} acked them after another had been elected (zombie leader)",
+        Case.B4: f"{acks}: {struck}, and a replica that was not in sync was elected",
+        Case.B5: f"{acks}: {leader} was alone in the ISR, and led again with a shorter log",
+        Case.B6: f"{acks}: the ISR had shrunk from {isr} to the leader alone; {struck} and led "
+        "again with a shorter log",
+        Case.B7: f"{acks}: nobody was in sync or eligible; {struck} and, last known leader, led "
+        "again with a shorter log",
+        Case.B9: f"{acks}: the ISR was {isr}, and those who led next had lost bytes",
+        Case.B31: f"{acks}: the next leader joined the ISR {isr} without them",
+    }[case]
+
+
+def _struck(c: Circumstances) -> str:
+    leader = f"leader {c.acked.leader}" if c.acked else "the leader"
+    fault = decisive(c)
+    if fault is None:
+        return f"{leader} lost leadership with no fault of this run in force"
+    name = f"{fault.fault}, window {fault.window}"
+    if c.acked is not None and c.acked.leader in fault.nodes and fault.fault in STRUCK:
+        return f"{leader} {STRUCK[fault.fault]} ({name})"
+    return f"{leader} lost leadership under {name} of {_brokers(fault.nodes)},"
+
+
+def _facts(c: Circumstances, cut: tuple[int, int, datetime] | None) -> list[str]:
+    facts = []
+    main = decisive(c)
+    others = [fault for fault in c.faults if fault is not main]
+    if others:
+        named = (f"{f.fault} of {_brokers(f.nodes)} (window {f.window})" for f in others)
+        facts.append(f"meanwhile {_listing(named)}")
+    if c.next is not None:
+        where = "" if c.next.start is None else f", its log ending at {c.next.start}"
+        facts.append(
+            f"broker {c.next.leader} was elected {_HOW[c.next.election]} in epoch {c.next.epoch} "
+            f"at {_clock(c.next.elected_at)}{where}"
+        )
+    if cut is not None:
+        broker, to, at = cut
+        facts.append(f"broker {broker} truncated to {to} at {_clock(at)}")
+    if c.held_by:
+        facts.append(f"{_brokers(c.held_by)} still {_verb(c.held_by)} a batch there")
+    return facts
+
+
+def counted(
+    count: int, topic: str, partition: int, offsets: tuple[int, int] | None, phrase: str
+) -> str:
+    """Return a cause with what it cost: `481 records of orders-0 (offsets 1200-1680): …`."""
+    records = f"{count:,} record{'s' if count != 1 else ''} of {topic}-{partition}"
+    if offsets is not None:
+        low, high = offsets
+        records += f" (offset {low})" if low == high else f" (offsets {low}-{high})"
+    return f"{records}: {phrase}"
+
+
+def _clock(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _set(brokers: Sequence[int]) -> str:
+    return "{" + ", ".join(map(str, sorted(brokers))) + "}"
+
+
+def _brokers(nodes: Sequence[int]) -> str:
+    if not nodes:
+        return "no broker"
+    return ("broker " if len(nodes) == 1 else "brokers ") + _listing(map(str, nodes))
+
+
+def _verb(nodes: Sequence[int]) -> str:
+    return "holds" if len(nodes) == 1 else "hold"
+
+
+def _listing(items: Iterable[str]) -> str:
+    *head, last = items
+    return f"{', '.join(head)} and {last}" if head else last

@@ -1,0 +1,278 @@
+"""Stories: for every lost record who acked it, who led next, who truncated it, and why.
+
+The ledger knows offset and time of an ack, but not which broker gave it. That follows from the
+terms: of those elected by the time of the ack, and begun at or before the offset, it is the latest
+that did not itself put something else there. What did away with the record is the first later term
+whose log began at or before the offset: everything of an older epoch from there on was cut.
+
+    terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
+    acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
+    sent after epoch 1 had begun, acked at 1500, where a record of epoch 1 stands
+                                                 -> by broker 1 all the same: a zombie leader
+
+With acks=0 there is no offset, and time alone must do: the change of leader nearest to the send.
+
+Times of the controller's log, of the brokers' logs and of the ledger are compared: they must come
+from clocks that agree, as those of containers on one host do.
+
+Terms, fault windows and truncations are few and are held by the driver; records are never there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ackproof_spark.forensics.evidence import EPOCH, Evidence, held
+from ackproof_spark.forensics.terms import Place, Term, terms
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PLACE = ["topic", "partition"]
+
+#: A send this near to a change of leader may have met it: twice broker.session.timeout.ms, in
+#: microseconds, for the time until a dead leader is fenced, and for clients that learn late.
+_NEAR = 18_000_000
+
+_TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint>"
+_STATE = "struct<at: bigint, epoch: int, isr: array<int>>"
+_STRETCH = "struct<broker: int, epoch: int, low: bigint, high: bigint, leads: boolean>"
+_TRUNCATION = "struct<at: bigint, broker: int, offset: bigint>"
+_FACTS = (
+    f"topic string, partition int, terms array<{_TERM}>, states array<{_STATE}>, "
+    f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>"
+)
+
+#: What records of one story have in common: the columns that `told` adds, and `isr`.
+SHARED = [
+    *_PLACE,
+    "acked_epoch",
+    "next_epoch",
+    "isr",
+    "zombie",
+    "standing",
+    "held_by",
+    "timely",
+    "truncation",
+]
+
+#: The column by which records of one story are told from others: a hash of what is `SHARED`.
+STORY = "story"
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What the driver holds of every partition; times as datetimes with a time zone."""
+
+    terms: Mapping[Place, tuple[Term, ...]]
+    #: Rows of `_STRETCH`: which offsets each replica holds of each epoch.
+    stretches: Mapping[Place, Sequence[tuple[int, int, int, int, bool]]]
+    #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
+    truncations: Mapping[Place, Sequence[Mapping[str, Any]]]
+
+    @classmethod
+    def read(cls, evidence: Evidence) -> History:
+        """Return the history that the evidence tells."""
+        stretches = _stretches(evidence)
+        starts: dict[tuple[str, int, int], int] = {}
+        for (topic, partition), rows in stretches.items():
+            for _, epoch, low, _, _ in rows:
+                key = (topic, partition, epoch)
+                starts[key] = min(low, starts.get(key, low))
+        events = held(evidence.broker_events.where("kind in ('leader', 'truncated')"))
+        truncations: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
+        for event in sorted(events, key=lambda event: event["at"]):
+            if event["kind"] == "truncated":
+                truncations[event["topic"], event["partition"]].append(event)
+        leading = [event for event in events if event["kind"] == "leader"]
+        return cls(
+            terms=terms(held(evidence.partition_states), starts, leading),
+            stretches=stretches,
+            truncations=truncations,
+        )
+
+    @cached_property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """One row of `_FACTS` a partition."""
+        return [
+            (
+                *place,
+                [(t.epoch, t.leader, _micros(t.elected_at), t.start) for t in history],
+                [(_micros(at), t.epoch, list(isr)) for t in history for at, isr in t.changes],
+                list(self.stretches.get(place, ())),
+                [
+                    (_micros(event["at"]), event["broker"], event["offset"])
+                    for event in self.truncations.get(place, ())
+                ],
+            )
+            for place, history in self.terms.items()
+        ]
+
+
+def _stretches(evidence: Evidence) -> dict[Place, list[tuple[int, int, int, int, bool]]]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    in_sync = evidence.in_sync().where("leads").select(*_PLACE, "broker", "leads")
+    rows = (
+        evidence.replica_batches.where("leader_epoch >= 0")
+        .groupBy(*_PLACE, "broker", "leader_epoch")
+        .agg(F.min("base_offset").alias("low"), F.max("last_offset").alias("high"))
+        .join(in_sync, [*_PLACE, "broker"], "left")
+        .collect()
+    )
+    found: dict[Place, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
+    for row in rows:
+        found[row["topic"], row["partition"]].append(
+            (row["broker"], row["leader_epoch"], row["low"], row["high"], bool(row["leads"]))
+        )
+    return found
+
+
+def told(spark: SparkSession, lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
+    """Return `lost` (rows of `tables.ANOMALIES`) with what `SHARED` names, and `STORY`.
+
+    read: topic, partition, offset of what the final log has at lost offsets. `acked_epoch` and
+    `next_epoch` are null where nothing tells; `truncation` is the first cut at or before the
+    offset after the send, of the broker that acked it if it made one.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    facts = F.broadcast(spark.createDataFrame(history.rows, _FACTS))
+    standing = read.distinct().withColumn("standing", F.lit(True))
+    offset = F.col("offset")
+    sent, acked = F.unix_micros("sent_at"), F.unix_micros("resolved_at")
+    joined = (
+        lost.join(facts, _PLACE, "left")
+        .join(standing, [*_PLACE, "offset"], "left")
+        .withColumn("standing", F.coalesce("standing", F.lit(False)))
+    )
+    by_offset, by_time = _by_offset(offset, acked), _by_time(sent)
+    return (
+        joined.withColumn("acked_term", F.when(offset.isNotNull(), by_offset).otherwise(by_time[0]))
+        .withColumn(
+            "next_term",
+            F.when(offset.isNotNull(), _next_by_offset(offset)).otherwise(by_time[1]),
+        )
+        .withColumns(
+            {
+                "acked_epoch": F.col("acked_term.epoch"),
+                "next_epoch": F.col("next_term.epoch"),
+                "isr": _isr_at(acked),
+                "zombie": F.coalesce(
+                    offset.isNotNull() & (F.col("next_term.elected_at") < sent), F.lit(False)
+                ),
+                "held_by": _holders(offset),
+                "timely": F.col("window").isNotNull()
+                | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
+                "truncation": _truncation(offset, sent),
+            }
+        )
+        .drop("terms", "states", "stretches", "truncations", "acked_term", "next_term")
+        .withColumn(STORY, F.xxhash64(F.to_json(F.struct(*SHARED), {"ignoreNullFields": "false"})))
+    )
+
+
+def _last(array: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.try_element_at(array, F.lit(-1))
+
+
+def _first(array: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.get(array, F.lit(0))
+
+
+def _by_offset(offset: Column, acked: Column) -> Column:
+    """Return the latest term that can have acked `offset` by then."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # The epoch of what stands there now, in the log of the leader at the end.
+    occupant = _first(
+        F.filter("stretches", lambda s: s["leads"] & (s["low"] <= offset) & (s["high"] >= offset))
+    )["epoch"]
+
+    def possible(term: Column) -> Column:
+        begun = F.coalesce(term["start"] <= offset, F.lit(True))
+        # What a term put there itself it did not put there instead.
+        older = F.when(F.col("standing"), term["epoch"] < occupant).otherwise(
+            term["epoch"] <= occupant
+        )
+        return (term["elected_at"] <= acked) & begun & F.coalesce(older, F.lit(True))
+
+    in_office = F.filter("terms", lambda term: term["elected_at"] <= acked)
+    return F.coalesce(_last(F.filter("terms", possible)), _last(in_office))
+
+
+def _next_by_offset(offset: Column) -> Column:
+    """Return the first later term whose log began at or before `offset`; failing that, unknown.
+
+    A later term of which nobody knows where it began stands in, if there is no better one.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    acked_epoch = F.col("acked_term.epoch")
+    later = F.filter("terms", lambda term: term["epoch"] > acked_epoch)
+    return F.coalesce(
+        _first(F.filter(later, lambda term: term["start"] <= offset)),
+        _first(F.filter(later, lambda term: term["start"].isNull())),
+    )
+
+
+def _by_time(sent: Column) -> tuple[Column, Column]:
+    """Return the term in office at `sent`, and the next; or, if nearer, those before."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    in_office = F.filter("terms", lambda term: term["elected_at"] <= sent)
+    now = _last(in_office)
+    before = F.try_element_at(in_office, F.lit(-2))
+    after = _first(F.filter("terms", lambda term: term["elected_at"] > sent))
+    to_come = F.coalesce(after["elected_at"] - sent, F.lit(2**62))
+    changed_just_now = before.isNotNull() & (sent - now["elected_at"] < to_come)
+    return (
+        F.when(changed_just_now, before).otherwise(now),
+        F.when(changed_just_now, now).otherwise(after),
+    )
+
+
+def _isr_at(acked: Column) -> Column:
+    """Return the ISR of the acking term at that time."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    own = F.filter("states", lambda state: state["epoch"] == F.col("acked_term.epoch"))
+    by_then = F.filter(own, lambda state: state["at"] <= acked)
+    return F.coalesce(_last(by_then)["isr"], F.array().cast("array<int>"))
+
+
+def _holders(offset: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    holding = F.filter(
+        "stretches",
+        lambda s: (
+            (s["epoch"] == F.col("acked_term.epoch")) & (s["low"] <= offset) & (s["high"] >= offset)
+        ),
+    )
+    brokers = F.array_sort(F.transform(holding, lambda s: s["broker"]))
+    return F.coalesce(brokers, F.array().cast("array<int>"))
+
+
+def _truncation(offset: Column, sent: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    cut = F.filter(
+        "truncations",
+        lambda t: (t["at"] >= sent) & F.coalesce(t["offset"] <= offset, F.lit(True)),
+    )
+    own = F.filter(cut, lambda t: t["broker"] == F.col("acked_term.leader"))
+    return F.when(F.col("next_term").isNotNull(), F.coalesce(_first(own), _first(cut)))
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)

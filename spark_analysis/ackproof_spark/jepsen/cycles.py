@@ -1,0 +1,228 @@
+"""Cycles of dependencies: operations that each come before the other.
+
+    op 0   ok    txn   x: sends a at 0    y: sends b at 1
+    op 1   ok    txn   x: sends c at 1    y: sends d at 0       <- G0: 0 -ww-> 1 -ww-> 0
+
+| name | a cycle of | with at least one |
+|---|---|---|
+| `G0` | ww | ww |
+| `G1c` | ww, wr | wr |
+| `G1c-wr` | wr | wr |
+| `G-single` | ww, wr, exactly one rw | rw |
+| `G2-item` | ww, wr, rw, where none of the above explains it | rw, so two of them |
+| `G0-process` | ww, process, where no `G0` explains it | process |
+| `G1c-process` | ww, wr, process, where none of `G0`, `G1c`, `G0-process` explains it | process |
+
+`dependencies` says what the relations are. A kind is looked for in each strongly connected
+component of the graph of its relations, and reported once for it, with the shortest cycle; "where
+none explains it" asks for none in the same component. The cycle begins with the relation that
+makes its kind; of several the least, by operations, is shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ackproof_spark.jepsen.dependencies import edges
+from ackproof_spark.jepsen.frames import Histories
+from ackproof_spark.jepsen.tables import ANOMALIES, HistoryAnomaly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Edge(NamedTuple):
+    """Operation `source` comes before `target`, as records of `key` with these values show."""
+
+    source: int
+    target: int
+    relation: str
+    key: str | None
+    values: tuple[str, ...]
+
+
+class Cycle(NamedTuple):
+    """`steps` lead from operation to operation, and the last one back to the first."""
+
+    anomaly: HistoryAnomaly
+    steps: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One edge of `through`, then a way back over `back`, inside a component of both.
+
+    Not reported for a component that holds a reported cycle of one of `unless`.
+    """
+
+    anomaly: HistoryAnomaly
+    through: str
+    back: frozenset[str]
+    unless: frozenset[HistoryAnomaly] = frozenset()
+
+
+_G0, _G1C, _SINGLE = HistoryAnomaly.G0, HistoryAnomaly.G1C, HistoryAnomaly.G_SINGLE
+_G0_PROCESS = HistoryAnomaly.G0_PROCESS
+_WW_WR = frozenset({"ww", "wr"})
+_KINDS = (
+    _Kind(anomaly=_G0, through="ww", back=frozenset({"ww"})),
+    _Kind(anomaly=_G1C, through="wr", back=_WW_WR),
+    _Kind(anomaly=HistoryAnomaly.G1C_WR, through="wr", back=frozenset({"wr"})),
+    _Kind(anomaly=_SINGLE, through="rw", back=_WW_WR),
+    _Kind(
+        anomaly=HistoryAnomaly.G2_ITEM,
+        through="rw",
+        back=_WW_WR | {"rw"},
+        unless=frozenset({_G0, _G1C, _SINGLE}),
+    ),
+    _Kind(
+        anomaly=_G0_PROCESS,
+        through="process",
+        back=frozenset({"ww", "process"}),
+        unless=frozenset({_G0}),
+    ),
+    _Kind(
+        anomaly=HistoryAnomaly.G1C_PROCESS,
+        through="process",
+        back=_WW_WR | {"process"},
+        unless=frozenset({_G0, _G1C, _G0_PROCESS}),
+    ),
+)
+
+
+def find(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
+    """Return one row a cycle; without `ww_deps`, from wr and process edges alone."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return (
+        edges(histories, ww_deps=ww_deps)
+        .groupBy("history")
+        .applyInArrow(_find_in_one, schema=from_arrow_schema(ANOMALIES))
+    )
+
+
+def _find_in_one(table: pa.Table) -> pa.Table:
+    """Return the cycles of one history's edges (`dependencies.EDGES`)."""
+    found = cycles(
+        [
+            Edge(row["source"], row["target"], row["relation"], row["key"], tuple(row["values"]))
+            for row in table.to_pylist()
+        ]
+    )
+    history = table.column("history")[0].as_py()
+    rows = [
+        dict.fromkeys(ANOMALIES.names)
+        | {
+            "history": history,
+            "anomaly": cycle.anomaly.value,
+            "ops": [step.source for step in cycle.steps] + [cycle.steps[0].source],
+            "steps": [
+                {"relation": step.relation, "key": step.key, "values": list(step.values)}
+                for step in cycle.steps
+            ],
+        }
+        for cycle in found
+    ]
+    return pa.Table.from_pylist(rows, schema=ANOMALIES)
+
+
+def cycles(edges: Sequence[Edge]) -> list[Cycle]:
+    """Return one shortest cycle a kind and component, in the kinds' order."""
+    found: list[Cycle] = []
+    for kind in _KINDS:
+        allowed = [edge for edge in edges if edge.relation in kind.back | {kind.through}]
+        for component in _components(allowed):
+            operations = {edge.source for edge in component}
+            explained = any(
+                cycle.anomaly in kind.unless and cycle.steps[0].source in operations
+                for cycle in found
+            )
+            steps = () if explained else _shortest(kind, component)
+            if steps:
+                found.append(Cycle(kind.anomaly, steps))
+    return found
+
+
+def _components(edges: Sequence[Edge]) -> Iterable[list[Edge]]:
+    """Return the edges within each strongly connected component of two operations or more."""
+    import numpy as np
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    if not edges:
+        return []
+    ends = np.array([edge[:2] for edge in edges], dtype=np.int64)
+    operations, compact = np.unique(ends, return_inverse=True)
+    sources, targets = compact.reshape(ends.shape).T
+    size = len(operations)
+    graph = coo_matrix((np.ones(len(edges)), (sources, targets)), (size, size))
+    _, labels = connected_components(graph, directed=True, connection="strong")
+    within: dict[int, list[Edge]] = defaultdict(list)
+    for edge, source, target in zip(edges, labels[sources], labels[targets], strict=True):
+        if source == target:
+            within[int(source)].append(edge)
+    return within.values()
+
+
+def _shortest(kind: _Kind, component: Sequence[Edge]) -> tuple[Edge, ...]:
+    """Return the shortest cycle of this kind, the least of several; empty if there is none."""
+    after: dict[int, set[int]] = defaultdict(set)
+    before: dict[int, set[int]] = defaultdict(set)
+    for edge in component:
+        if edge.relation in kind.back:
+            after[edge.source].add(edge.target)
+            before[edge.target].add(edge.source)
+    starts: dict[int, set[int]] = defaultdict(set)
+    for edge in component:
+        if edge.relation == kind.through:
+            starts[edge.source].add(edge.target)
+    best: list[int] = []
+    for start in sorted(starts):
+        distances = _distances_to(start, before, at_most=len(best) - 2 if best else None)
+        for second in sorted(starts[start]):
+            if second in distances and (not best or distances[second] + 1 < len(best)):
+                best = [start, *_way(second, distances, after)]
+    pairs = list(zip(best, [*best[1:], *best[:1]], strict=True))
+    return tuple(
+        _evidence(component, pair, {kind.through} if step == 0 else kind.back)
+        for step, pair in enumerate(pairs)
+    )
+
+
+def _distances_to(
+    end: int, before: Mapping[int, set[int]], *, at_most: int | None
+) -> dict[int, int]:
+    """Return how many edges lie between operations and `end`, as far as `at_most`."""
+    distances = {end: 0}
+    layer = {end}
+    while layer and (at_most is None or distances[next(iter(layer))] < at_most):
+        distance = distances[next(iter(layer))] + 1
+        sources = (source for op in layer for source in before.get(op, ()))
+        layer = {source for source in sources if source not in distances}
+        distances.update(dict.fromkeys(layer, distance))
+    return distances
+
+
+def _way(start: int, distances: Mapping[int, int], after: Mapping[int, set[int]]) -> list[int]:
+    """Return the least of the shortest ways from `start` to distance 0, without its end."""
+    way = [start]
+    while distances[way[-1]] > 1:
+        nearer = distances[way[-1]] - 1
+        way.append(min(op for op in after[way[-1]] if distances.get(op) == nearer))
+    return way
+
+
+_RANK = {"ww": 0, "wr": 1, "rw": 2, "process": 3}
+
+
+def _evidence(component: Sequence[Edge], pair: tuple[int, int], relations: Iterable[str]) -> Edge:
+    """Return the least edge of these relations between the two operations."""
+    return min(
+        (edge for edge in component if edge[:2] == pair and edge.relation in relations),
+        key=lambda edge: (_RANK[edge.relation], edge.key or "", edge.values),
+    )

@@ -1,0 +1,188 @@
+"""What all checks start from: a history's sends, its polls, and the log they tell of.
+
+The log of a key holds, at each offset, the values seen there: by sends that are known to have
+committed, and by all polls, whatever became of their transaction, because a consumer must never
+return a record that is not there. An `info` operation is known to have committed if an `ok` poll
+returned one of its values. Offsets that nobody saw are left out: they may be transaction markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ackproof_spark.jepsen.tables import (
+    ANOMALIES,
+    Action,
+    Completion,
+    HistoryAnomaly,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: What names a send: values are unique within a key.
+SEND = ["history", "key", "value"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histories:
+    """Micro-operations (`tables.MICRO_OPS`) and what follows from them, as Spark sees them."""
+
+    micro_ops: DataFrame
+
+    @contextmanager
+    def cached(self) -> Iterator[None]:
+        """Keep what several checks start from in memory meanwhile."""
+        with ExitStack() as caches:
+            for frame in (self.micro_ops, self.sends, self.places, self.records):
+                caches.callback(frame.persist().unpersist)
+            yield
+
+    @cached_property
+    def operations(self) -> DataFrame:
+        """One row an operation: history, op, process, type, f, keys."""
+        return self.micro_ops.where("number = 0").select(
+            "history", "op", "process", "type", "f", "keys"
+        )
+
+    @cached_property
+    def reads(self) -> DataFrame:
+        """Every record that a poll returned."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self.micro_ops.where(F.col("action") == Action.POLL)
+
+    @cached_property
+    def read_ok(self) -> DataFrame:
+        """Values that an `ok` poll returned: history, key, value."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self.reads.where(F.col("type") == Completion.OK).select(*SEND).distinct()
+
+    @cached_property
+    def sends(self) -> DataFrame:
+        """Every record sent.
+
+        `was_read`: an `ok` poll returned it. `committed`: its operation is known to have had
+        effect, being `ok`, or `info` with a value that was read.
+        """
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        siblings = Window.partitionBy("history", "op")
+        read = self.read_ok.withColumn("read", F.lit(True))
+        was_read = F.coalesce("read", F.lit(False))
+        proven = (F.col("type") == Completion.INFO) & F.max("was_read").over(siblings)
+        return (
+            self.micro_ops.where(F.col("action") == Action.SEND)
+            .join(read, SEND, "left")
+            .withColumn("was_read", was_read)
+            .withColumn("committed", (F.col("type") == Completion.OK) | proven)
+            .drop("read")
+        )
+
+    @cached_property
+    def log(self) -> DataFrame:
+        """One row a value at an offset: history, key, offset, value, index, chosen.
+
+        `index` counts the key's offsets from 0, gaps left out. Of the values at one offset, the
+        least as text is `chosen` to stand for the offset where only one value can.
+        """
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        seen = ["history", "key", "offset", "value"]
+        by_offset = Window.partitionBy("history", "key").orderBy("offset")
+        at_offset = Window.partitionBy("history", "key", "offset")
+        return (
+            self.sends.where("committed")
+            .select(*seen)
+            .unionByName(self.reads.select(*seen))
+            .where(F.col("offset").isNotNull())
+            .distinct()
+            .withColumn("index", F.dense_rank().over(by_offset).cast("bigint") - 1)
+            .withColumn("chosen", F.col("value") == F.min("value").over(at_offset))
+        )
+
+    @cached_property
+    def order(self) -> DataFrame:
+        """The order of a key's values, one an index: history, key, index, value."""
+        return self.log.where("chosen").select("history", "key", "index", "value")
+
+    @cached_property
+    def places(self) -> DataFrame:
+        """Where a value stands: history, key, value, offsets, first, last, at.
+
+        `first` and `last` are indexes; `at` is its index in `order`: null if it was never chosen,
+        the last if it was chosen more than once.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return self.log.groupBy(*SEND).agg(
+            F.sort_array(F.collect_list("offset")).alias("offsets"),
+            F.min("index").alias("first"),
+            F.max("index").alias("last"),
+            F.max(F.when(F.col("chosen"), F.col("index"))).alias("at"),
+        )
+
+    @cached_property
+    def records(self) -> DataFrame:
+        """Every record sent or polled, with its place in the order, `at`, if it is known."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        there = self.places.select(*SEND, "at")
+        return self.micro_ops.where(F.col("action").isNotNull()).join(there, SEND, "left")
+
+
+def as_anomalies(
+    frame: DataFrame, anomaly: HistoryAnomaly | Column, **columns: Column
+) -> DataFrame:
+    """Return `frame` in `tables.ANOMALIES`'s columns: these, its own of that name, else null."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    kind = F.lit(anomaly) if isinstance(anomaly, HistoryAnomaly) else anomaly
+    given = {"anomaly": kind, **columns}
+
+    def column(name: str) -> Column:
+        if name in given:
+            return given[name]
+        return F.col(name) if name in frame.columns else F.lit(None)
+
+    return frame.select(
+        *(column(f.name).cast(from_arrow_type(f.type)).alias(f.name) for f in ANOMALIES)
+    )
+
+
+def delta(before: Column, after: Column) -> Column:
+    """Return how far apart two places are; 1, as if nothing was wrong, if one is unknown."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.coalesce(after - before, F.lit(1))
+
+
+def with_skipped(skips: DataFrame, histories: Histories) -> DataFrame:
+    """Return `skips` (in `ANOMALIES`'s columns) with the values between `index` and its end.
+
+    `index` is that of the value before the gap; the gap has `delta - 1` values.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    between = F.sequence(F.col("index") + 1, F.col("index") + F.col("delta") - 1)
+    evidence = [name for name in ANOMALIES.names if name not in ("skipped", "steps")]
+    values = F.array_sort(F.collect_list(F.struct("place", "skipped_value")))
+    order = histories.order.select(
+        "history", "key", F.col("index").alias("place"), F.col("value").alias("skipped_value")
+    )
+    return as_anomalies(
+        skips.withColumn("place", F.explode(between))
+        .join(order, ["history", "key", "place"])
+        .groupBy(*evidence)
+        .agg(values["skipped_value"].alias("skipped")),
+        F.col("anomaly"),
+        index=F.lit(None),
+    )

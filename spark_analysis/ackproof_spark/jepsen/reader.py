@@ -1,0 +1,288 @@
+"""Reads histories: one JSON file a history, of completed operations in the order they completed.
+
+::
+
+    {"ops": [
+      {"proc": 0, "type": "ok", "f": "send", "time": 3,
+       "mops": [{"send": {"key": "x", "offset": 0, "value": "a"}}]},
+      {"proc": 1, "type": "info", "f": "txn",
+       "mops": [{"poll": {"x": [[0, "a"], [1, "b"]]}}, {"send": {…}}]},
+      {"proc": 1, "type": "ok", "f": "assign", "keys": ["x", "y"]}
+     ],
+     "configuration": {"sub-via": "assign", "isolation-level": "read_committed"}}
+
+A key stands for one partition. Keys and values are text or whole numbers; a value is sent to a
+key at most once. An offset is null if it is unknown. `time` is optional, in any unit, and so is
+`rebalance-log` of an operation that polls: `[{"keys": ["x"]}, …]`. `configuration` is optional,
+with any of the settings of `allowed.Configuration` but `ww_deps`. Other fields are not read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
+
+import pyarrow as pa
+
+from ackproof_spark.errors import HistoryError
+from ackproof_spark.jepsen.tables import (
+    MICRO_OPS,
+    TRANSACTIONS,
+    Action,
+    Completion,
+    Function,
+)
+
+#: The settings that a file may name, with their legal values.
+SETTINGS: dict[str, tuple[str | bool, ...]] = {
+    "sub-via": ("assign", "subscribe"),
+    "isolation-level": ("read_committed", "read_uncommitted"),
+    "acks": ("all", "1", "0"),
+    "idempotence": (True, False),
+}
+_ACTIONS = {
+    Function.SEND: (Action.SEND,),
+    Function.POLL: (Action.POLL,),
+    Function.TXN: tuple(Action),
+}
+_MICRO_OP = {
+    Action.SEND: '{"send": {"key": "x", "offset": 0, "value": "a"}}',
+    Action.POLL: '{"poll": {"x": [[0, "a"], …], …}}',
+}
+_RECORDS = 'a list of [offset, value], such as [[0, "a"], [1, "b"]]'
+#: Action, key, offset and value of the one row of an operation without records.
+_NO_RECORD = (None, None, None, None)
+_NOTHING: list[tuple[Any, ...]] = [()] * (len(MICRO_OPS) - 1)
+_MAX_OFFSET = 2**63 - 1
+_SHOWN = 80
+_FORM = 'legal: {"ops": [{"proc": 0, "type": "ok", "f": "poll", "mops": […]}, …]}, one file a case'
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFile:
+    """One history, without its records, which are rows of a table.
+
+    `settings`: what the file says of its configuration, by `allowed.Configuration`'s names;
+    whether `subscribe` or `assign` is in use, its operations tell too. `times`: op and time of
+    every `ok` operation that may send or poll, or empty if one has none. `records`: how many
+    were sent or polled.
+    """
+
+    path: Path
+    settings: Mapping[str, Any]
+    times: Sequence[tuple[int, int | float]]
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cases:
+    """Histories, and all their records as one table (`tables.MICRO_OPS`).
+
+    The table's `history` is a file's place in `files`.
+    """
+
+    files: Sequence[HistoryFile]
+    micro_ops: pa.Table
+
+
+def read(paths: Sequence[Path]) -> Cases:
+    """Return the histories of these files, in order.
+
+    Raises `HistoryError` at the first thing that is wrong, naming the file, the operation, the
+    value and what is legal.
+    """
+    files, tables = [], []
+    for history, path in enumerate(paths):
+        file, rows = _read_one(path)
+        columns = [[history] * len(rows), *(zip(*rows, strict=True) if rows else _NOTHING)]
+        arrays = [pa.array(v, f.type) for v, f in zip(columns, MICRO_OPS, strict=True)]
+        files.append(file)
+        tables.append(pa.Table.from_arrays(arrays, schema=MICRO_OPS))
+    # Spark 4.0 stops at a chunk without rows, and would drop every history after an empty one.
+    return Cases(files=files, micro_ops=pa.concat_tables(tables).combine_chunks())
+
+
+def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise HistoryError(f"{path}: no JSON: {error}; {_FORM}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("ops"), list):
+        raise HistoryError(f'{path}: has no list "ops"; {_FORM}')
+    try:
+        settings = _settings(document.get("configuration", {}))
+        case = _Case()
+        for number, op in enumerate(document["ops"]):
+            case.add(number, op)
+    except _WrongError as wrong:
+        raise HistoryError(f"{path}: {wrong}") from None
+    used = {Function.SUBSCRIBE, Function.ASSIGN} & case.functions
+    if used:
+        # Where one process subscribes, partitions move between all of them.
+        via = Function.SUBSCRIBE if Function.SUBSCRIBE in used else Function.ASSIGN
+        settings.setdefault("sub_via", via.value)
+    times = [] if any(time is None for _, time in case.times) else case.times
+    file = HistoryFile(
+        path=path,
+        settings=settings,
+        times=times,
+        records=sum(row[-4] is not None for row in case.rows),
+    )
+    return file, case.rows
+
+
+class _WrongError(Exception):
+    """What is wrong in a file, and where, without the file's name."""
+
+
+def _wrong(where: str, what: str, value: object, legal: str) -> _WrongError:
+    shown = json.dumps(value)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return _WrongError(f"{where}: {what} {shown}; legal: {legal}")
+
+
+def _settings(configuration: object) -> dict[str, Any]:
+    if not isinstance(configuration, dict):
+        raise _wrong("configuration", "is", configuration, f"an object with {', '.join(SETTINGS)}")
+    for name, value in configuration.items():
+        if name not in SETTINGS:
+            raise _wrong("configuration", "unknown setting", name, ", ".join(SETTINGS))
+        if not any(type(value) is type(legal) and value == legal for legal in SETTINGS[name]):
+            legal = ", ".join(json.dumps(one) for one in SETTINGS[name])
+            raise _wrong("configuration", f"{name} is", value, legal)
+    return {name.replace("-", "_"): value for name, value in configuration.items()}
+
+
+class _Case:
+    """The operations of one file, as rows of `tables.MICRO_OPS` without their history."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.times: list[tuple[int, Any]] = []
+        self.functions: set[Function] = set()
+        self._sent: dict[tuple[str, str], int] = {}
+
+    def add(self, number: int, op: object) -> None:
+        """Take in the next operation; `_WrongError` if it is malformed."""
+        where = f"op {number}"
+        if not isinstance(op, dict):
+            raise _wrong(where, "is", op, 'an object such as {"proc": 0, "type": "ok", …}')
+        kind = _one_of(where, op, "type", Completion)
+        f = _one_of(where, op, "f", Function)
+        self.functions.add(f)
+        process = _name(f"{where}: proc", op.get("proc"))
+        records: list[tuple[Any, ...]] = []
+        if f in TRANSACTIONS:
+            keys = _rebalanced(where, op.get("rebalance-log", []))
+            records = list(self._records(number, f, op.get("mops")))
+            if kind is Completion.OK:
+                self.times.append((number, _time(where, op.get("time"))))
+        else:
+            moves = f in (Function.ASSIGN, Function.SUBSCRIBE)
+            keys = _keys(where, op.get("keys")) if moves else []
+        self.rows.extend(
+            (number, process, kind.value, f.value, keys, place, *record)
+            for place, record in enumerate(records or [_NO_RECORD])
+        )
+
+    def _records(self, number: int, f: Function, mops: object) -> Iterator[tuple[Any, ...]]:
+        """Return the action, key, offset and value of what an operation sent and polled."""
+        if not isinstance(mops, list):
+            raise _wrong(f"op {number}", "mops is", mops, "a list of micro-operations")
+        for place, mop in enumerate(mops):
+            where = f"op {number}, micro-op {place}"
+            legal = " or ".join(_MICRO_OP[action] for action in _ACTIONS[f])
+            if not isinstance(mop, dict) or len(mop) != 1 or next(iter(mop)) not in _ACTIONS[f]:
+                raise _wrong(f"{where} of a {f}", "is", mop, legal)
+            if Action.SEND in mop:
+                yield self._send(number, where, mop[Action.SEND])
+            else:
+                yield from _polled(where, mop[Action.POLL])
+
+    def _send(self, number: int, where: str, sent: object) -> tuple[Any, ...]:
+        if not isinstance(sent, dict) or not {"key", "value"} <= sent.keys():
+            raise _wrong(where, "send is", sent, _MICRO_OP[Action.SEND])
+        key = _name(f"{where}: key", sent["key"])
+        value = _value(where, sent["value"])
+        if (key, value) in self._sent:
+            raise _WrongError(
+                f"{where}: sends {value} to key {key} again, as op {self._sent[key, value]} did; "
+                "legal: values that differ within a key, or nobody can tell whose was read"
+            )
+        self._sent[key, value] = number
+        return Action.SEND.value, key, _offset(where, sent.get("offset")), value
+
+
+def _polled(where: str, polled: object) -> Iterator[tuple[Any, ...]]:
+    if not isinstance(polled, dict):
+        raise _wrong(where, "poll is", polled, _MICRO_OP[Action.POLL])
+    for key, records in polled.items():
+        if not isinstance(records, list):
+            raise _wrong(f"{where}: poll of key {key}", "is", records, _RECORDS)
+        name = _name(f"{where}: key", key)
+        for record in records:
+            if not isinstance(record, list) or len(record) != len(("offset", "value")):
+                raise _wrong(f"{where}: poll of key {key}", "has", record, _RECORDS)
+            offset, value = record
+            yield Action.POLL.value, name, _offset(where, offset), _value(where, value)
+
+
+def _one_of(where: str, op: dict[str, Any], field: str, words: type[_Word]) -> _Word:
+    try:
+        return words(op[field])
+    except KeyError:
+        raise _WrongError(f'{where}: has no "{field}"; legal: {", ".join(words)}') from None
+    except ValueError:
+        raise _wrong(where, f"{field} is", op[field], ", ".join(words)) from None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _name(where: str, value: object) -> str:
+    """Return a process or key as text: in JSON, the keys of a poll can be nothing else."""
+    if _is_whole(value) or (isinstance(value, str) and value.isprintable()):
+        return str(value)
+    raise _wrong(where, "is", value, "printable text or a whole number")
+
+
+def _value(where: str, value: object) -> str:
+    if isinstance(value, str) or _is_whole(value):
+        return json.dumps(value)
+    raise _wrong(where, "value is", value, "text or a whole number")
+
+
+def _offset(where: str, value: object) -> int | None:
+    if value is None or (_is_whole(value) and 0 <= value <= _MAX_OFFSET):
+        return value
+    raise _wrong(where, "offset is", value, "a whole number from 0, or null if it is unknown")
+
+
+def _time(where: str, value: object) -> int | float | None:
+    if value is None or _is_whole(value) or isinstance(value, float):
+        return value
+    raise _wrong(where, "time is", value, "a number, or none at all")
+
+
+def _keys(where: str, value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise _wrong(where, "keys is", value, "a list of keys")
+    return [_name(f"{where}: keys", key) for key in value]
+
+
+def _rebalanced(where: str, events: object) -> list[str]:
+    legal = 'a list of {"keys": ["x", …]}'
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        raise _wrong(where, "rebalance-log is", events, legal)
+    keys = [_keys(f"{where}: rebalance-log", event.get("keys")) for event in events]
+    return sorted(set(chain.from_iterable(keys)))

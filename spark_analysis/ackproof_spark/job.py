@@ -1,0 +1,148 @@
+"""Jobs for a Spark cluster: `spark-submit … job.py diff --input RUN_DIR`; see docs/spark.md.
+
+    final-log   reads topics from Kafka between given offsets, and stores the table
+    diff        compares a run's ledger with its final log, and stores the anomalies
+
+A run directory is any address that the cluster can read. `diff` needs the tables `ledger`,
+`final_log`, `partition_ends` and `fault_windows` there (see `tables.LOCATION`). Every setting is
+the cluster's, but those on which the result depends (`session.SETTINGS`).
+
+Exit codes: 0 done (whatever was found), 2 bad arguments or no run there, 4 it could not be done.
+What was found is one JSON object on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ackproof_spark.checks.diff import diff
+from ackproof_spark.errors import AnalysisError, RunError
+from ackproof_spark.reading.final_log import (
+    Isolation,
+    PartitionEnd,
+    Reader,
+    read_final_log,
+    write_final_log,
+)
+from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.session import configure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do one job, print what came out as one JSON object, and return the exit code."""
+    options = _parser().parse_args(arguments)
+
+    from pyspark.sql import SparkSession
+
+    try:
+        with explained():
+            spark = configure(SparkSession.builder.appName("ackproof").getOrCreate())
+            result = options.job(spark, options)
+    except AnalysisError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if isinstance(error, RunError) else 4
+    sys.stdout.write(json.dumps(result) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="ackproof's jobs for a Spark cluster; @FILE holds arguments, one a line",
+        fromfile_prefix_chars="@",
+    )
+    jobs = parser.add_subparsers(required=True, metavar="JOB")
+
+    one = jobs.add_parser("diff", help="compare a run's ledger with its final log")
+    one.set_defaults(job=_diff)
+    one.add_argument("--input", required=True, help="the run directory")
+    one.add_argument("--output", help="where `anomalies` is written (default: the input)")
+
+    one = jobs.add_parser("final-log", help="read topics from Kafka, and store them")
+    one.set_defaults(job=_final_log)
+    one.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…")
+    one.add_argument("--run-id", required=True, help="whose records are not foreign")
+    one.add_argument(
+        "--ends",
+        required=True,
+        type=_ends,
+        metavar="JSON",
+        help='what to read, the end exclusive: {"orders": {"0": [0, 1000]}}',
+    )
+    one.add_argument("--output", required=True, help="the run directory to write to")
+    one.add_argument(
+        "--reader", type=Reader, choices=list(Reader), default=Reader.CONNECTOR, help="%(choices)s"
+    )
+    one.add_argument(
+        "--isolation",
+        type=Isolation,
+        choices=list(Isolation),
+        default=Isolation.READ_UNCOMMITTED,
+        help="%(choices)s",
+    )
+    one.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="NAME=VALUE",
+        help="of the reader (minPartitions=8), or of its client (kafka.security.protocol=SSL)",
+    )
+    return parser
+
+
+def _diff(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    result = diff(spark, options.input, output=options.output)
+    sends = {
+        word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown", "aborted")
+    }
+    return sends | {key.value: count for key, count in result.counts.items()}
+
+
+def _final_log(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    log = read_final_log(
+        spark,
+        run_id=options.run_id,
+        bootstrap_servers=options.bootstrap_servers,
+        ends=options.ends,
+        options=dict(options.option),
+        reader=options.reader,
+        isolation=options.isolation,
+    )
+    stored = write_final_log(log, run_id=options.run_id, ends=options.ends, run_dir=options.output)
+    short = {f"{end.topic}-{end.partition}": end.reason for end in stored.ends if not end.complete}
+    return {"records": stored.records, "incomplete": short}
+
+
+def _ends(text: str) -> list[PartitionEnd]:
+    wrong = f"{text!r} is not offsets as JSON, such as " + '{"orders": {"0": [0, 1000]}}'
+    try:
+        ends = [
+            PartitionEnd(
+                topic=topic, partition=int(partition), begin_offset=int(begin), end_offset=int(end)
+            )
+            for topic, partitions in json.loads(text).items()
+            for partition, (begin, end) in partitions.items()
+        ]
+    except (ValueError, TypeError, AttributeError):
+        raise argparse.ArgumentTypeError(wrong) from None
+    if not ends or any(end.begin_offset < 0 or end.end_offset < end.begin_offset for end in ends):
+        raise argparse.ArgumentTypeError(f"{wrong}: at least one partition, and begin <= end")
+    return ends
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

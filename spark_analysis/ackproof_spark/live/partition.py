@@ -1,0 +1,331 @@
+"""What the live job knows of one partition, and what each micro-batch makes of it. No Spark here.
+
+Sends and reads meet by name, not by offset: after a truncation another record may stand where an
+acked one stood. An acked send that is not read yet is unseen; once a read of a higher offset has
+been returned it is a loss candidate, for a partition is read in the order of its offsets.
+
+Where the reads go back, the log was truncated and written anew: what was read from there on is
+unseen again until it is read again. Only the last `MEMORY_S` seconds of reads can be taken back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ackproof_spark.live.availability import (
+    Spans,
+    availability,
+    since,
+    with_acks,
+)
+from ackproof_spark.live.sends import (
+    NO_OFFSET,
+    Int64s,
+    Runs,
+    Sends,
+    keys,
+)
+from ackproof_spark.metrics import UNAVAILABILITY_GAP_S
+
+#: How long reads are remembered, seconds: of sends without an ack yet, and for being taken back.
+MEMORY_S = 900
+
+_GAP_US = int(UNAVAILABILITY_GAP_S * 1e6)
+
+
+class Kind(IntEnum):
+    """What an event is; the first three as `ledger_stream.OUTCOMES` has them."""
+
+    ACKED = 0
+    FAILED = 1
+    UNKNOWN = 2
+    #: An intact record of this run was read.
+    READ = 3
+    #: Some other record was read: damaged, or not of this run.
+    READ_OTHER = 4
+    #: The job has begun, or the run is over; of no partition.
+    MARK = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """What one micro-batch brings for one partition, in no particular order.
+
+    `at` is when it happened and `sent_at`, for outcomes, when the send was made: UTC microseconds.
+    `producer` and `sequence` mean nothing for `READ_OTHER`, `offset` may be `NO_OFFSET`.
+    """
+
+    kind: Int64s
+    producer: Int64s
+    sequence: Int64s
+    offset: Int64s
+    at: Int64s
+    sent_at: Int64s
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Events:
+        """Return the events at which `mask` is true."""
+        return Events(**{name: getattr(self, name)[mask] for name in Events.__slots__})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts:
+    """What came in: of a window, or of the partition as a whole."""
+
+    acked: int = 0
+    failed: int = 0
+    unknown: int = 0
+    read: int = 0
+    acked_at: int = 0
+    acked_offset: int = NO_OFFSET
+    read_offset: int = NO_OFFSET
+
+
+@dataclass(slots=True, kw_only=True)
+class _Totals(_Counts):
+    """The part of the state that is a handful of numbers."""
+
+    #: The first send and the last outcome, the time of the newest event.
+    first: int | None = None
+    last: int = 0
+    newest: int = 0
+    #: As of the last window that was written: its number, and how far acks and reads were.
+    written: int | None = None
+    written_acked: int = NO_OFFSET
+    written_read: int = NO_OFFSET
+    spans: Spans = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Partition:
+    """One partition, as of the last micro-batch; windows are `width` microseconds."""
+
+    width: int
+    totals: _Totals = field(default_factory=_Totals)
+    windows: dict[int, _Counts] = field(default_factory=dict)
+    #: Acked, not read yet. Few, unless reads stop or records are lost.
+    unseen: Sends = field(default_factory=Sends.none)
+    #: Read, and the ledger has not said yet what became of them.
+    early: Sends = field(default_factory=Sends.none)
+    #: Acked and read, lately.
+    seen: Runs = field(default_factory=lambda: Runs.of(Sends.none()))
+
+    def take(self, events: Events) -> list[dict[str, Any]]:
+        """Take in what happened; return rows of `tables.LOSS_CANDIDATES` for what changed."""
+        self._count(events)
+        acked = events.where(events.kind == Kind.ACKED)
+        read = events.where(events.kind == Kind.READ)
+        offsets = events.offset[events.kind >= Kind.READ]
+        if len(offsets) and offsets.min() <= self.totals.read_offset:
+            self._take_back(int(offsets.min()))
+        self.unseen = self.unseen.plus(self._sends(acked))
+        changes = self._match(read)
+        self._settle(events)
+        if len(offsets):
+            self.totals.read_offset = int(offsets.max())
+            self._window(int(events.at[events.kind >= Kind.READ].max())).read_offset = int(
+                offsets.max()
+            )
+        changes += self._raise_candidates()
+        self._forget()
+        return changes
+
+    def close(self, watermark: int) -> list[dict[str, Any]]:
+        """Return rows of `tables.LIVE_WINDOWS` for the windows that the watermark has passed.
+
+        Windows without an event are written, too, once one with events follows: an outage is one.
+        """
+        over = [number for number in self.windows if (number + 1) * self.width <= watermark]
+        if not over:
+            return []
+        totals = self.totals
+        first = min(over) if totals.written is None else totals.written + 1
+        rows = []
+        for number in range(first, max(over) + 1):
+            window = self.windows.pop(number, None) or _Counts()
+            if window.acked_offset != NO_OFFSET:
+                totals.written_acked = window.acked_offset
+            if window.read_offset != NO_OFFSET:
+                totals.written_read = window.read_offset
+            rows.append(self._row(number, window))
+        totals.written = max(over)
+        totals.spans = since(totals.spans, (totals.written + 1) * self.width)
+        return rows
+
+    @property
+    def next_end(self) -> int | None:
+        """The end of the oldest window that is not written yet, None if there is none."""
+        return (min(self.windows) + 1) * self.width if self.windows else None
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of `tables.LIVE_PARTITIONS`."""
+        totals = self.totals
+        return {
+            "at": totals.newest,
+            "acked": totals.acked,
+            "failed": totals.failed,
+            "unknown": totals.unknown,
+            "read": totals.read,
+            "acked_offset": _known(totals.acked_offset),
+            "read_offset": _known(totals.read_offset),
+            "lag": _lag(totals.acked_offset, totals.read_offset),
+            "unseen": len(self.unseen),
+            "candidates": int(self.unseen.raised.sum()),
+        }
+
+    def dump(self) -> tuple[str, bytes, bytes, bytes]:
+        """Return everything, as `load` takes it."""
+        rest = {
+            "width": self.width,
+            "totals": asdict(self.totals),
+            "windows": {number: asdict(window) for number, window in self.windows.items()},
+        }
+        unseen, early = Runs.of(self.unseen), Runs.of(self.early)
+        return json.dumps(rest), unseen.pack(), early.pack(), self.seen.pack()
+
+    @classmethod
+    def load(cls, rest: str, unseen: bytes, early: bytes, seen: bytes) -> Partition:
+        """Return what `dump` was given."""
+        known: Mapping[str, Any] = json.loads(rest)
+        totals = _Totals(**known["totals"])
+        totals.spans = [(first, last) for first, last in totals.spans]
+        return cls(
+            width=known["width"],
+            totals=totals,
+            windows={int(number): _Counts(**each) for number, each in known["windows"].items()},
+            unseen=Runs.unpack(unseen).sends(),
+            early=Runs.unpack(early).sends(),
+            seen=Runs.unpack(seen),
+        )
+
+    def _sends(self, events: Events) -> Sends:
+        return Sends.of(events.producer, events.sequence, events.offset, events.at // self.width)
+
+    def _window(self, at: int) -> _Counts:
+        return self.windows.setdefault(at // self.width, _Counts())
+
+    def _count(self, events: Events) -> None:
+        totals = self.totals
+        kind = np.minimum(events.kind, Kind.READ)
+        for number in np.unique(events.at // self.width).tolist():
+            here = events.at // self.width == number
+            counts = np.bincount(kind[here], minlength=4).tolist()
+            for whole in (totals, self._window(number * self.width)):
+                whole.acked += counts[0]
+                whole.failed += counts[1]
+                whole.unknown += counts[2]
+                whole.read += counts[3]
+            acked = events.where(here & (events.kind == Kind.ACKED) & (events.offset != NO_OFFSET))
+            if len(acked.at):
+                latest = int(acked.at.max())
+                offset = int(acked.offset[acked.at == latest].max())
+                for whole in (totals, self._window(latest)):
+                    if latest >= whole.acked_at:
+                        whole.acked_at, whole.acked_offset = latest, offset
+        outcomes = events.where(events.kind < Kind.READ)
+        if len(outcomes.at):
+            sent = int(outcomes.sent_at.min())
+            totals.first = sent if totals.first is None else min(totals.first, sent)
+            totals.last = max(totals.last, int(outcomes.at.max()))
+            acked_at = outcomes.at[outcomes.kind == Kind.ACKED]
+            totals.spans = with_acks(totals.spans, acked_at, gap=_GAP_US)
+        if len(events.at):
+            totals.newest = max(totals.newest, int(events.at.max()))
+
+    def _take_back(self, offset: int) -> None:
+        """Make what was read at `offset` and above unseen again: the log was truncated there."""
+        hit = self.seen.last_offset >= offset
+        again = self.seen.where(hit).sends()
+        gone = again.offset >= offset
+        self.unseen = self.unseen.plus(again.where(gone))
+        self.seen = self.seen.where(~hit).plus(Runs.of(again.where(~gone)))
+        self.early = self.early.where(self.early.offset < offset)
+
+    def _match(self, read: Events) -> list[dict[str, Any]]:
+        """Bring acked sends and reads together; return what is withdrawn."""
+        reads = self.early.plus(self._sends(read))
+        found = np.isin(self.unseen.keys, reads.keys)
+        now_seen = self.unseen.where(found)
+        self.early = reads.where(~np.isin(reads.keys, now_seen.keys))
+        self.unseen = self.unseen.where(~found)
+        self.seen = self.seen.plus(Runs.of(_where_read(now_seen.marked(raised=False), reads)))
+        return self._changes(now_seen.where(now_seen.raised == 1), "withdrawn")
+
+    def _settle(self, events: Events) -> None:
+        """Forget reads of sends that will never be acked."""
+        other = events.where((events.kind == Kind.FAILED) | (events.kind == Kind.UNKNOWN))
+        if len(other.at) and len(self.early):
+            gone = np.isin(self.early.keys, keys(other.producer, other.sequence))
+            self.early = self.early.where(~gone)
+
+    def _raise_candidates(self) -> list[dict[str, Any]]:
+        unseen = self.unseen
+        overtaken = (unseen.offset != NO_OFFSET) & (unseen.offset < self.totals.read_offset)
+        new = overtaken & (unseen.raised == 0)
+        if not new.any():
+            return []
+        self.unseen = unseen.where(~new).plus(unseen.where(new).marked(raised=True))
+        return self._changes(unseen.where(new), "raised")
+
+    def _changes(self, sends: Sends, change: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "at": self.totals.newest,
+                "change": change,
+                "producer": producer,
+                "sequence": sequence,
+                "offset": offset,
+                "overtaken_by": self.totals.read_offset,
+            }
+            for producer, sequence, offset in zip(
+                sends.producer.tolist(), sends.sequence.tolist(), sends.offset.tolist(), strict=True
+            )
+        ]
+
+    def _forget(self) -> None:
+        oldest = (self.totals.newest - int(MEMORY_S * 1e6)) // self.width
+        self.early = self.early.where(self.early.window >= oldest)
+        self.seen = self.seen.where(self.seen.window >= oldest)
+
+    def _row(self, number: int, window: _Counts) -> dict[str, Any]:
+        totals = self.totals
+        start, end = number * self.width, (number + 1) * self.width
+        here = self.unseen.window == number
+        first = max(start, totals.first) if totals.first is not None else end
+        return {
+            "start": start,
+            "end": end,
+            "acked": window.acked,
+            "failed": window.failed,
+            "unknown": window.unknown,
+            "read": window.read,
+            "acked_per_s": window.acked / (self.width / 1e6),
+            "availability": availability(totals.spans, first, min(end, totals.last)),
+            "lag": _lag(totals.written_acked, totals.written_read),
+            "unseen": int(here.sum()),
+            "candidates": int(self.unseen.raised[here].sum()),
+        }
+
+
+def _where_read(sends: Sends, reads: Sends) -> Sends:
+    """Return `sends` at the lowest offset where each was read, wherever it was acked."""
+    order = np.lexsort((reads.offset, reads.keys))
+    return replace(
+        sends, offset=reads.offset[order][np.searchsorted(reads.keys[order], sends.keys)]
+    )
+
+
+def _known(offset: int) -> int | None:
+    return None if offset == NO_OFFSET else offset
+
+
+def _lag(acked: int, read: int) -> int | None:
+    if acked == NO_OFFSET:
+        return None
+    return max(0, acked - read) if read != NO_OFFSET else acked + 1

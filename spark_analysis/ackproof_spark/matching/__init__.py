@@ -1,0 +1,1 @@
+"""The comparison by offset: one pass, out of core."""

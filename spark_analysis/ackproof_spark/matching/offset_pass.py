@@ -1,0 +1,291 @@
+"""The aligned pass: from a run's big tables to the few rows that any check needs.
+
+Ledger and final log are both nearly sorted by offset. Cut into slices of offsets (`layout`), each
+compared by one task (`alignment`), with no shuffle, nearly all sends match the record at their
+acked offset, and are dropped. What is left has the shape of the tables it came from, so the checks
+run on it as they run on whole tables, and say the same:
+
+- every send without an acked offset; every send and record at an offset that is not held by one
+  send and its intact record alone;
+- what matched, but has the name of a record that is left: the other copies of a duplicate, the
+  send of a record that stands in a wrong partition;
+- what matched, but stands behind a higher sequence of its producer, and what it stands behind.
+
+That no check needs more is argued at each, and tested: the checks on what is left, the checks on
+whole tables and an oracle in plain Python agree on random histories.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ackproof_spark.matching.row_groups import (
+    Layout,
+    Sizing,
+    Slice,
+    Unaligned,
+    read_layout,
+    slices,
+)
+from ackproof_spark.matching.send_order import Carry
+from ackproof_spark.matching.slice_compare import (
+    FOUND,
+    Kind,
+    Summary,
+    compare_slices,
+    find_sends,
+    wanted_of,
+)
+from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.tables import LEDGER, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NAME = ["topic", "producer", "sequence"]
+
+#: Slices beyond that share tasks.
+_TASKS_A_CORE = 16
+
+_Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmatched(RunTables):
+    """What the aligned pass left of a run's tables, and what it counted on the way.
+
+    `left` bounds the rows of `ledger` and `final_log`. `final_log` lacks `written_at` and the
+    columns that are the same in every row, `ledger` the latter; of records that matched, `size`
+    is null.
+    """
+
+    left: int
+    counted: Mapping[str, int]
+    last: Mapping[tuple[str, int], int]
+
+    @cached_property
+    def outcomes(self) -> dict[str, int]:
+        """How many sends have each outcome."""
+        return dict(self.counted)
+
+    @property
+    def rows(self) -> int:
+        """At most so many rows are left."""
+        return self.left
+
+    @cached_property
+    def last_offsets(self) -> DataFrame:
+        """The last offset of each partition that has records."""
+        rows = [(topic, partition, last) for (topic, partition), last in self.last.items()]
+        spark = self.ledger.sparkSession
+        return spark.createDataFrame(rows, "topic string, partition int, last bigint")
+
+
+def unmatched(
+    spark: SparkSession,
+    run_dir: Path | str,
+    tables: RunTables,
+    *,
+    sizing: Sizing,
+    caches: ExitStack,
+) -> RunTables:
+    """Return what is left of `tables`, those of `run_dir`, after the aligned pass.
+
+    `tables` themselves if they are too small for it to pay. What `caches` holds until it is
+    closed is what was found. Raises `Unaligned` if the tables do not lie as the pass needs them.
+    """
+    layout = read_layout(run_dir)
+    if layout.rows < sizing.from_rows:
+        return tables
+    if importlib.util.find_spec("pandas") is None:
+        raise Unaligned("pyspark wants pandas for this (pip install pandas)")
+    cores = _cores(spark)
+    pieces = slices(layout, sizing=sizing, cores=cores)
+    found = _compare(spark, layout, pieces, {}, caches)
+    summaries = _summaries(found)
+    again, carries, names = _across(pieces, summaries)
+    wanted = found.where(found.kind == Kind.WANTED)
+    counted = _total(summary.told for summary in summaries)
+    if again:
+        second = _compare(spark, layout, again, carries, caches)
+        counted = _total([counted, *(summary.told for summary in _summaries(second))])
+        wanted = wanted.unionByName(second.where(second.kind == Kind.WANTED))
+    told_rows = sum(counted.values())
+    if again or counted.get(Kind.WANTED) or counted.get(Kind.RECORD):
+        with small_plans(spark, rows=told_rows, few=sizing.few):
+            names |= _names(found, wanted, limit=sizing.wanted)
+    told = found.where(found.kind == Kind.SEND).select(LEDGER.names[2:])
+    log = found.where(found.kind == Kind.RECORD).select(
+        "topic", "partition", "offset", "state", "producer", "sequence", "size", "head"
+    )
+    if names:
+        sends = _sends(spark, layout, names, cores, caches)
+        told = told.unionByName(sends.select(told.columns))
+        log = log.unionByName(_as_records(sends).select(log.columns))
+    return Unmatched(
+        run_id=tables.run_id,
+        ledger=told,
+        final_log=log,
+        partition_ends=tables.partition_ends,
+        fault_windows=tables.fault_windows,
+        left=told_rows + len(names),
+        counted=_total(summary.outcomes for summary in summaries),
+        last=_last(layout),
+    )
+
+
+def _cores(spark: SparkSession) -> int:
+    """Return how many tasks run at once; Unaligned if the driver is not this process."""
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        raise Unaligned("the driver of Spark Connect may see other files")
+    return int(context.defaultParallelism)
+
+
+def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitStack) -> DataFrame:
+    """Return what `worker` yields for each position below `positions`, and keep it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    tasks = min(positions, _TASKS_A_CORE * _cores(spark))
+    schema = from_arrow_schema(FOUND)
+    found = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
+    caches.callback(found.unpersist)
+    return found
+
+
+def _compare(
+    spark: SparkSession,
+    layout: Layout,
+    pieces: Sequence[Slice],
+    carries: Mapping[int, Carry],
+    caches: ExitStack,
+) -> DataFrame:
+    worker = compare_slices(
+        pieces, filesystem=layout.filesystem, highest=layout.highest, carries=carries
+    )
+    return _run(spark, worker, positions=len(pieces), caches=caches)
+
+
+def _summaries(found: DataFrame) -> list[Summary]:
+    """Run the pass, and return what its slices tell of themselves; Unaligned if one could not."""
+    from pyspark.errors import PythonException
+
+    try:
+        rows = found.where(found.kind == Kind.SUMMARY).select("summary").collect()
+    except PythonException as error:
+        if found.sparkSession.sparkContext.master.startswith("local"):
+            raise
+        # Executors of a cluster may lack a library, or see other files than the driver does.
+        raise Unaligned(f"the executors' Python fails: {error}") from error
+    summaries = sorted(
+        (Summary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
+    )
+    for summary in summaries:
+        if summary.unaligned is not None:
+            raise Unaligned(summary.unaligned)
+    return summaries
+
+
+def _across(
+    pieces: Sequence[Slice], summaries: Sequence[Summary]
+) -> tuple[list[Slice], dict[int, Carry], set[tuple[str, int, int]]]:
+    """Follow each producer's order over the borders of slices.
+
+    Returns the slices to look at again, because a matched record there stands behind one of an
+    earlier slice; what stands before each of them; and names that records left over stand behind.
+    """
+    again: list[Slice] = []
+    carries: dict[int, Carry] = {}
+    names: set[tuple[str, int, int]] = set()
+    before: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for piece, summary in zip(pieces, summaries, strict=True):
+        carry: dict[tuple[int, int], tuple[int, int]] = {}
+        late = False
+        for partition, producer, matched, unmatched, sent, highest in summary.order:
+            key = piece.topic, partition, producer
+            if key in before:
+                carry[partition, producer] = before[key]
+                late |= matched < before[key][0]
+                if unmatched < before[key][1]:
+                    names.add((piece.topic, producer, before[key][1]))
+            earlier = before.get(key, (-1, -1))
+            before[key] = max(sent, earlier[0]), max(highest, earlier[1])
+        if late:
+            again.append(piece)
+            carries[piece.number] = carry
+    return again, carries, names
+
+
+def _names(found: DataFrame, wanted: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
+    """Return the names wanted, and those of records left over whose send is not.
+
+    Raises `Unaligned` if there are more than `limit`.
+    """
+    records = found.where((found.kind == Kind.RECORD) & (found.state == RecordState.INTACT))
+    orphans = records.select(_NAME).join(
+        found.where(found.kind == Kind.SEND).select(_NAME), _NAME, "left_anti"
+    )
+    rows = orphans.unionByName(wanted.select(_NAME)).distinct().limit(limit + 1).collect()
+    if len(rows) > limit:
+        raise Unaligned(f"more than {limit} records have to be looked up again")
+    return {(row["topic"], row["producer"], row["sequence"]) for row in rows}
+
+
+def _sends(
+    spark: SparkSession,
+    layout: Layout,
+    names: Iterable[tuple[str, int, int]],
+    cores: int,
+    caches: ExitStack,
+) -> DataFrame:
+    """Return the sends of these names, as far as there are any: all of them matched."""
+    sequences: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for topic, producer, sequence in names:
+        sequences[topic, producer].append(sequence)
+    arrays: dict[tuple[str, int], npt.NDArray[np.int64]] = {
+        key: np.array(sorted(values), np.int64) for key, values in sequences.items()
+    }
+    groups = [group for group in layout.sends if wanted_of(group, arrays)]
+    tasks = min(cores, len(groups)) or 1
+    worker = find_sends(
+        [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
+    )
+    found = _run(spark, worker, positions=tasks, caches=caches)
+    found.count()  # on all cores: who reads it may do so in one task
+    return found
+
+
+def _as_records(sends: DataFrame) -> DataFrame:
+    """Return the records that these sends matched."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return sends.withColumn("state", F.lit(RecordState.INTACT))
+
+
+def _last(layout: Layout) -> dict[tuple[str, int], int]:
+    last: dict[tuple[str, int], int] = {}
+    for group in layout.records:
+        key = group.topic, group.partition
+        last[key] = max(last.get(key, group.last), group.last)
+    return last
+
+
+def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = defaultdict(int)
+    for one in counts:
+        for key, count in one.items():
+            total[key] += count
+    return dict(total)

@@ -1,0 +1,127 @@
+"""The order of a producer's sequences in the log, slice by slice.
+
+A record is behind if a higher sequence of its producer stands before it in its partition. Which
+records count is for `reordered` to say, and some of it is not known yet here (a copy may have an
+earlier one, a record may be nobody's). So two running maxima are kept: of all records that may
+count as sent (`sent`), and of those that matched their send (`matched`). Whatever is behind the
+first is told, and with it the second: that holds every record that counts as late, and for each
+the one that it is behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ackproof_spark.matching.row_groups import Unaligned
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: By partition and producer: the highest sequence `sent` and `matched` before a slice.
+Carry = Mapping[tuple[int, int], tuple[int, int]]
+
+_NONE = -1
+_HIGHEST = np.iinfo(np.int64).max
+
+#: Partitions times producers that a task keeps count of.
+_MOST = 4_000_000
+
+
+class SendOrder:
+    """Running maxima and minima of a slice's sequences, by row of a partition and producer.
+
+    `bounds` is, by producer, the highest sequence in the ledger: what is above was never sent.
+    """
+
+    def __init__(self, partitions: Sequence[int], bounds: Int64s, carry: Carry) -> None:
+        shape = (len(partitions), len(bounds))
+        if shape[0] * shape[1] > _MOST:
+            raise Unaligned(f"{shape[0]} partitions times {shape[1]} producers are too many")
+        self._partitions = tuple(partitions)
+        self._bounds = bounds
+        self._sent = np.full(shape, _NONE, np.int64)
+        self._matched = np.full(shape, _NONE, np.int64)
+        self._low_matched = np.full(shape, _HIGHEST, np.int64)
+        self._low_unmatched = np.full(shape, _HIGHEST, np.int64)
+        for (partition, producer), before in carry.items():
+            at = self._partitions.index(partition), producer
+            self._sent[at], self._matched[at] = before
+
+    def advance(
+        self, row: int, producer: npt.NDArray[np.uint16], sequence: Int64s, matched: Bools
+    ) -> Iterator[tuple[int, Int64s]]:
+        """Take in a partition's next records, in log order; yield names (producer, sequences).
+
+        Named are matched records that are behind, and the highest matched before any that is.
+        """
+        if not matched.all():
+            sent = matched | (sequence <= self._bounds[producer])
+            producer, sequence, matched = producer[sent], sequence[sent], matched[sent]
+        if not len(producer):
+            return
+        by_producer = np.argsort(producer, kind="stable")
+        producer, sequence = producer[by_producer], sequence[by_producer]
+        matched = matched[by_producer]
+        starts = np.flatnonzero(np.r_[True, producer[1:] != producer[:-1]])
+        ends = np.r_[starts[1:], len(producer)]
+        whole = bool(matched.all())
+        falls = sequence[1:] < sequence[:-1]
+        falls[starts[1:] - 1] = False
+        rising = not falls.any()
+        for start, end in zip(starts, ends, strict=True):
+            who = int(producer[start])
+            part, own = sequence[start:end], matched[start:end]
+            rises = rising or not falls[start : end - 1].any()
+            if not rises or part[0] < self._sent[row, who]:
+                yield who, self._behind(row, who, part, own)
+            if whole:
+                self._note(row, who, part, part[:0])
+            else:
+                self._note(row, who, part[own], part[~own])
+
+    def _behind(self, row: int, who: int, sequence: Int64s, matched: Bools) -> Int64s:
+        before = _running(self._sent[row, who], sequence)
+        highest_matched = _running(
+            self._matched[row, who], np.where(matched, sequence, np.int64(_NONE))
+        )
+        behind = sequence < before
+        ahead = highest_matched[behind & (sequence < highest_matched)]
+        return np.unique(np.r_[sequence[behind & matched], ahead])
+
+    def _note(self, row: int, who: int, matched: Int64s, unmatched: Int64s) -> None:
+        at = row, who
+        if len(matched):
+            highest = matched.max()
+            self._matched[at] = max(self._matched[at], highest)
+            self._sent[at] = max(self._sent[at], highest)
+            self._low_matched[at] = min(self._low_matched[at], matched.min())
+        if len(unmatched):
+            self._sent[at] = max(self._sent[at], unmatched.max())
+            self._low_unmatched[at] = min(self._low_unmatched[at], unmatched.min())
+
+    def summary(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Return, for each partition and producer met, four sequences.
+
+        The lowest matched and the lowest not matched, the highest sent and the highest matched.
+        """
+        met = np.argwhere(self._sent != _NONE).tolist()
+        return [
+            (
+                self._partitions[row],
+                producer,
+                int(self._low_matched[row, producer]),
+                int(self._low_unmatched[row, producer]),
+                int(self._sent[row, producer]),
+                int(self._matched[row, producer]),
+            )
+            for row, producer in met
+        ]
+
+
+def _running(before: np.int64, values: Int64s) -> Int64s:
+    """Return the highest value before each one."""
+    running: Int64s = np.maximum.accumulate(np.r_[before, values])[:-1]
+    return running

@@ -1,0 +1,1 @@
+"""The final log, the second reader and the tables of a run."""

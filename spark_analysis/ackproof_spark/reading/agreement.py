@@ -1,0 +1,93 @@
+"""Whether two readers have read the same final log.
+
+The readers share no line of code (`kafka_source`). Where they agree, what is lost is not lost by a
+reader. Where they do not, the record in question proves nothing, and the run says so.
+
+    orders-0 offset 5, connector: sequence 5        ackproof-kafka: sequence 5      agreed
+    orders-0 offset 6, connector: nothing           ackproof-kafka: sequence 6      <- one row
+    orders-0 offset 7, connector: sequence 7        ackproof-kafka: corrupt         <- two rows
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import DISAGREEMENTS, FINAL_LOG, LOCATION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARTITION = ["topic", "partition"]
+
+
+def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
+    """Return what only one of two readers has read, or has read so, as `tables.DISAGREEMENTS`.
+
+    None if they agree. `readings` are two final logs by the name of their reader. First each
+    partition is reduced to a few numbers, without a shuffle of its records; only where these differ
+    the records are compared.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    digests = _digests(readings)
+    one, other = readings
+    apart = [
+        f"{topic}-{partition}"
+        for topic, partition in digests[one].keys() | digests[other].keys()
+        if digests[one].get((topic, partition)) != digests[other].get((topic, partition))
+    ]
+    if not apart:
+        return None
+    disputed = F.concat_ws("-", *_PARTITION).isin(apart)
+    first, second = (log.select(FINAL_LOG.names).where(disputed) for log in readings.values())
+    return (
+        first.exceptAll(second)
+        .withColumn("reader", F.lit(one))
+        .unionByName(second.exceptAll(first).withColumn("reader", F.lit(other)))
+        .select(DISAGREEMENTS.names)
+    )
+
+
+def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) -> None:
+    """Store what two readers disagree about as the run's table; nothing if they agree.
+
+    Raises `AnalysisError` if a reader gave different records when they were asked for again.
+    """
+    found = disagreements(readings)
+    if found is None:
+        return
+    place = f"{address(run_dir)}/{LOCATION['disagreements']}"
+    if store(found, place).isEmpty():
+        raise AnalysisError(
+            f"{' or '.join(readings)} read the same offsets twice and got different records"
+        )
+
+
+def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], tuple[int, ...]]]:
+    """Return numbers by reader and partition, the same for the same records in whatever order."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    record = F.xxhash64(*(F.col(name) for name in FINAL_LOG.names)).alias("record")
+    logs = [
+        log.select(F.lit(reader).alias("reader"), *_PARTITION, record)
+        for reader, log in readings.items()
+    ]
+    rows = (
+        reduce(lambda some, more: some.unionByName(more), logs)
+        .groupBy("reader", *_PARTITION)
+        .agg(
+            F.count("*"),
+            F.bit_xor("record"),
+            # A record that is there twice cancels itself above. Of 32 bits, sums stay in range.
+            F.sum(F.col("record").bitwiseAND(F.lit(0xFFFFFFFF))),
+        )
+        .collect()
+    )
+    found: dict[str, dict[tuple[str, int], tuple[int, ...]]] = {name: {} for name in readings}
+    for reader, topic, partition, *numbers in rows:
+        found[reader][topic, partition] = tuple(numbers)
+    return found

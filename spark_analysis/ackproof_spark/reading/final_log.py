@@ -1,0 +1,356 @@
+"""The final log: every record of every partition, as Spark reads it from Kafka.
+
+Read after all faults healed and every ISR is full, from `begin_offset` up to `end_offset`, the
+high watermark. Nothing of a record's value is trusted: its bytes say whether it is intact, corrupt
+or foreign (`tables.RecordState`), by the same rules as `record.decode`, in the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof_spark.errors import AnalysisError, ConnectorMissing
+from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
+from ackproof_spark.spark.arrow_frames import from_arrow
+from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import (
+    LOCATION,
+    PARTITION_ENDS,
+    SCHEMA_VERSION,
+    RecordState,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_HEAD_SIZE = 64
+
+#: Up to so many offsets, ackproof's own reader reads in this process.
+_SMALL = 200_000
+
+#: What Spark says where the connector is missing: one way in this process, another by Connect.
+_NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source: kafka")
+
+_NO_CONNECTOR = (
+    "this Spark lacks its Kafka connector; fetch it with: "
+    "python -m ackproof_spark.spark.connector (a cluster takes it by its Maven coordinates, "
+    "see docs/spark.md)"
+)
+
+_PARTITION = ["topic", "partition"]
+
+#: How many offsets one task reads, about.
+_OFFSETS_OF_A_TASK = 500_000
+
+_OPTIONS = {
+    # Gaps are this program's to find and to explain; the connector would stop at the first one.
+    "failOnDataLoss": "false",
+    # A damaged record is evidence. The client's own check would refuse its whole batch.
+    "kafka.check.crcs": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEnd:
+    """How far a partition can be read, as in `tables.PARTITION_ENDS`.
+
+    The log holds `begin_offset` up to, not including, `end_offset`. `complete` is False, with a
+    `reason`, if the final log holds less than that.
+    """
+
+    topic: str
+    partition: int
+    begin_offset: int
+    end_offset: int
+    complete: bool = True
+    reason: str | None = None
+
+
+class Reader(StrEnum):
+    """Who reads Kafka; the value is the name of a Spark data source."""
+
+    CONNECTOR = "kafka"
+    PYTHON = "ackproof-kafka"
+
+
+class Isolation(StrEnum):
+    """What a reader gets to see of transactions (`isolation.level`).
+
+    With `READ_COMMITTED` the log ends at its last stable offset, not at the high watermark, and
+    records of aborted transactions are gaps.
+    """
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+def read_final_log(
+    spark: SparkSession,
+    *,
+    run_id: str,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> DataFrame:
+    """Return the records between the ends of each partition, in `tables.FINAL_LOG`'s columns.
+
+    `options` are the reader's own (`minPartitions`; a client setting is prefixed `kafka.`, and
+    named as the reader's client names it) and win over the ones set here. Nothing is read yet,
+    unless ackproof's own reader reads a small log: that happens here and now.
+    Raises `AnalysisError` if this Spark has no such reader.
+    """
+    records = read_records(
+        spark,
+        bootstrap_servers=bootstrap_servers,
+        ends=ends,
+        options={"kafka.isolation.level": isolation.value, **options},
+        reader=reader,
+    )
+    return parse_records(records, run_id=run_id)
+
+
+def read_records(
+    spark: SparkSession,
+    *,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+) -> DataFrame:
+    """Return records as they are: topic, partition, offset, timestamp, value.
+
+    With the option `includeHeaders` also `headers`, an array of key and value, null if there are
+    none. Otherwise as `read_final_log`.
+    """
+    columns = ["topic", "partition", "offset", "timestamp", "value"]
+    schema = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
+    if options.get("includeHeaders", "").lower() == "true":
+        columns.append("headers")
+        schema += ", headers array<struct<key: string, value: binary>>"
+    wanted = [end for end in ends if end.end_offset > end.begin_offset]
+    if not wanted:
+        return spark.createDataFrame([], schema)
+    partitions: dict[str, list[int]] = defaultdict(list)
+    starting: dict[str, dict[str, int]] = defaultdict(dict)
+    ending: dict[str, dict[str, int]] = defaultdict(dict)
+    for end in wanted:
+        partitions[end.topic].append(end.partition)
+        starting[end.topic][str(end.partition)] = end.begin_offset
+        ending[end.topic][str(end.partition)] = end.end_offset
+    offsets = sum(end.end_offset - end.begin_offset for end in wanted)
+    # Fewer tasks than this, and what one reads may take too long or too much memory.
+    tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(wanted))
+    settings = {
+        **_OPTIONS,
+        "minPartitions": str(tasks),
+        **options,
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "assign": json.dumps(partitions),
+        "startingOffsets": json.dumps(starting),
+        "endingOffsets": json.dumps(ending),
+    }
+    if reader is Reader.PYTHON:
+        from ackproof_spark.reading import kafka_source
+
+        if offsets <= _SMALL:
+            try:
+                return from_arrow(spark, kafka_source.read_here(settings)).select(columns)
+            except ConnectionError as error:
+                raise AnalysisError(str(error)) from error
+        kafka_source.register(spark)
+    with explained():
+        try:
+            records = spark.read.format(reader.value).options(**settings).load().select(columns)
+            _ = records.schema  # asked for now: Spark Connect would miss the connector later
+        except Exception as error:
+            if reader is Reader.CONNECTOR and _NO_SOURCE.search(str(error)):
+                raise ConnectorMissing(_NO_CONNECTOR) from error
+            raise
+    return records
+
+
+def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
+    """Return `records` (topic, partition, offset, timestamp, value) as `tables.FINAL_LOG`.
+
+    The layout of `value` is `record`'s. Without our magic: foreign. With it, but shorter than a
+    header or with another checksum than it says: corrupt. Whole, but of another run: foreign.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.col("value")
+    ours = F.substring(value, 1, 4) == F.lit(MAGIC)
+    checksum = F.lpad(F.hex(F.crc32(F.substring(value, 9, 2**31 - 1))), 8, "0")
+    whole = (F.length(value) >= HEADER_SIZE) & (F.hex(F.substring(value, 5, 4)) == checksum)
+    of_this_run = F.substring(value, 9, 8) == F.lit(run_token(run_id))
+    state = (
+        F.when(value.isNull() | ~ours, RecordState.FOREIGN)
+        .when(~whole, RecordState.CORRUPT)
+        .when(~of_this_run, RecordState.FOREIGN)
+        .otherwise(RecordState.INTACT)
+    )
+    intact = F.col("state") == RecordState.INTACT
+    head = F.hex(F.substring(value, 1, _HEAD_SIZE))
+    return records.withColumn("state", state).select(
+        F.lit(SCHEMA_VERSION).alias("schema_version"),
+        F.lit(run_id).alias("run_id"),
+        "topic",
+        "partition",
+        "offset",
+        F.col("timestamp").alias("written_at"),
+        "state",
+        F.when(intact, number(F.hex(F.substring(value, 17, 8)))).alias("producer"),
+        F.when(intact, number(F.hex(F.substring(value, 25, 8)))).alias("sequence"),
+        F.coalesce(F.length(value), F.lit(0)).alias("size"),
+        F.when(~intact, head).alias("head"),
+    )
+
+
+def number(digits: Column) -> Column:
+    """Return up to 16 hex digits, two's complement, big-endian, as a bigint."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.conv(digits, 16, -10).cast("bigint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalLog:
+    """What was stored: the `log`, how many records, and how far each partition was read."""
+
+    log: DataFrame
+    records: int
+    ends: tuple[PartitionEnd, ...]
+
+
+def take_final_log(
+    spark: SparkSession,
+    *,
+    run_id: str,
+    bootstrap_servers: str,
+    ends: Sequence[PartitionEnd],
+    run_dir: Path | str,
+    options: Mapping[str, str],
+    reader: Reader = Reader.CONNECTOR,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> FinalLog:
+    """Read the final log as `read_final_log`, and store it as `write_final_log`.
+
+    A record must stand at the `end_offset` of each partition, such as the harness's closing record:
+    if nothing stands between the last record and that one, what is there are markers and aborted
+    records, and the partition was read to its end.
+    """
+
+    def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
+        return read_records(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            ends=[replace(gap, end_offset=gap.end_offset + 1) for gap in gaps],
+            options={"kafka.isolation.level": isolation.value, **options},
+            reader=reader,
+        )
+
+    log = read_final_log(
+        spark,
+        run_id=run_id,
+        bootstrap_servers=bootstrap_servers,
+        ends=ends,
+        options=options,
+        reader=reader,
+        isolation=isolation,
+    )
+    return write_final_log(log, run_id=run_id, ends=ends, run_dir=run_dir, between=between)
+
+
+def write_final_log(
+    log: DataFrame,
+    *,
+    run_id: str,
+    ends: Sequence[PartitionEnd],
+    run_dir: Path | str,
+    between: Callable[[Sequence[PartitionEnd]], DataFrame] | None = None,
+) -> FinalLog:
+    """Store `log` and `ends` in the run directory; return the ends as they were really read.
+
+    A partition whose last record stands before `end_offset - 1` was not read to its end: it
+    becomes incomplete, with its reason; unless `between`, which reads on from there up to and with
+    `end_offset`, finds that nothing but the record there is left. `run_dir` is a folder, or as text
+    any address that Spark can write. Raises `AnalysisError` if the brokers cannot be read, or if
+    what was written cannot be read back.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = f"{address(run_dir)}/{LOCATION['final_log']}"
+    try:
+        with explained():
+            stored = store(log, place)
+    except AnalysisError as error:
+        raise AnalysisError(
+            f"the final log could not be read or stored in {place}: {error}; "
+            "are all brokers up, every partition led, and is there room on the disk?"
+        ) from error
+    read_to = {(end.topic, end.partition): end.begin_offset for end in ends}
+    records = 0
+    last_and_count = F.max("offset").alias("last"), F.count("*").alias("records")
+    for row in stored.groupBy(*_PARTITION).agg(*last_and_count).collect():
+        read_to[row["topic"], row["partition"]] = row["last"] + 1
+        records += row["records"]
+    gaps = [
+        replace(end, begin_offset=read_to[end.topic, end.partition])
+        for end in ends
+        if end.complete and read_to[end.topic, end.partition] < end.end_offset
+    ]
+    if gaps and between is not None:
+        gaps = _with_records(gaps, between(gaps))
+    short = {(gap.topic, gap.partition): gap for gap in gaps}
+    as_read = tuple(_as_read(end, short.get((end.topic, end.partition))) for end in ends)
+    write_partition_ends(as_read, run_id=run_id, run_dir=run_dir, spark=log.sparkSession)
+    return FinalLog(log=stored, records=records, ends=as_read)
+
+
+def write_partition_ends(
+    ends: Iterable[PartitionEnd], *, run_id: str, run_dir: Path | str, spark: SparkSession
+) -> None:
+    """Store `ends` as the run's `tables.PARTITION_ENDS`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": run_id,
+            **{name: getattr(end, name) for name in PartitionEnd.__slots__},
+        }
+        for end in ends
+    ]
+    table = pa.Table.from_pylist(rows, schema=PARTITION_ENDS)
+    if isinstance(run_dir, Path):
+        pq.write_table(table, run_dir / LOCATION["partition_ends"])
+    else:
+        place = f"{address(run_dir)}/{LOCATION['partition_ends']}"
+        from_arrow(spark, table).coalesce(1).write.mode("overwrite").parquet(place)
+
+
+def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
+    """Return the gaps that hold records after all, or of which nothing could be read."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    with explained():
+        rows = rest.groupBy(*_PARTITION).agg(F.min("offset").alias("next")).collect()
+    following = {(row["topic"], row["partition"]): row["next"] for row in rows}
+    return [gap for gap in gaps if following.get((gap.topic, gap.partition)) != gap.end_offset]
+
+
+def _as_read(end: PartitionEnd, gap: PartitionEnd | None) -> PartitionEnd:
+    if gap is None:
+        return end
+    reason = f"read up to {gap.begin_offset} of {end.end_offset}"
+    return replace(end, complete=False, reason=reason)

@@ -1,0 +1,1 @@
+"""The Spark session, connector, storage and client settings."""

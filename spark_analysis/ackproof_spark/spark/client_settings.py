@@ -1,0 +1,104 @@
+"""One set of client settings for two Kafka clients.
+
+librdkafka and the Java client share most names, and differ in security: what librdkafka calls
+`ssl.ca.location` and `sasl.password` are PEM trust stores and a JAAS line to the Java client
+(KIP-651 and `org.apache.kafka.common.config.SaslConfigs`). Settings are given by librdkafka's
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ackproof_spark.errors import AnalysisError
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+#: Where a setting names a file, the Java client gets what is in it: executors have other disks.
+_FILES = {
+    "ssl.ca.location": ("ssl.truststore.type", "ssl.truststore.certificates"),
+    "ssl.certificate.location": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
+    "ssl.key.location": ("ssl.keystore.type", "ssl.keystore.key"),
+}
+
+_INLINE = {
+    "ssl.ca.pem": ("ssl.truststore.type", "ssl.truststore.certificates"),
+    "ssl.certificate.pem": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
+    "ssl.key.pem": ("ssl.keystore.type", "ssl.keystore.key"),
+}
+
+_RENAMED = {
+    "sasl.mechanism": "sasl.mechanism",
+    "sasl.mechanisms": "sasl.mechanism",
+    "security.protocol": "security.protocol",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+}
+
+_SASL = ("sasl.username", "sasl.password")
+
+
+def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return `settings` as options of `kafka_source`."""
+    return {f"kafka.{key}": value for key, value in settings.items()}
+
+
+def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return `settings` as options of Spark's Kafka connector.
+
+    Raises `AnalysisError` for a setting that has no counterpart here, or a file that is not there.
+    """
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        if key in _FILES:
+            kind, content = _FILES[key]
+            found |= {kind: "PEM", content: _content(key, value)}
+        elif key in _INLINE:
+            kind, content = _INLINE[key]
+            found |= {kind: "PEM", content: value}
+        elif key in _RENAMED:
+            found[_RENAMED[key]] = _translated(key, value)
+        elif key not in _SASL:
+            legal = ", ".join(sorted({*_FILES, *_INLINE, *_RENAMED, *_SASL}))
+            raise AnalysisError(
+                f"the client setting {key} is not known to have a counterpart for Spark's Kafka "
+                f"connector; these have: {legal}"
+            )
+    if "sasl.username" in settings:
+        found["sasl.jaas.config"] = _login(found.get("sasl.mechanism", "PLAIN"), settings)
+    return {f"kafka.{key}": value for key, value in found.items()}
+
+
+def _translated(key: str, value: str) -> str:
+    # librdkafka takes protocols in any case, and "none" for no check of the host's name.
+    if key == "security.protocol":
+        return value.upper()
+    return "" if key.startswith("ssl.endpoint") and value == "none" else value
+
+
+def _content(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, UnicodeError) as error:
+        raise AnalysisError(f"{key}: {path} cannot be read as PEM ({error})") from None
+
+
+def _login(mechanism: str, settings: Mapping[str, str]) -> str:
+    module = _LOGIN_MODULES.get(mechanism)
+    if module is None:
+        raise AnalysisError(
+            f"sasl.mechanism {mechanism} is not known for a user name and a password; "
+            f"these are: {', '.join(_LOGIN_MODULES)}"
+        )
+    user, password = (_quoted(settings.get(key, "")) for key in _SASL)
+    return f"{module} required username={user} password={password};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,202 @@
+"""Jars that Spark does not bring: fetched once, kept in the cache, never asked for again.
+
+Spark's Kafka connector, which every run needs, and Delta Lake, which a warehouse uses where it
+can be had. `python -m ackproof_spark.spark.connector [kafka|delta]` fetches the one or the
+other where it is missing and says where it is. Spark itself does the fetching
+(`spark.jars.packages`), with whatever package sources this machine's JVM tools are set up for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+
+from ackproof_spark.errors import AnalysisError
+
+#: Spark 4 runs on Java 17 and later.
+OLDEST_JAVA = 17
+
+_SCALA = "2.13"
+_FINISHED = "finished"
+
+#: Delta Lake is made for one minor version of Spark; these pairs were tried.
+_DELTA_FOR = {"4.0": "4.0.0"}
+
+
+class Package(StrEnum):
+    """What is fetched; the value is what the command line calls it."""
+
+    KAFKA = "kafka"
+    DELTA = "delta"
+
+
+_CALLED = {Package.KAFKA: "Spark's Kafka connector", Package.DELTA: "Delta Lake"}
+#: Folders of the cache.
+_FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta"}
+
+
+def spark_version() -> str:
+    """Return the version of the installed pyspark; raise `AnalysisError` if there is none."""
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        raise AnalysisError(
+            "pyspark is not installed in this Python environment; "
+            "install ackproof with its dependencies (pyspark 4.0 or later, below 5)"
+        ) from None
+
+
+def coordinates(package: Package = Package.KAFKA) -> str:
+    """Return a package's Maven coordinates for the installed pyspark.
+
+    Raises `AnalysisError` if no Delta Lake is known for it.
+    """
+    spark = spark_version()
+    if package is Package.KAFKA:
+        return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark}"
+    delta = _DELTA_FOR.get(spark.rpartition(".")[0])
+    if delta is None:
+        raise AnalysisError(
+            f"no Delta Lake is known for pyspark {spark} (known: {', '.join(_DELTA_FOR)}); "
+            "a warehouse of Parquet needs none"
+        )
+    return f"io.delta:delta-spark_{_SCALA}:{delta}"
+
+
+def cache_dir() -> Path:
+    """Return the folder that holds, or will hold, the jars for the installed pyspark."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "ackproof" / f"spark-{spark_version()}"
+
+
+def check_java() -> int:
+    """Return the major version of the Java that Spark will use.
+
+    Raises `AnalysisError` if there is none or it is older than `OLDEST_JAVA`.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    wanted = f"Spark needs Java {OLDEST_JAVA} or later"
+    remedy = "install a JRE, or point JAVA_HOME at one"
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise AnalysisError(f"{wanted}, and {java!r} does not run ({error}); {remedy}") from None
+    # `openjdk version "17.0.15" 2025-04-15`; before Java 9 it was "1.8.0_292".
+    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        first_line = (said.stderr.splitlines() or ["nothing"])[0]
+        raise AnalysisError(f"{wanted}, and {java!r} is {first_line}; {remedy}")
+    return int(version[1])
+
+
+def jars(package: Package = Package.KAFKA) -> list[Path]:
+    """Return a package's jars if they were fetched before, otherwise an empty list.
+
+    A fetch that was cut short does not count: the jars move into place when all are there.
+    """
+    folder = cache_dir() / _FOLDER[package]
+    return sorted(folder.glob("*.jar")) if (folder / _FINISHED).exists() else []
+
+
+def resolve(package: Package = Package.KAFKA) -> list[Path]:
+    """Return a package's jars, fetching them if they are not in the cache.
+
+    Raises `AnalysisError` with the end of Spark's own report if they cannot be had.
+    """
+    if present := jars(package):
+        return present
+    check_java()
+    cache = cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    # Two processes may fetch at the same time: each into its own folder, the first one wins.
+    with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache) as fetching:
+        _fetch(Path(fetching), package)
+        fetched = Path(fetching) / "jars"
+        _drop_what_spark_has(fetched)
+        (fetched / _FINISHED).write_text(coordinates(package) + "\n")
+        place = cache / _FOLDER[package]
+        if place.exists() and not jars(package):
+            shutil.rmtree(place)
+        try:
+            fetched.rename(place)
+        except OSError:
+            if not jars(package):
+                raise
+    return jars(package)
+
+
+def _fetch(ivy: Path, package: Package) -> None:
+    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    empty_job = ivy / "empty.py"
+    empty_job.write_text("")
+    done = subprocess.run(
+        [
+            *(str(home / "bin" / "spark-submit"), "--master", "local[1]"),
+            *("--packages", coordinates(package), "--conf", f"spark.jars.ivy={ivy}"),
+            *("--conf", "spark.ui.enabled=false", str(empty_job)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ivy,
+        env={
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        },
+    )
+    if done.returncode != 0 or not any((ivy / "jars").glob("*.jar")):
+        report = "\n".join((done.stderr or done.stdout).splitlines()[-30:])
+        raise AnalysisError(
+            f"{_CALLED[package]} {coordinates(package)} could not be fetched: Spark needs a "
+            f"package source that has exactly this version and all it depends on. Set one up for "
+            f"this machine's JVM tools, or install a pyspark for which it has them. "
+            f"Spark's report ends with:\n{report}"
+        )
+
+
+def _drop_what_spark_has(folder: Path) -> None:
+    """Delete jars that pyspark brings itself: a session that need not copy them starts sooner."""
+    import pyspark
+
+    brought = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    for jar in folder.glob("*.jar"):
+        # Ivy prefixes the file with the organisation: org.lz4_lz4-java-1.8.0.jar
+        if jar.name.partition("_")[2] in brought:
+            jar.unlink()
+
+
+def _main(arguments: list[str]) -> int:
+    known = ", ".join(Package)
+    try:
+        package = Package(arguments[0]) if arguments else Package.KAFKA
+    except ValueError:
+        sys.stderr.write(f"{arguments[0]!r} is no package; there are: {known}\n")
+        return 2
+    try:
+        present = bool(jars(package))
+        found = resolve(package)
+    except AnalysisError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    word = "already there" if present else "fetched"
+    sys.stdout.write(
+        f"{coordinates(package)}: {word}, {len(found)} jars in {cache_dir() / _FOLDER[package]}\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

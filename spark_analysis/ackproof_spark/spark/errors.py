@@ -1,0 +1,105 @@
+"""What Spark's failures mean, in one message each.
+
+Spark reports what went wrong in a job as a Java stack trace inside a Python one. A job that failed
+has no result: whatever it is, it becomes an `AnalysisError`, and never a count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ackproof_spark.errors import AnalysisError, RunError
+
+#: What Spark says of a file that is no whole Parquet file.
+_DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_HINT"
+
+#: What a failure's text shows, and what it means for the user. The first that matches counts.
+_MEANINGS = (
+    (
+        r"OutOfMemoryError|Java heap space|GC overhead limit|[Ee]xit(?:ed with)? code 137",
+        "Spark ran out of memory; give its executors more (spark.executor.memory; the driver's if "
+        "Spark runs in this process), or more and smaller partitions",
+    ),
+    (
+        r"SparkContext was shut down|stopped SparkContext",
+        "Spark ended in the middle of a job: it ran out of memory (give it more: "
+        "spark.driver.memory, spark.executor.memory), lost its executors too often, or was stopped",
+    ),
+    (
+        r"ExecutorLostFailure|Lost executor|executor .{0,80}(?:lost|exited|decommission)"
+        r"|MetadataFetchFailed|FetchFailed",
+        "Spark lost executors, more often than it tries again; look at the logs of its workers",
+    ),
+    (
+        r"FILE_NOT_EXIST|FileNotFoundException|Mkdirs failed|Permission denied",
+        "an executor cannot see a file that the driver sees: the run directory must be on storage "
+        "that the driver and all workers share, under the same address",
+    ),
+    (
+        r"No module named 'ackproof",
+        "an executor's Python lacks ackproof; submit the zip of ackproof_spark.spark.executor_zip "
+        "with --py-files",
+    ),
+    (
+        r"No module named",
+        "an executor's Python lacks a module that this one has; install it on every worker",
+    ),
+    (
+        r"PYTHON_VERSION_MISMATCH|different minor version",
+        "the executors run another Python than this one; set PYSPARK_PYTHON to the same version",
+    ),
+    (
+        r"StatusCode.UNAVAILABLE|failed to connect to all addresses",
+        "no Spark Connect server answers; is it up, and is its address right?",
+    ),
+    (
+        r"SESSION_NOT_FOUND|SESSION_CLOSED|INVALID_HANDLE",
+        "the Spark Connect server has ended this session; was it restarted?",
+    ),
+    (
+        r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
+        r"|All masters are unresponsive",
+        "Spark does not answer: its driver ran out of memory (give it more: spark.driver.memory), "
+        "was stopped, or its master is not there; look at their logs",
+    ),
+    (r"No space left on device", "a disk that Spark uses is full"),
+)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn whatever Spark raises into an `AnalysisError` that says what it means."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_sparks(error):
+            raise
+        if re.search(_DAMAGED, str(error)):
+            raise RunError(f"a table is damaged or cut short ({cause(error)})") from error
+        raise AnalysisError(f"{_meaning(error)} ({cause(error)})") from error
+
+
+def cause(error: BaseException) -> str:
+    """Return the first line of what an error really is: Java's innermost cause, if it has one."""
+    java: Any = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    said = str(error if java is None else java.toString())
+    return said.strip().partition("\n")[0] or type(error).__name__
+
+
+def _is_sparks(error: BaseException) -> bool:
+    """Whether pyspark, Py4J or gRPC raised it; Py4J raises ConnectionError when its JVM is gone."""
+    raised_by = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+    return isinstance(error, ConnectionError) or bool(raised_by & {"pyspark", "py4j", "grpc"})
+
+
+def _meaning(error: BaseException) -> str:
+    said = f"{type(error).__name__}: {error}"
+    for pattern, meaning in _MEANINGS:
+        if re.search(pattern, said):
+            return meaning
+    return "Spark could not finish"

@@ -1,0 +1,358 @@
+"""The one Spark session of a process: local, on a cluster, or by Spark Connect.
+
+Locally it is quiet, small, and on the loopback interface only. On a cluster it brings along what
+the cluster may lack: this package, and the Kafka connector where the cluster's Spark is ours.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark import connector, executor_zip
+from ackproof_spark.spark.errors import cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Where Spark runs unless something else is chosen: in this process, on all cores.
+LOCAL = "local[*]"
+
+#: Spark's own default, INT96, is deprecated in Parquet and has lost its time zone elsewhere.
+TIMESTAMP_TYPE = "TIMESTAMP_MICROS"
+
+#: What every session needs, wherever it runs, for its results to be right. A cluster may have set
+#: any of these otherwise: with the two `ignore…`, what a missing file held would read as lost.
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": TIMESTAMP_TYPE,
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "true",
+}
+
+_DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A table's log is read by so many tasks; those of a warehouse are short.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # VACUUM lists files in so many tasks, however few there are; Spark's default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+}
+
+_DRIVER_MEMORY = "1g"
+
+_CONNECT_PORT = 15002
+
+#: How long a cluster may take to give the first executor.
+_EXECUTOR_S = 60.0
+
+_MASTER = re.compile(r"local\[(?:\*|[1-9][0-9]*)\]|spark://\S+:[0-9]+|sc://\S+")
+
+_master = LOCAL
+_delta = False
+_running: SparkSession | None = None
+_scratch: Path | None = None
+
+
+def choose(master: str) -> None:
+    """Set where this process's session runs; one that runs elsewhere is stopped.
+
+    `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster) or `sc://HOST:PORT`
+    (Spark Connect). Raises `AnalysisError` for anything else.
+    """
+    global _master  # noqa: PLW0603
+    if not _MASTER.fullmatch(master):
+        raise AnalysisError(
+            f"{master!r} is no place where Spark runs: local[*], local[N] with N cores, "
+            "spark://HOST:PORT or sc://HOST:PORT"
+        )
+    if master != _master:
+        stop()
+    _master = master
+
+
+def use_delta() -> None:
+    """Have Delta Lake in this process's session; one that runs without it is stopped.
+
+    Only those who need it pay for its rules in every query. Raises `AnalysisError` if its jars
+    were not fetched.
+    """
+    global _delta  # noqa: PLW0603
+    if not connector.jars(connector.Package.DELTA):
+        raise AnalysisError(
+            f"Delta Lake is not there ({connector.coordinates(connector.Package.DELTA)}); fetch "
+            "it with: python -m ackproof_spark.spark.connector delta"
+        )
+    if not _delta:
+        stop()
+    _delta = True
+
+
+def is_connect() -> bool:
+    """Return whether the session is a Spark Connect one, whose driver is another process's."""
+    return _master.startswith("sc://")
+
+
+def session() -> SparkSession:
+    """Return this process's Spark session, starting it where `choose` said at the first call.
+
+    Spark's connector can read Kafka if `connector.resolve` was called before, now or ever (by Spark
+    Connect: if the server has it); Parquet always can be read. What a JVM of ours says goes to a
+    file, not to this process's stderr.
+
+    Raises `AnalysisError` if pyspark, or a Java that it runs on, is missing, if the JVM dies, or if
+    the cluster does not answer or has no executor for us.
+    """
+    global _running, _scratch  # noqa: PLW0603  Spark allows one session a process: so do we
+    if _running is not None and _alive():
+        return _running
+    stop()
+    connector.spark_version()
+    scratch = Path(tempfile.mkdtemp(prefix="ackproof-spark-"))
+    try:
+        if is_connect():
+            _check_reachable()
+            _running = _connect(scratch)
+        else:
+            connector.check_java()
+            if not _is_local():
+                _check_reachable()
+            _running = _start(scratch)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    _scratch = scratch
+    atexit.register(stop)
+    return _running
+
+
+def stop() -> None:
+    """Stop the session and its JVM, and delete its temporary files; no-op if none runs."""
+    global _running, _scratch  # noqa: PLW0603
+    if _running is None:
+        return
+    atexit.unregister(stop)
+    if is_connect():
+        _running.stop()
+    else:
+        if _alive():
+            _running.stop()
+        _stop_jvm()
+    if _scratch is not None:
+        shutil.rmtree(_scratch, ignore_errors=True)
+    _running = _scratch = None
+
+
+def configure(spark: SparkSession) -> SparkSession:
+    """Set `SETTINGS` in a session that somebody else has made, and return it."""
+    for key, value in SETTINGS.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def _alive() -> bool:
+    """Return whether the JVM still runs; one of a Connect server is not ours to watch."""
+    if is_connect():
+        return True
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    if gateway is None or context is None or gateway.proc.poll() is not None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, ConnectionError):
+        return False
+
+
+def _stop_jvm() -> None:
+    """End the JVM: Spark leaves it running, and the next session would inherit its settings."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _connect(scratch: Path) -> SparkSession:
+    try:
+        import pyspark.sql.connect.session  # noqa: F401
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise AnalysisError(
+            f"Spark Connect needs more than pyspark ({error}); "
+            "install it with: pip install 'ackproof[connect]'"
+        ) from None
+    try:
+        spark: SparkSession = SparkSession.builder.remote(_master).getOrCreate()
+        configure(spark)
+        spark.addArtifacts(str(executor_zip.write(scratch / "ackproof.zip")), pyfile=True)
+    except Exception as error:
+        raise AnalysisError(
+            f"Spark Connect at {_master} does not serve us ({cause(error)})"
+        ) from error
+    return spark
+
+
+def _check_reachable() -> None:
+    """Raise `AnalysisError` at once if nobody listens: Spark itself would try for a minute."""
+    place = urlsplit(_master)
+    where = (place.hostname or "", place.port or _CONNECT_PORT)
+    try:
+        socket.create_connection(where, timeout=10).close()
+    except OSError as error:
+        raise AnalysisError(
+            f"nobody answers at {_master} ({error}); is this Spark up, and is its address right?"
+        ) from None
+
+
+def _start(scratch: Path) -> SparkSession:
+    import pyspark
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.app.name": "ackproof",
+        "spark.master": _master,
+        "spark.driver.memory": _DRIVER_MEMORY,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Else every column and every step of a query asks the JVM twice where in Python it stands.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        **SETTINGS,
+        **(_local_settings(scratch) if _is_local() else _cluster_settings(scratch)),
+        **(_DELTA_SETTINGS if _delta else {}),
+    }
+    # The jars were chosen for the installed pyspark: another Spark on the machine is not it.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    if _is_local():
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    else:
+        # Executors run a Python of their own machine, which may lie elsewhere.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if _on_loopback():
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    said = scratch / "jvm.log"
+    try:
+        with said.open("w") as log:
+            # Spark 4.0 makes a folder `artifacts` where its JVM starts.
+            gateway = launch_gateway(
+                conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": scratch}
+            )
+        context = SparkContext(conf=conf, gateway=gateway)
+        if not _is_local():
+            _await_executor(context)
+            context.addPyFile(str(executor_zip.write(scratch / "ackproof.zip")))
+        spark = SparkSession(context)
+        if not context.getConf().contains("spark.sql.shuffle.partitions"):
+            # Spark's own 200 are as many tasks, for each of the many small steps of a diff.
+            spark.conf.set("spark.sql.shuffle.partitions", str(4 * context.defaultParallelism))
+        return spark
+    except AnalysisError:
+        _stop_jvm()
+        raise
+    except Exception as error:
+        _stop_jvm()
+        report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
+        raise AnalysisError(
+            f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM wants "
+            f"{_DRIVER_MEMORY} of memory, and room in {scratch.parent}. Its log ends with:\n"
+            f"{report}"
+        ) from error
+
+
+def _is_local() -> bool:
+    return _master.startswith("local")
+
+
+def _on_loopback() -> bool:
+    return _is_local() or urlsplit(_master).hostname in ("127.0.0.1", "localhost")
+
+
+def _local_settings(scratch: Path) -> dict[str, str]:
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # A run's analysis lasts seconds: the optimising compiler and a concurrent garbage
+        # collector cost more than they give back, at a million records still.
+        "spark.driver.extraJavaOptions": (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_quiet(scratch)}"
+        ),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
+        "spark.local.dir": str(scratch / "local"),
+    }
+
+
+def _cluster_settings(scratch: Path) -> dict[str, str]:
+    """Return the settings for a cluster: its executors fetch the connector from this process."""
+    here = {"spark.driver.host": "127.0.0.1"} if _on_loopback() else {}
+    return here | {
+        "spark.driver.extraJavaOptions": _quiet(scratch),
+        "spark.jars": ",".join(map(str, _jars())),
+    }
+
+
+def _jars() -> list[Path]:
+    return connector.jars() + (connector.jars(connector.Package.DELTA) if _delta else [])
+
+
+def _quiet(scratch: Path) -> str:
+    """Return the JVM option that makes the driver say errors only."""
+    log_settings = scratch / "log4j2.properties"
+    log_settings.write_text(_LOG_SETTINGS)
+    return f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
+
+
+def _await_executor(context: Any) -> None:
+    """Wait for an executor of our own: without one, a job would wait for ever."""
+
+    def executors() -> int:
+        # The first is the driver itself.
+        return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+    ask = Retrying(
+        retry=retry_if_result(lambda count: count < 1),
+        stop=stop_after_delay(_EXECUTOR_S),
+        wait=wait_fixed(0.1),
+    )
+    try:
+        ask(executors)
+    except RetryError:
+        raise AnalysisError(
+            f"{_master} gave no executor within {_EXECUTOR_S:g} s: its workers are gone, in use by "
+            "other applications, or smaller than spark.executor.memory"
+        ) from None
+
+
+_LOG_SETTINGS = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""

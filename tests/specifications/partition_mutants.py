@@ -1,0 +1,292 @@
+"""Traces of a partition that each guard of `partition_replay` is needed to refute.
+
+A few partitions as Kafka's rules lead to them, and what a wrong Kafka or a damaged disk would have
+left of them. Each of the wrong ones is refuted by one guard, and explained once that is taken away;
+`ci/mutants` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.partition_replay import ReplicationRules, replay
+from ackproof_model.validation.partition_trace import (
+    Acked,
+    Election,
+    Ends,
+    Fetches,
+    Follows,
+    Leads,
+    Loads,
+    Shrinks,
+    Step,
+    Trace,
+    Truncates,
+)
+from specifications.mutation_score import Mutation
+
+ALL = (1, 2, 3)
+RULES = ReplicationRules(min_isr=2)
+
+
+def log(*runs: tuple[int, int], end: int) -> Log:
+    """Return a log: each epoch and where it begins, then its end."""
+    return Log(runs, end)
+
+
+def starts(broker: int, leader: int = 1) -> list[Step]:
+    """Return what a broker says of a partition that was just created."""
+    if broker == leader:
+        return [Leads(broker=broker, end=0, epoch=0, isr=ALL)]
+    return [
+        Follows(broker=broker, end=0, epoch=0, leader=leader),
+        Fetches(broker=broker, end=0, epoch=0),
+    ]
+
+
+def failover() -> Trace:
+    """Let broker 1 lead, be killed with 30 records that nobody has, and come back."""
+    final = log((0, 0), (1, 100), end=250)
+    return Trace(
+        name="orders-0",
+        elections=(
+            Election(epoch=0, leader=1, isr=ALL),
+            Election(epoch=1, leader=2, isr=(2, 3), partition_epoch=1),
+            Election(epoch=1, leader=2, isr=ALL, partition_epoch=2),
+        ),
+        brokers={
+            1: (
+                *starts(1),
+                Loads(broker=1, end=130),
+                Follows(broker=1, end=130, epoch=1, leader=2, high_watermark=90),
+                Fetches(broker=1, end=130, epoch=1),
+                Truncates(broker=1, end=100),
+                Ends(broker=1, end=250, log=final),
+            ),
+            2: (
+                *starts(2),
+                Leads(broker=2, end=100, epoch=1, isr=(2, 3), high_watermark=95),
+                Ends(broker=2, end=250, log=final),
+            ),
+            3: (
+                *starts(3),
+                Follows(broker=3, end=105, epoch=1, leader=2, high_watermark=98),
+                Fetches(broker=3, end=110, epoch=1),
+                Truncates(broker=3, end=100),
+                Ends(broker=3, end=250, log=final),
+            ),
+        },
+        acks=(
+            Acked(offset=99, everyone=True, epoch=0, lost=False, first=0, last=0),
+            Acked(offset=249, everyone=True, epoch=1, lost=False, first=1),
+        ),
+    )
+
+
+def one_ack() -> Trace:
+    """Return the same with acks=1: what the dead leader had alone is lost."""
+    lost = Acked(offset=129, everyone=False, epoch=1, lost=True)
+    kept = Acked(offset=249, everyone=False, epoch=1, lost=False)
+    return replace(failover(), acks=(lost, kept))
+
+
+def powerless() -> Trace:
+    """Let the leader shrink the ISR to itself, lose power and 40 records, and lead on."""
+    final = log((0, 0), (2, 80), end=90)
+    return Trace(
+        name="orders-0",
+        elections=(
+            Election(epoch=0, leader=1, isr=ALL),
+            Election(epoch=0, leader=1, isr=(1,)),
+            Election(epoch=1, leader=-1, isr=(1,)),
+            Election(epoch=2, leader=1, isr=(1,)),
+            Election(epoch=2, leader=1, isr=ALL),
+        ),
+        brokers={
+            1: (
+                *starts(1),
+                Shrinks(broker=1, end=70, high_watermark=60),
+                Loads(broker=1, end=80, lossy=True, before=120),
+                Leads(broker=1, end=80, epoch=2, isr=(1,), high_watermark=80),
+                Ends(broker=1, end=90, log=final),
+            ),
+            **{
+                broker: (
+                    *starts(broker),
+                    Follows(broker=broker, end=60, epoch=1, leader=-1, high_watermark=60),
+                    Follows(broker=broker, end=60, epoch=2, leader=1, high_watermark=60),
+                    Fetches(broker=broker, end=60, epoch=2),
+                    Ends(broker=broker, end=90, log=final),
+                )
+                for broker in (2, 3)
+            },
+        },
+        acks=(
+            Acked(offset=119, everyone=True, epoch=None, lost=True),
+            Acked(offset=89, everyone=True, epoch=2, lost=False),
+        ),
+    )
+
+
+def alter(trace: Trace, broker: int, number: int, **changes: Any) -> Trace:
+    """Let one step of a broker be another."""
+    steps = list(trace.brokers[broker])
+    steps[number] = replace(steps[number], **changes)
+    return replace(trace, brokers={**trace.brokers, broker: tuple(steps)})
+
+
+def add(trace: Trace, broker: int, number: int, *steps: Step) -> Trace:
+    """Let a broker have taken further steps before one of its own."""
+    own = trace.brokers[broker]
+    return replace(trace, brokers={**trace.brokers, broker: (*own[:number], *steps, *own[number:])})
+
+
+def drop(trace: Trace, broker: int, number: int) -> Trace:
+    """Let a broker not have taken a step."""
+    own = list(trace.brokers[broker])
+    del own[number]
+    return replace(trace, brokers={**trace.brokers, broker: tuple(own)})
+
+
+def acked(trace: Trace, **changes: Any) -> Trace:
+    """Let the first ack be another, and the only one."""
+    return replace(trace, acks=(replace(trace.acks[0], **changes),))
+
+
+def deposed() -> Trace:
+    """Let another have been elected than has led."""
+    trace = failover()
+    states = list(trace.elections)
+    states[1] = replace(states[1], leader=3)
+    return replace(trace, elections=tuple(states))
+
+
+def shorter_after_a_kill() -> Trace:
+    """Let a leader that was killed come back with less than it had."""
+    trace = failover()
+    for number in (1, 2, 3):
+        trace = alter(trace, 1, number, end=120)
+    return add(trace, 1, 1, Shrinks(broker=1, end=125, high_watermark=90))
+
+
+def alone() -> Trace:
+    """Return a trace whose leader, alone in the ISR, moves no high watermark."""
+    return alter(powerless(), 1, 3, high_watermark=60)
+
+
+BELOW_MIN = ReplicationRules(min_isr=2)
+MIN_1 = ReplicationRules(min_isr=1)
+
+#: What Kafka does not do, or a damaged disk leaves: the guard that tells, and its words.
+WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
+    "a leader nobody elected": (
+        "elected_leads",
+        deposed,
+        RULES,
+        "broker 2 leads in epoch 1.*only as the controller has elected it",
+    ),
+    "an epoch that begins elsewhere than its leader's log ends": (
+        "start_at_end",
+        lambda: add(failover(), 2, 2, Fetches(broker=2, end=104, epoch=0)),
+        RULES,
+        "broker 2 leads in epoch 1 from offset 100.*its log ends at 104 at least",
+    ),
+    "a follower that forgot": (
+        "follower_keeps",
+        lambda: alter(failover(), 3, 3, end=103),
+        RULES,
+        "broker 3 fetches in epoch 1 from offset 103.*ends at 105 at least",
+    ),
+    "a SIGKILL that took the page cache": (
+        "stop_keeps",
+        shorter_after_a_kill,
+        RULES,
+        "broker 1 loads a log that ends at 120 .*ends at 125 at least",
+    ),
+    "a power loss that gave": (
+        "loss_shortens",
+        lambda: alter(replace(alone(), acks=()), 1, 2, before=75),
+        MIN_1,
+        "broker 1 loads a log that ends at 80 after a power loss.*beginning of what it held: 0-74",
+    ),
+    "a follower truncated below the agreed point": (
+        "truncate_agreed",
+        lambda: alter(failover(), 1, 4, end=90),
+        RULES,
+        "broker 1 truncates to offset 90 .*agrees up to 100",
+    ),
+    "a follower that did not truncate": (
+        "fetch_agreed",
+        lambda: drop(failover(), 3, 4),
+        RULES,
+        "broker 3 holds in the end .*it appends nothing before it has truncated to 100",
+    ),
+    "a record that its leader never wrote": (
+        "leader_wrote",
+        lambda: alter(failover(), 3, -1, end=260, log=log((0, 0), (1, 100), end=260)),
+        RULES,
+        "broker 3 holds epoch 1 up to 260; by the rules: broker 2, which led in it, reached 250",
+    ),
+    "an ack of what the leader did not hold": (
+        "leader_holds",
+        lambda: acked(one_ack(), offset=130),
+        RULES,
+        "acks=1 of offset 130, which is lost.*broker 1 reached 130",
+    ),
+    "an ack that no ISR held": (
+        "isr_holds",
+        lambda: acked(failover(), offset=109, epoch=1, lost=True),
+        RULES,
+        r"acks=all of offset 109, which is lost.*ISR \[1, 2, 3\]: broker 2 reached 100",
+    ),
+    "an ack below min.insync.replicas": (
+        "enough_in_sync",
+        alone,
+        BELOW_MIN,
+        r"acks=all of offset 119.*ISR \[1\]: fewer than 2 in sync",
+    ),
+    "a high watermark that no ISR had reached": (
+        "watermark_held",
+        lambda: alter(failover(), 2, 2, high_watermark=101),
+        RULES,
+        "broker 2 leads in epoch 1.*high watermark 101.*broker 2 reached 100",
+    ),
+    "a replica that joins the ISR before it has caught up": (
+        "joins_at_start",
+        lambda: alter(powerless(), 3, -1, end=70, log=log((0, 0), end=70)),
+        MIN_1,
+        "broker 3 joins only once it has reached 80, where the epoch begins; it reached 70",
+    ),
+    "a diverged replica": (
+        "end_follows",
+        lambda: alter(failover(), 3, -1, log=log((0, 0), (1, 90), end=250)),
+        RULES,
+        "broker 3 holds in the end 0-89 of epoch 0.*by the rules: 0-99 of epoch 0, 100-249 of",
+    ),
+    "a record of an epoch in which nobody led": (
+        "end_follows",
+        lambda: alter(failover(), 3, -1, log=log((0, 0), (1, 100), (7, 200), end=250)),
+        RULES,
+        "200-249 of epoch 7",
+    ),
+}
+
+
+def mutations() -> Iterator[Mutation]:
+    """Yield for each guard whether it alone tells a wrong trace from a right one."""
+    of_guard = {guard: name for name, (guard, *_) in reversed(WRONG.items())}
+    for name, (guard, make, rules, _) in WRONG.items():
+        if of_guard[guard] != name:
+            continue  # another one for the same guard
+        trace = make()
+        without = replay(trace, replace(rules, **{guard: False}))
+        refused = replay(trace, rules).mismatch is not None
+        yield Mutation(
+            guard=guard,
+            anomaly=name,
+            steps=without.explained if without.mismatch is None else None,
+            before=None if refused else without.total,
+        )

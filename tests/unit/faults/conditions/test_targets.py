@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from ackproof_faults.conditions.targets import parse_target
+from unit.faults.fake_cluster import FakeCluster
+
+
+@pytest.mark.parametrize(
+    ("written", "nodes"),
+    [
+        ("leader of orders-0", (1,)),
+        ("followers of orders-0", (2, 3)),
+        ("all", (1, 2, 3)),
+        (2, (2,)),
+        ([1, 3], (1, 3)),
+    ],
+)
+def test_a_target_names_brokers(written: object, nodes: tuple[int, ...]) -> None:
+    assert parse_target(written).resolve(FakeCluster()) == nodes
+
+
+def test_a_role_follows_leadership() -> None:
+    target = parse_target("leader of orders-0")
+    assert target.resolve(FakeCluster(now_leader=3)) == (3,)
+    assert target.resolve(FakeCluster(now_leader=None)) == ()
+    followers = parse_target("followers of orders-0")
+    assert followers.resolve(FakeCluster(now_leader=None)) == (), "one of them may lead"
+
+
+def test_topics_may_contain_dashes_and_dots() -> None:
+    target = parse_target("leader of eu.orders-v2-11")
+    assert (target.topic, target.partition) == ("eu.orders-v2", 11)
+
+
+@pytest.mark.parametrize(
+    "written", ["leeder of orders-0", "leader of orders", "", [], ["1"], True, 1.5, None]
+)
+def test_anything_else_is_refused_with_the_value_and_what_is_legal(written: object) -> None:
+    with pytest.raises(ValueError, match="leader of TOPIC-N") as refusal:
+        parse_target(written)
+    assert repr(written) in str(refusal.value)
+
+
+@pytest.mark.parametrize("written", ["leader of orders-0", "followers of orders-0", "all"])
+def test_a_target_prints_as_it_is_written(written: str) -> None:
+    assert str(parse_target(written)) == written

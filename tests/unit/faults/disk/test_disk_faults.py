@@ -1,0 +1,211 @@
+"""Damage to files, done to real files in a folder; the batches are Kafka's format."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from pydantic import ValidationError
+
+from ackproof_faults import Fault, FaultError, Shape
+from ackproof_faults.disk import _disk
+from ackproof_faults.disk.delete_index import DeleteIndex
+from ackproof_faults.disk.disk_full import DiskFull
+from ackproof_faults.disk.fail_log_dir import FailLogDir
+from ackproof_faults.disk.flip_byte import FlipByte
+from ackproof_faults.disk.old_checkpoint import OldCheckpoint
+from ackproof_faults.disk.power_loss import PowerLoss
+from ackproof_faults.disk.replace_disk import ReplaceDisk
+from ackproof_faults.disk.truncate_index import TruncateIndex
+from ackproof_faults.disk.wipe_partition import WipePartition
+from ackproof_faults.disk.wipe_volume import WipeVolume
+from unit.faults.fake_cluster import FakeCluster
+
+SHAPE = Shape(
+    brokers=(1, 2, 3),
+    controllers=(100,),
+    listeners=("INTERNAL", "CONTROLLER", "EXTERNAL"),
+    topics={"orders": 1},
+    log_dirs=1,
+    disk=None,
+)
+
+
+def batch(first: int, count: int, size: int = 100) -> bytes:
+    """Return a batch with a CRC that fits; what its records hold nobody asks here."""
+    covered = struct.pack(">hi", 0, count - 1) + bytes(40 - 6) + b"r" * size
+    crc = google_crc32c.value(covered)
+    rest = struct.pack(">ibI", 0, 2, crc) + covered
+    return struct.pack(">qi", first, len(rest)) + rest
+
+
+def write(folder: Path, base: int, batches: Sequence[bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    (folder / f"{base:020}.index").write_bytes(bytes(16))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    """Broker 1 has orders-0: offsets 0 to 9 in a full segment, 10 to 19 in the active one."""
+    data = tmp_path / "1" / "data"
+    write(data / "orders-0", 0, [batch(0, 5), batch(5, 5)])
+    write(data / "orders-0", 10, [batch(10, 4), batch(14, 6)])
+    write(data / "__cluster_metadata-0", 0, [batch(0, 5)])
+    (tmp_path / "1" / "data-2").mkdir()
+    for folder in ("data", "data-2"):
+        (tmp_path / "1" / folder / "meta.properties").write_text("version=1")
+        for file in (_disk.RECOVERY_POINTS, _disk.HIGH_WATERMARKS):
+            held = {"orders-0": 10} if folder == "data" else {}
+            (tmp_path / "1" / folder / file).write_text(_disk.checkpoint_text(held))
+    return FakeCluster(root=tmp_path)
+
+
+def logs(cluster: FakeCluster) -> dict[str, int]:
+    folder = cluster.root / "1" / "data" / "orders-0"
+    return {path.name.lstrip("0"): path.stat().st_size for path in sorted(folder.glob("*.log"))}
+
+
+ONE, TWO = len(batch(0, 1)), 2 * len(batch(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("how", "left"),
+    [
+        ({}, {".log": TWO, "10.log": 0}),
+        ({"torn": True}, {".log": TWO, "10.log": ONE // 2}),
+        ({"last": 1}, {".log": TWO, "10.log": ONE}),
+        ({"last": 12}, {".log": ONE}),
+        ({"to_offset": 0}, {".log": 0}),
+        ({"to_offset": 12}, {".log": TWO, "10.log": 0}),
+    ],
+)
+def test_power_loss_cuts_where_it_says(
+    cluster: FakeCluster, how: dict[str, int], left: dict[str, int]
+) -> None:
+    fault = PowerLoss.model_validate({"fault": "power_loss", "target": 1, **how})
+    fault.inject(cluster, [1])
+    assert logs(cluster) == left
+    assert "not 20" in fault.verify(cluster, [1])
+    assert (cluster.root / "1/data/__cluster_metadata-0").exists()
+    fault.heal(cluster, [1])
+    assert cluster.exit_status(1) is None
+
+
+def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> None:
+    (cluster.root / "1/data" / _disk.RECOVERY_POINTS).write_text(
+        _disk.checkpoint_text({"orders-0": 20})
+    )
+    fault = PowerLoss(target=1)
+    fault.inject(cluster, [1])
+    with pytest.raises(FaultError, match="nothing was lost"):
+        fault.verify(cluster, [1])
+
+
+def test_power_loss_that_came_back_is_not_verified(cluster: FakeCluster) -> None:
+    fault = PowerLoss(target=1)
+    fault.inject(cluster, [1])
+    write(cluster.root / "1/data/orders-0", 10, [batch(10, 4)])
+    with pytest.raises(FaultError, match="ends at 14, not at 10"):
+        fault.verify(cluster, [1])
+
+
+def test_two_ways_to_say_where_are_one_too_many() -> None:
+    with pytest.raises(ValidationError, match="exclude each other"):
+        PowerLoss(target=1, last=1, to_offset=1)
+
+
+@pytest.mark.parametrize("segment", ["active", "closed"])
+@pytest.mark.parametrize("which", ["first", "last"])
+def test_a_byte_is_flipped_and_flipped_back(cluster: FakeCluster, segment: str, which: str) -> None:
+    folder = cluster.root / "1/data/orders-0"
+    before = {path: path.read_bytes() for path in folder.glob("*.log")}
+    fault = FlipByte.model_validate(
+        {"fault": "flip_byte", "target": 1, "segment": segment, "batch": which}
+    )
+    fault.inject(cluster, [1])
+    assert "no longer fit their CRC" in fault.verify(cluster, [1])
+    changed = [path for path, old in before.items() if path.read_bytes() != old]
+    assert [path.name.lstrip("0") for path in changed] == [
+        "10.log" if segment == "active" else ".log"
+    ]
+    fault.heal(cluster, [1])
+    fault.heal(cluster, [1])
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> None:
+    fault = FlipByte(target=1)
+    fault.inject(cluster, [1])
+    write(cluster.root / "1/data/orders-0", 10, [batch(10, 4), batch(14, 6)])
+    path = cluster.root / "1/data/orders-0" / f"{10:020}.log"
+    anew = path.read_bytes().replace(b"r", b"s")
+    path.write_bytes(anew)
+    fault.heal(cluster, [1])
+    assert path.read_bytes() == anew
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        WipePartition(target=1),
+        WipeVolume(target=1),
+        ReplaceDisk(target=1, log_dir=1),
+        DeleteIndex(target=1),
+        TruncateIndex(target=1),
+        OldCheckpoint(target=1),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_damage_is_seen_where_it_was_done_and_only_there(
+    cluster: FakeCluster, fault: Fault
+) -> None:
+    cluster.kill(1)
+    with pytest.raises(FaultError):
+        fault.verify(cluster, [1])  # down, and its disk is whole
+    cluster.start(1)
+    fault.inject(cluster, [1])
+    assert fault.verify(cluster, [1])
+    with pytest.raises(FaultError, match="already down"):
+        fault.inject(cluster, [1])
+    fault.heal(cluster, [1])
+    with pytest.raises(FaultError, match="runs"):
+        fault.verify(cluster, [1])
+
+
+def test_a_failed_directory_comes_back_whole(cluster: FakeCluster) -> None:
+    directory = cluster.root / "1" / "data-2"
+    fault = FailLogDir(target=1)
+    fault.inject(cluster, [1])
+    assert directory.is_file()
+    with pytest.raises(FaultError, match="has not logged"):
+        fault.verify(cluster, [1])
+    cluster.logged.append(f"Stopping serving replicas in dir {directory} with uuid X")
+    assert fault.verify(cluster, [1])
+    fault.heal(cluster, [1])
+    assert (directory / "meta.properties").exists()
+    done = list(cluster.done)
+    fault.heal(cluster, [1])
+    assert cluster.done == done == ["terminate 1", "start 1"]
+
+
+def test_checkpoints_are_read_as_they_are_written() -> None:
+    offsets = {"orders-0": 7, "a-b-12": 0}
+    assert _disk.parse_checkpoint(_disk.checkpoint_text(offsets)) == offsets
+
+
+@pytest.mark.parametrize(
+    ("fault", "field", "said"),
+    [
+        (PowerLoss(target=1, partitions="payments-0"), "partitions", "no topic 'payments'"),
+        (PowerLoss(target=1, partitions="orders-1"), "partitions", "partitions 0 to 0, not 1"),
+        (ReplaceDisk(target=1), "log_dir", "one log directory only"),
+        (FailLogDir(target=1), "log_dir", "one log directory only"),
+        (DiskFull(target=1), "fault", "set cluster.disk"),
+    ],
+)
+def test_what_cannot_be_damaged_is_named_beforehand(fault: Fault, field: str, said: str) -> None:
+    assert any(field == where and said in what for where, what in fault.problems(SHAPE))

@@ -1,0 +1,185 @@
+"""Which packets a fault of the network drops, worked out on paper."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ackproof_faults import CommandResult, FaultError, Shape
+from ackproof_faults.network._links import (
+    CLIENTS,
+    Cut,
+    Links,
+    rules,
+    ruleset,
+    verify_cut,
+)
+from ackproof_faults.network.bridge import Bridge
+from ackproof_faults.network.flapping import Flapping
+from ackproof_faults.network.isolate import Isolate
+from ackproof_faults.network.majorities_ring import MajoritiesRing, majority
+from ackproof_faults.network.partition import Partition
+from ackproof_faults.network.split import Split
+from unit.faults.fake_cluster import FakeCluster
+
+SHAPE = Shape(
+    brokers=(1, 2, 3),
+    controllers=(100,),
+    listeners=("INTERNAL", "CONTROLLER", "EXTERNAL"),
+    topics={"orders": 3},
+    log_dirs=1,
+    disk=None,
+)
+
+
+def pairs(fault: Links, *nodes: int) -> set[tuple[int, int]]:
+    return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(controllers=(100,)), nodes)}
+
+
+def test_who_is_apart() -> None:
+    assert pairs(Partition(target=1), 1) == {(1, 2), (2, 1), (1, 3), (3, 1)}
+    assert pairs(Partition(target=1, direction="to_peers"), 1) == {(1, 2), (1, 3)}
+    assert pairs(Partition(target=1, direction="from_peers"), 1) == {(2, 1), (3, 1)}
+    assert pairs(Partition(target=1, peers="controllers"), 1) == {(1, 100), (100, 1)}
+    assert pairs(Partition(target=1, peers=(2,)), 1) == {(1, 2), (2, 1)}
+    assert pairs(Partition(target=1, peers="clients"), 1) == {(1, CLIENTS), (CLIENTS, 1)}
+    assert pairs(Partition(target=[1, 2]), 1, 2) == {(1, 3), (3, 1), (2, 3), (3, 2)}
+    assert pairs(Isolate(target=1), 1) == {
+        pair for peer in (2, 3, 100, CLIENTS) for pair in ((1, peer), (peer, 1))
+    }
+    assert pairs(Bridge(target=2), 2) == {(1, 3), (3, 1)}
+
+
+@pytest.mark.parametrize(("side", "cut"), [("targets", 2), ("others", 1), ("both", None)])
+def test_the_controllers_stand_on_one_side_of_a_split(side: Any, cut: int | None) -> None:
+    found = pairs(Split(target=1, controllers=side), 1)
+    assert {(1, 2), (1, 3), (2, 1), (3, 1)} <= found
+    assert ((1, 100) in found) == (cut == 1)
+    assert ((2, 100) in found) == (cut == 2)
+
+
+@pytest.mark.parametrize("size", [4, 5, 6, 7])
+def test_everybody_in_the_ring_sees_a_majority_and_no_two_the_same(size: int) -> None:
+    ring = list(range(1, size + 1))
+    seen = [majority(ring, place) for place in range(size)]
+    assert all(member in mine for member, mine in zip(ring, seen, strict=True))
+    assert all(len(mine) == size // 2 + 1 for mine in seen)
+    assert len(set(map(frozenset, seen))) == size
+
+
+def test_rules_stand_at_both_ends_and_name_the_other() -> None:
+    found = rules(FakeCluster(), [Cut(source=1, sink=2)], "drop")
+    assert found == {
+        2: ["in ip saddr 10.0.0.1 meta l4proto tcp counter drop"],
+        1: ["out ip daddr 10.0.0.2 meta l4proto tcp counter drop"],
+    }
+    on_port = rules(FakeCluster(), [Cut(source=CLIENTS, sink=2, port=9094)], "drop")
+    assert on_port == {2: ["in tcp dport 9094 counter drop"]}
+    down = FakeCluster()
+    down.kill(1)
+    assert set(rules(down, [Cut(source=1, sink=2)], "drop")) == {2}
+
+
+def test_a_ruleset_replaces_what_was_there() -> None:
+    text = ruleset("inet t", ["in tcp dport 1 drop", "out tcp sport 2 drop"])
+    assert text.splitlines() == [
+        "table inet t { }",
+        "delete table inet t",
+        "table inet t {",
+        "chain in { type filter hook input priority 0;",
+        "tcp dport 1 drop",
+        "}",
+        "chain out { type filter hook output priority 0;",
+        "tcp sport 2 drop",
+        "}",
+        "}",
+    ]
+
+
+def test_two_faults_of_a_name_have_tables_of_their_own() -> None:
+    assert Partition(target=1).table != Partition(target=2).table
+    assert Partition(target=1).table == Partition(target=1).table
+
+
+def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
+    """Return a cluster in which only these connections (from, to) come about, `but` none here."""
+    cluster = FakeCluster()
+
+    def run_beside(node: int, script: str) -> CommandResult:
+        lines = []
+        for line in script.splitlines():
+            if "echo " in line:
+                link = line.split("echo ")[1].split()[0]
+                peer = int(link.split(":")[0])
+                lines.append(f"{link} {0 if (node, peer) in reached and link != but else 124}")
+        return CommandResult(exit_status=0, output="\n".join(lines))
+
+    cluster.run_beside = run_beside  # type: ignore[method-assign]
+    return cluster
+
+
+EVERYBODY = [(a, b) for a in (1, 2, 3, 100) for b in (1, 2, 3, 100) if a != b]
+CUT = [Cut(source=1, sink=2), Cut(source=2, sink=1)]
+
+
+def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
+    works = [pair for pair in EVERYBODY if pair not in ((1, 2), (2, 1))]
+    assert "1->2:9092" in verify_cut(answered(*works), CUT)
+    with pytest.raises(FaultError, match="node 1 still reaches port 9092 of node 2"):
+        verify_cut(answered(*works, (1, 2)), CUT)
+    with pytest.raises(FaultError, match="more is cut"):
+        verify_cut(answered(), CUT)
+
+
+def test_of_a_cut_listener_the_others_are_the_control() -> None:
+    cut = [Cut(source=CLIENTS, sink=2, port=9094)]
+    said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut)
+    assert "1->2:9094" in said
+    assert "2:9092" not in said
+
+
+@pytest.mark.parametrize(
+    ("fault", "field", "said"),
+    [
+        (Partition(target=1, peers=(9,)), "peers", "no node 9"),
+        (Partition(target=1, listener="NONE"), "listener", "'NONE' is not a listener"),
+        (Partition(target=1, peers="clients", listener="INTERNAL"), "listener", "do not use"),
+        (MajoritiesRing(), "fault", "needs 4 brokers"),
+        (MajoritiesRing(target=1), "target", "leave the target out"),
+        (Bridge(target=[1, 2]), "target", "one broker"),
+    ],
+)
+def test_what_cannot_be_cut_is_named_beforehand(fault: Links, field: str, said: str) -> None:
+    assert any(field == where and said in what for where, what in fault.problems(SHAPE))
+
+
+def test_what_can_be_cut_has_no_problems() -> None:
+    for fault in (Partition(target=1), Isolate(target=1), Split(target=1), Bridge(target=1)):
+        assert list(fault.problems(SHAPE)) == []
+
+
+def test_healing_takes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:
+    cluster = FakeCluster(controllers=(100,))
+    fault = Partition(target=1, peers=(2,))
+    fault.heal(cluster, [1])
+    said = dict(cluster.scripts)
+    assert set(said) == {1, 2, 3, 100}
+    assert all(f"nft delete table {fault.table}" in script for script in said.values())
+    assert {node for node, script in said.items() if "ss -K" in script} == {1, 2}
+    assert "ss -K dst 10.0.0.2 " in said[1]
+    cluster.scripts.clear()
+    Partition(target=1, peers="clients").heal(cluster, [1])
+    assert not any("ss -K" in script for _, script in cluster.scripts)
+
+
+def test_flapping_cuts_first_and_ends_by_itself_with_its_container() -> None:
+    cluster = FakeCluster()
+    fault = Flapping(target=1, down="2s", up=timedelta(seconds=3).total_seconds())
+    fault.inject(cluster, [1])
+    ((node, script),) = cluster.scripts
+    assert node == 1
+    assert script.index("nft -f") < script.index("sleep 2") < script.index("nft delete table")
+    fault.heal(cluster, [1])
+    assert cluster.done == ["end flapping 1"]

@@ -1,0 +1,219 @@
+"""Cluster operations against a cluster on paper: what they ask for, and when they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ackproof_faults import Fault, FaultError, inject
+from ackproof_faults.interfaces.operations import Place, Placement
+from ackproof_faults.operations.change_replication_factor import replicas
+from integration.command import clock
+from unit.faults.fake_cluster import FakeCluster
+from unit.faults.schedule.test_blocks import STEPS
+
+
+def placement(leader: int | None, *brokers: int) -> Placement:
+    return Placement(leader=leader, replicas=brokers, isr=brokers)
+
+
+@dataclass(kw_only=True)
+class Paper:
+    """Topics on paper; with `obeys` off, Kafka takes every request and does nothing."""
+
+    obeys: bool = True
+    topics: dict[str, dict[int, Placement]] = field(
+        default_factory=lambda: {"t": {0: placement(1, 1, 2), 1: placement(1, 2, 1)}}
+    )
+    settings: dict[str, str] = field(default_factory=lambda: {"min.insync.replicas": "2"})
+    old: dict[str, str] = field(default_factory=dict)
+
+    def topic(self, name: str) -> Mapping[int, Placement]:
+        return self.topics.get(name, {})
+
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        return look()
+
+    def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
+        for topic, number in places if self.obeys else ():
+            brokers = self.topics[topic][number].replicas
+            self.topics[topic][number] = placement(brokers[0], *brokers)
+
+    def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
+        for (topic, number), brokers in wanted.items() if self.obeys else ():
+            self.topics[topic][number] = placement(brokers[0], *brokers)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        for number in range(len(self.topics[topic]), count if self.obeys else 0):
+            self.topics[topic][number] = placement(1, 1, 2)
+
+    def setting(self, topic: str, key: str) -> str | None:
+        return self.settings.get(key)
+
+    def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
+        return self.settings.get(key)
+
+    def override(self, topic: str, key: str, value: str) -> None:
+        if self.obeys:
+            self.old[key], self.settings[key] = self.settings[key], value
+
+    def restore(self, topic: str, key: str) -> None:
+        self.settings[key] = self.old.get(key, self.settings[key])
+
+    controllers: list[int] = field(default_factory=lambda: [100, 101, 102])
+    more_controllers: list[int] = field(default_factory=list)
+    features: dict[str, str] = field(default_factory=lambda: {"transaction.version": "1"})
+
+    def add_controller(self) -> None:
+        self.more_controllers.append(max(self.controllers) + 1)
+        if self.obeys:
+            self.controllers.append(self.more_controllers[-1])
+
+    def added_controllers(self) -> Sequence[int]:
+        return self.more_controllers
+
+    def remove_controller(self, controller: int) -> None:
+        if controller not in self.controllers:
+            raise FaultError(f"{controller} is no voter")
+        if self.obeys:
+            self.controllers.remove(controller)
+
+    def voters(self) -> Sequence[int]:
+        return self.controllers
+
+    def feature_level(self, feature: str) -> str | None:
+        return self.features.get(feature)
+
+    def upgrade_feature(self, feature: str, level: str) -> None:
+        if self.obeys:
+            self.features[feature] = level
+
+    def recreate(self, topic: str) -> None:
+        self.old[topic] = "id"
+
+    def recreated(self, topic: str) -> tuple[str | None, str | None]:
+        return self.old.get(topic), "other id" if self.obeys else "id"
+
+
+OPERATIONS: list[dict[str, Any]] = [
+    {"fault": "preferred_election", "topic": "t"},
+    {"fault": "unclean_election", "topic": "t", "partition": 0},
+    {"fault": "reassign", "topic": "t", "to": [3, 1]},
+    {"fault": "reassign", "topic": "t", "partition": 1, "to": [3, 1]},
+    {"fault": "change_replication_factor", "topic": "t", "replication_factor": 3},
+    {"fault": "change_replication_factor", "topic": "t", "replication_factor": 1},
+    {"fault": "add_partitions", "topic": "t", "partitions": 5},
+    {"fault": "alter_config", "topic": "t", "key": "min.insync.replicas", "value": 1},
+    {"fault": "recreate_topic", "topic": "t"},
+    {"fault": "add_controller"},
+    {"fault": "remove_controller"},
+    {"fault": "upgrade_feature", "feature": "transaction.version", "level": 2},
+]
+
+#: What may be done over and over.
+REPEATABLE = ("recreate_topic", "add_controller")
+
+
+def world(operation: dict[str, Any], *, obeys: bool = True) -> tuple[FakeCluster, Fault]:
+    paper = Paper(obeys=obeys)
+    if operation["fault"] == "unclean_election":
+        paper.topics["t"][0] = placement(None, 1, 2)
+    cluster = FakeCluster()
+    cluster.operations = lambda: paper  # type: ignore[method-assign, assignment, return-value]
+    (fault,) = STEPS.validate_python([operation])
+    assert isinstance(fault, Fault)
+    return cluster, fault
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_an_operation_that_is_done_is_verified_and_over(operation: dict[str, Any]) -> None:
+    cluster, fault = world(operation)
+    with inject(fault, cluster, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+    assert guard.recovered()
+    assert cluster.operations().setting("t", "min.insync.replicas") == "2"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_an_operation_that_kafka_takes_and_does_not_do_is_not_verified(
+    operation: dict[str, Any],
+) -> None:
+    cluster, fault = world(operation, obeys=False)
+    assert not inject(fault, cluster, clock=clock).window.verified
+
+
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if one["fault"] not in REPEATABLE], ids=str
+)
+def test_an_operation_that_is_done_already_is_none(operation: dict[str, Any]) -> None:
+    cluster, fault = world(operation)
+    assert inject(fault, cluster, clock=clock).window.verified
+    assert not inject(fault, cluster, clock=clock).window.verified
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+def test_a_topic_that_is_not_there_is_named(operation: dict[str, Any]) -> None:
+    if operation["fault"] == "alter_config":
+        return  # Kafka itself refuses it
+    cluster, fault = world({**operation, "topic": "u"})
+    guard = inject(fault, cluster, clock=clock)
+    assert not guard.window.verified
+    assert "is not there" in guard.window.evidence
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+def test_an_operation_of_which_nobody_can_say_is_not_over(operation: dict[str, Any]) -> None:
+    if operation["fault"] == "alter_config":
+        return  # its end is told by a setting
+    cluster, fault = world({**operation, "topic": "u"})
+    assert not fault.verify_healed(cluster, [1])
+
+
+@dataclass(kw_only=True)
+class LateBroker(Paper):
+    """Every other request goes to a broker that has not heard of the topic yet."""
+
+    asked: int = 0
+
+    def topic(self, name: str) -> Mapping[int, Placement]:
+        self.asked += 1
+        return {} if self.asked % 2 else super().topic(name)
+
+    def await_topic(
+        self,
+        look: Callable[[], Mapping[int, Placement]],
+        good: Callable[[Mapping[int, Placement]], bool],
+        *,
+        within_s: float,
+    ) -> Mapping[int, Placement]:
+        return next((seen for seen in (look(), look()) if good(seen)), {})
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
+def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict[str, Any]) -> None:
+    cluster, fault = world(operation)
+    known = cluster.operations()
+    late = LateBroker(topics=known.topics)  # type: ignore[attr-defined]
+    cluster.operations = lambda: late  # type: ignore[method-assign, assignment, return-value]
+    with inject(fault, cluster, clock=clock) as guard:
+        assert guard.window.verified, guard.window.evidence
+    assert guard.recovered() or guard.recovered()
+
+
+@pytest.mark.parametrize(
+    ("leader", "count", "wanted"),
+    [(1, 1, [1]), (2, 1, [2]), (3, 2, [1, 3]), (None, 2, [1, 2]), (1, 4, [1, 2, 3, 4])],
+)
+def test_the_leader_stays_when_replicas_are_dropped(
+    leader: int | None, count: int, wanted: list[int]
+) -> None:
+    assert replicas(placement(leader, 1, 2, 3), count, [1, 2, 3, 4, 5]) == wanted

@@ -1,0 +1,154 @@
+"""A broker's clock, told from what it logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import ValidationError
+
+from ackproof_faults import (
+    CommandResult,
+    FaultError,
+    Shape,
+    inject,
+)
+from ackproof_faults.process.skew_clock import SkewClock
+from integration.command import clock
+from unit.faults.fake_cluster import FakeCluster
+
+SHAPE = Shape(
+    brokers=(1, 2, 3),
+    controllers=(100,),
+    listeners=("INTERNAL",),
+    topics={},
+    log_dirs=1,
+    disk=None,
+    own_clocks=True,
+)
+
+
+class Telling(FakeCluster):
+    """Brokers log by their clocks when they are asked; `stuck` ones never change theirs."""
+
+    stuck: bool = False
+    written: str = "%Y-%m-%dT%H:%M:%S"
+
+    def run_beside(self, broker: int, script: str) -> CommandResult:
+        assert f"/dev/tcp/10.0.0.{broker}/9092" in script
+        off = 0.0 if self.stuck else self.clocks.get(broker, 0.0)
+        now = datetime.now(UTC) + timedelta(seconds=off)
+        stamp = f"{now:{self.written}},{now.microsecond // 1000:03}"
+        self.logged = [f"[{stamp}] WARN Unexpected error from /10.0.0.{broker}; closing (Selector)"]
+        return CommandResult(exit_status=0, output="")
+
+
+@pytest.mark.parametrize("by", ["90m", "-90m", "5s", "-5s"])
+@pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+def test_a_clock_is_seen_to_be_off_and_to_be_right_again(by: str, written: str) -> None:
+    cluster = Telling()
+    cluster.written = written
+    guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)
+    assert guard.window.verified, guard.window.evidence
+    assert "broker 3 logs with a clock that is" in guard.window.evidence
+    assert set(cluster.clocks) == {1, 3}
+    guard.heal()
+    assert guard.recovered()
+    assert set(cluster.clocks.values()) == {0}
+
+
+def test_a_clock_that_does_not_move_is_not_verified() -> None:
+    cluster = Telling()
+    cluster.stuck = True
+    guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
+    assert not guard.window.verified
+    assert "not 5400 s" in guard.window.evidence
+
+
+def test_a_clock_that_is_off_by_something_else_is_not_verified() -> None:
+    cluster = Telling()
+    fault = SkewClock(target=1, by="-90m")
+    fault.inject(cluster, [1])
+    cluster.clocks[1] = 5400
+    with pytest.raises(FaultError, match="not -5400 s"):
+        fault.verify(cluster, [1])
+
+
+def test_a_clock_that_stays_wrong_is_not_healed() -> None:
+    cluster = Telling()
+    fault = SkewClock(target=1, by="-90m")
+    fault.inject(cluster, [1])
+    assert not fault.verify_healed(cluster, [1])
+    fault.heal(cluster, [1])
+    cluster.recovered = False
+    assert not fault.verify_healed(cluster, [1])
+
+
+def test_a_broker_that_took_too_long_to_answer_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Telling()
+    fault = SkewClock(target=1, by="5s")
+    fault.inject(cluster, [1])
+    told = cluster.await_logged
+
+    def late(broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        _Later.by = timedelta(seconds=8)
+        return told(broker, text, since=since, within_s=within_s)
+
+    class _Later(datetime):
+        by = timedelta()
+
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) + cls.by
+
+    monkeypatch.setattr("ackproof_faults.process.skew_clock.datetime", _Later)
+    monkeypatch.setattr(cluster, "await_logged", late)
+    with pytest.raises(FaultError, match=r"-3\.\d to 5\.\d s ahead"):
+        fault.verify(cluster, [1])
+
+
+def test_a_broker_that_is_down_has_no_clock_that_anybody_sees() -> None:
+    cluster = Telling()
+    cluster.exits[1] = 137
+    guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
+    assert not guard.window.verified
+    assert cluster.clocks == {}
+
+
+@pytest.mark.parametrize("by", [0, "1s", "-4s", "90 days", True])
+def test_what_is_no_skew_is_refused(by: object) -> None:
+    with pytest.raises(ValidationError):
+        SkewClock.model_validate({"target": 1, "by": by})
+
+
+def problems(fault: SkewClock, shape: Shape) -> Iterator[str]:
+    return (f"{field}: {said}" for field, said in fault.problems(shape))
+
+
+@pytest.mark.parametrize(
+    ("target", "controllers", "own_clocks", "said"),
+    [
+        (1, (100,), True, ""),
+        (1, (100,), False, "fault: skew_clock needs brokers that have clocks of their own"),
+        ("active controller", (100,), True, "target: by the controllers' clocks"),
+        (3, (1,), True, "target: by the controllers' clocks"),
+    ],
+)
+def test_where_it_cannot_be_is_said_beforehand(
+    target: object, controllers: Sequence[int], own_clocks: bool, said: str
+) -> None:
+    fault = SkewClock.model_validate({"target": target, "by": "90m"})
+    shape = Shape(
+        brokers=SHAPE.brokers,
+        controllers=tuple(controllers),
+        listeners=SHAPE.listeners,
+        topics={},
+        log_dirs=1,
+        disk=None,
+        own_clocks=own_clocks,
+    )
+    assert "\n".join(problems(fault, shape)).startswith(said)
+    assert bool(said) == bool(list(problems(fault, shape)))

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from ackproof_faults import (
+    BlastRadius,
+    Fault,
+    FaultError,
+    Progress,
+    Schedule,
+)
+from ackproof_faults.network.isolate_replication import IsolateReplication
+from ackproof_faults.process.kill import Kill
+from ackproof_faults.schedule.blocks import Block
+from unit.faults.fake_cluster import FakeCluster
+
+
+@dataclass(kw_only=True)
+class World:
+    """A cluster, a clock that tests move, and sends that tests count up."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    seconds: float = 0.0
+    acked: int = 0
+    sent: int = 0
+
+    def schedule(
+        self, *steps: Fault | Block, seed: int = 0, blast_radius: BlastRadius | None = None
+    ) -> Schedule:
+        return Schedule(
+            steps,
+            self.cluster,
+            partitions=[("orders", 0)],
+            progress=lambda: Progress(sent=self.sent, acked=self.acked),
+            clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
+            monotonic=lambda: self.seconds,
+            seed=seed,
+            blast_radius=blast_radius,
+        )
+
+
+def names(schedule: Schedule) -> list[str]:
+    return [window.fault for window in schedule.windows]
+
+
+def test_a_fault_waits_for_its_condition() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, when="100 acked"))
+    world.acked = 99
+    schedule.tick()
+    assert names(schedule) == []
+    assert "100 acked" in schedule.waiting_for
+    world.acked = 100
+    schedule.tick()
+    assert names(schedule) == ["kill"]
+    assert schedule.windows[0].trigger == "100 acked"
+
+
+def test_a_fault_begins_at_the_latest_when_its_time_is_up() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, when="100 acked", or_after="5s"))
+    world.seconds = 4.9
+    schedule.tick()
+    assert names(schedule) == []
+    world.seconds = 5
+    schedule.tick()
+    assert schedule.windows[0].trigger == "after 5s"
+
+
+def test_or_after_alone_is_a_delay() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, or_after="5s"))
+    schedule.tick()
+    assert names(schedule) == []
+
+
+def test_more_counts_from_the_verification_of_the_fault_before() -> None:
+    world = World(acked=50)
+    cut = IsolateReplication(target="leader of orders-0", when="50 acked")
+    schedule = world.schedule(cut, Kill(target="leader of orders-0", when="10 more acked"))
+    run_beside = world.cluster.run_beside
+
+    def acks_while_injecting(broker: int, script: str) -> object:
+        world.acked += 100  # acked while the cut is being put into force: not counted
+        return run_beside(broker, script)
+
+    world.cluster.run_beside = acks_while_injecting  # type: ignore[method-assign, assignment]
+    schedule.tick()
+    schedule.tick()
+    assert names(schedule) == ["isolate_replication"]
+    world.acked += 10
+    schedule.tick()
+    assert names(schedule) == ["isolate_replication", "kill"]
+
+
+def test_faults_begin_in_their_order() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, when="10 acked"), Kill(target=2))
+    schedule.tick()
+    assert names(schedule) == []
+
+
+def test_a_fault_is_healed_when_the_leader_is_another_than_before_it() -> None:
+    world = World()
+    kill = Kill(target="leader of orders-0", heal_when="leader of orders-0 changed")
+    schedule = world.schedule(kill)
+    schedule.tick()
+    schedule.tick()
+    assert schedule.windows[0].healed_at is None
+    world.cluster.now_leader = None
+    schedule.tick()
+    assert schedule.windows[0].healed_at is None
+    world.cluster.now_leader = 2
+    schedule.tick()
+    assert schedule.windows[0].healed_at is not None
+    assert schedule.done
+
+
+def test_a_leader_that_was_not_known_before_has_not_changed() -> None:
+    world = World(cluster=FakeCluster(now_leader=None))
+    schedule = world.schedule(Kill(target=1, heal_when="leader of orders-0 changed"))
+    schedule.tick()
+    world.cluster.now_leader = 1
+    schedule.tick()
+    assert schedule.windows[0].healed_at is None
+
+
+def test_while_nobody_can_say_the_last_known_leader_counts() -> None:
+    world = World()
+    schedule = world.schedule(
+        Kill(target=3), Kill(target=1, when="10 acked", heal_when="leader of orders-0 changed")
+    )
+    schedule.tick()
+    world.cluster.now_leader = None
+    world.acked = 10
+    schedule.tick()
+    assert len(schedule.windows) == 2
+    world.cluster.now_leader = 1
+    schedule.tick()
+    assert schedule.windows[1].healed_at is None
+    world.cluster.now_leader = 2
+    schedule.tick()
+    assert schedule.windows[1].healed_at is not None
+
+
+def test_what_is_not_over_by_its_own_trigger_is_named() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1, heal_after="5s"))
+    schedule.tick()
+    assert [fault.name for fault in schedule.unended] == ["kill"]
+    world.seconds = 5
+    schedule.tick()
+    assert schedule.unended == []
+
+
+def test_a_fault_without_an_end_lasts_until_the_others_are_healed() -> None:
+    world = World()
+    cut = IsolateReplication(target=1)
+    schedule = world.schedule(cut, Kill(target=1, heal_after="3s"))
+    schedule.tick()
+    schedule.tick()
+    schedule.tick()
+    assert [window.healed_at for window in schedule.windows] == [None, None]
+    world.seconds = 3
+    schedule.tick()
+    assert schedule.windows[1].healed_at is not None
+    schedule.tick()
+    assert schedule.windows[0].healed_at is not None
+
+
+def test_a_schedule_is_not_done_before_everything_has_recovered() -> None:
+    world = World(cluster=FakeCluster(recovered=False))
+    schedule = world.schedule(Kill(target=1, heal_after="1s"))
+    schedule.tick()
+    world.seconds = 1
+    schedule.tick()
+    assert not schedule.done
+    assert "recovery from kill" in schedule.waiting_for
+    world.cluster.recovered = True
+    schedule.tick()
+    assert schedule.done
+
+
+def test_heal_all_ends_everything_newest_first_and_begins_nothing_more() -> None:
+    world = World()
+    schedule = world.schedule(Kill(target=1), Kill(target=2), Kill(target=3, when="9 acked"))
+    schedule.tick()
+    schedule.tick()
+    world.cluster.done.clear()
+    schedule.heal_all()
+    assert world.cluster.done == ["start 2", "start 1"]
+    world.acked = 9
+    schedule.tick()
+    assert names(schedule) == ["kill", "kill"]
+
+
+def test_heal_all_tries_everything_before_it_complains() -> None:
+    world = World()
+    schedule = world.schedule(IsolateReplication(target=3), Kill(target=1), Kill(target=2))
+    for _ in range(3):
+        schedule.tick()
+    start = world.cluster.start
+
+    def start_all_but_two(broker: int) -> None:
+        if broker == 2:
+            raise FaultError("no room")
+        start(broker)
+
+    world.cluster.start = start_all_but_two  # type: ignore[method-assign]
+    with pytest.raises(FaultError, match="kill of broker 2: no room"):
+        schedule.heal_all()
+    assert "start 1" in world.cluster.done
+
+
+def test_no_faults_are_done_at_once() -> None:
+    schedule = World().schedule()
+    schedule.tick()
+    assert schedule.done
+    assert schedule.waiting_for == "nothing"

@@ -1,0 +1,93 @@
+"""What `ackproof bench check` refuses, and that it tells a run apart from what was planted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import threading
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from ackproof.bench import check
+from ackproof.cli.main import app
+from ackproof.errors import AckproofError, DiskError
+from ackproof_spark.tables import OF_CLIENTS, OF_REPLICAS, Anomaly
+
+_COMMAND = ["bench", "check", "--records", "900000", "--repetitions", "1", "--no-peer"]
+
+
+def _bench(records: int, *, peer: bool, folder=None) -> check.CheckBench:
+    return check.bench_check(
+        records=records, seed=1, repetitions=1, peer=peer, folder=folder, say=lambda line: None
+    )
+
+
+def test_too_little_room_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(DiskError, match=r"need 40000\.0 GB, and .* has"):
+        _bench(10**12, peer=False, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(DiskError, match="cannot use"):
+        _bench(10**6, peer=False, folder=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("missing", "peer"), [("duckdb", True), ("psutil", False)])
+def test_a_missing_library_is_named(monkeypatch, missing, peer):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else found(name)
+    )
+    with pytest.raises(AckproofError, match=f"needs {missing}.*\n.*ackproof\\[bench\\]"):
+        _bench(10**6, peer=peer)
+
+
+@pytest.mark.spark
+def test_all_that_was_planted_is_found_and_the_folder_left_empty(spark, tmp_path):
+    done = CliRunner().invoke(
+        app,
+        [*_COMMAND, "--json", "--out", str(tmp_path)],
+    )
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["exact"]
+    assert document["planted"] == document["found"]
+    of_the_comparison = {*Anomaly} - {*OF_REPLICAS, *OF_CLIENTS}
+    assert Counter(document["found"]).keys() == of_the_comparison
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
+    sampling = []
+
+    def ask(run_dir):
+        sampling.append("peak memory" in {thread.name for thread in threading.enumerate()})
+        return {"anti_join": 1.0, "group_by": 1.0, "peak": 0.0}
+
+    monkeypatch.setattr(check, "_check_libraries", lambda peer: None)
+    monkeypatch.setattr(check, "_peer", ask)
+    found = _bench(900_000, peer=True, folder=tmp_path)
+    assert sampling == [False]
+    assert found.peak_bytes["jvm"] > 0
+
+
+@pytest.mark.spark
+def test_what_is_not_found_makes_it_fail(spark, tmp_path, monkeypatch):
+    planted = check.plant
+
+    def more(*args, **kwargs):
+        made = planted(*args, **kwargs)
+        made.anomalies.add((Anomaly.LOST, 0, 0, 10**9, 10**9))
+        return made
+
+    monkeypatch.setattr(check, "plant", more)
+    done = CliRunner().invoke(
+        app,
+        [*_COMMAND, "--out", str(tmp_path)],
+    )
+    assert done.exit_code == 1, done.output
+    assert "NOT FOUND: " in done.stdout

@@ -1,0 +1,177 @@
+"""`check` on run directories as they should not be: each gets its answer, none a false one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.errors import ExitCode, RunDirectoryError
+from ackproof.judgement.spark import judge_run
+from ackproof.runs.verdict import Word
+from ackproof_spark.tables import DISAGREEMENTS, LOCATION, RecordState
+from spark_histories import RUN_ID, History, parse
+from stored_runs import TOPIC, store
+
+pytestmark = pytest.mark.spark
+
+CLEAN = {
+    "sends": [f"{p}/{i} to 0: acked at {2 * i + p}" for i in range(5) for p in (0, 1)],
+    "log": [f"0@{2 * i + p}: {p}/{i}" for i in range(5) for p in (0, 1)],
+    "ends": ["0: 0-10"],
+}
+
+
+def with_(**changes: Any) -> History:
+    return parse(CLEAN | changes)
+
+
+def test_a_clean_run_holds(spark, tmp_path: Path) -> None:
+    verdict = judge_run(store(tmp_path / "run", with_()))
+    assert (verdict.verdict, verdict.observed["acked"]) == (Word.HOLDS, 10)
+
+
+def test_records_of_another_run_in_the_topic_are_phantoms(spark, tmp_path: Path) -> None:
+    log = [*CLEAN["log"], "0@10: other 3/4"]
+    verdict = judge_run(store(tmp_path / "run", with_(log=log, ends=["0: 0-11"])))
+    assert (verdict.verdict, verdict.reason) == (Word.VIOLATED, "1 phantom, none expected")
+    (row,) = pq.read_table(tmp_path / "run" / LOCATION["anomalies"]).to_pylist()
+    assert row["found"] == "of another run: its producer 3 sequence 4"
+
+
+def test_an_empty_topic_proves_nothing(spark, tmp_path: Path) -> None:
+    verdict = judge_run(store(tmp_path / "run", parse({"ends": ["0: 0-0"]})))
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert "nothing was acked" in verdict.reason
+
+
+def test_an_empty_topic_after_acks_is_a_loss(spark, tmp_path: Path) -> None:
+    verdict = judge_run(store(tmp_path / "run", with_(log=[], ends=["0: 0-0"])))
+    assert (verdict.verdict, verdict.observed["lost"]) == (Word.VIOLATED, 10)
+
+
+def test_clocks_that_disagree_change_no_count(spark, tmp_path: Path) -> None:
+    """The second producer's clock is an hour behind, and jumps back while a send is under way."""
+    history = with_()
+    sends = [
+        send
+        if send.producer == 0
+        else replace(send, sent=send.sent - 3600, resolved=send.resolved - 3600.5)
+        for send in history.sends
+    ]
+    verdict = judge_run(store(tmp_path / "run", replace(history, sends=sends)))
+    assert verdict.verdict is Word.HOLDS
+    assert verdict.observed["lost"] == verdict.observed["reordered"] == 0
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def of_version_two(path: Path) -> None:
+    table = pq.read_table(path)
+    versions = pa.array([2] * table.num_rows, pa.int32())
+    pq.write_table(table.set_column(0, table.schema.field(0), versions), path)
+
+
+def of_another_run(path: Path) -> None:
+    table = pq.read_table(path)
+    ids = pa.array(["another"] * table.num_rows)
+    pq.write_table(table.set_column(1, table.schema.field(1), ids), path)
+
+
+def later_record(path: Path) -> None:
+    document = json.loads(path.read_text()) | {"schema_version": 2, "new": True}
+    path.write_text(json.dumps(document))
+
+
+def gone(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("part", "done", "said"),
+    [
+        ("final_log", gone, "has no table final_log"),
+        ("run.json", gone, "it has no run.json"),
+        ("prediction.json", gone, "it has no prediction.json"),
+        ("run.json", cut, "is damaged"),
+        ("run.json", later_record, "has schema version 2, and this ackproof knows 1"),
+        ("final_log/part-0.parquet", cut, "damaged or cut short"),
+        ("ledger/producer-0.parquet", cut, "damaged or cut short"),
+        ("partition_ends.parquet", cut, "damaged or cut short"),
+        ("final_log/part-0.parquet", of_version_two, "tables of schema version 2"),
+        ("final_log/part-0.parquet", of_another_run, f"more than one run: another, {RUN_ID}"),
+    ],
+)
+def test_what_is_no_whole_run_is_refused_by_name(
+    spark, tmp_path: Path, part: str, done: Callable[[Path], None], said: str
+) -> None:
+    run_dir = store(tmp_path / "run", with_())
+    done(run_dir / part)
+    with pytest.raises(RunDirectoryError) as caught:
+        judge_run(run_dir)
+    assert said in str(caught.value)
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert not (run_dir / "verdict.json").exists()
+
+
+def test_a_run_without_its_final_log_is_inconclusive(spark, tmp_path: Path) -> None:
+    run_dir = store(tmp_path / "run", with_())
+    gone(run_dir / LOCATION["final_log"])
+    gone(run_dir / LOCATION["partition_ends"])
+    verdict = judge_run(run_dir)
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert (verdict.observed["lost"], verdict.observed["unseen"]) == (0, 10)
+
+
+def dispute(run_dir: Path, reader: str, offset: int, sequence: int | None) -> None:
+    place = run_dir / LOCATION["disagreements"]
+    place.mkdir(exist_ok=True)
+    row = {
+        "schema_version": 1,
+        "run_id": RUN_ID,
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": offset,
+        "written_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "state": RecordState.FOREIGN if sequence is None else RecordState.INTACT,
+        "producer": None if sequence is None else 0,
+        "sequence": sequence,
+        "size": 40,
+        "head": None,
+        "reader": reader,
+    }
+    pq.write_table(pa.Table.from_pylist([row], DISAGREEMENTS), place / f"{reader}.parquet")
+
+
+def test_what_one_reader_alone_has_seen_is_neither_there_nor_lost(spark, tmp_path: Path) -> None:
+    log = [line for line in CLEAN["log"] if line != "0@4: 0/2"]
+    run_dir = store(tmp_path / "run", with_(log=log), readers=("kafka", "ackproof-kafka"))
+    assert judge_run(run_dir).verdict is Word.VIOLATED
+    dispute(run_dir, "ackproof-kafka", 4, 2)
+    verdict = judge_run(run_dir)
+    said = "orders-0 offset 4 (ackproof-kafka has producer 0 sequence 2 alone)"
+    assert verdict.verdict is Word.INCONCLUSIVE
+    assert f"readers disagree about 1 offsets: {said}" in verdict.reason
+    assert ("disagreement", 1) in [(f.anomaly, f.observed) for f in verdict.findings]
+    assert verdict.readers == ["kafka", "ackproof-kafka"]
+
+
+def test_what_both_readers_miss_is_lost_whatever_else_they_dispute(spark, tmp_path: Path) -> None:
+    log = [line for line in CLEAN["log"] if line != "0@4: 0/2"]
+    run_dir = store(tmp_path / "run", with_(log=log))
+    dispute(run_dir, "kafka", 6, 3)
+    verdict = judge_run(run_dir)
+    assert (verdict.verdict, verdict.reason) == (Word.VIOLATED, "1 lost, none expected")

@@ -1,0 +1,130 @@
+"""The command `ackproof compare`, with made-up trials in place of brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import ClusterError
+from command_line import ackproof
+from unit.harness.comparison.test_comparison import SCENARIOS, Lab, all_loses_nothing
+
+Loses = Callable[[str, int], int | Exception]
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+    def compared(*arguments: str, loses: Loses = all_loses_nothing) -> int:
+        lab = Lab(tmp_path, loses)
+        monkeypatch.setattr("ackproof.comparison.compare.on_clusters", lambda **_: lab)
+        return ackproof("compare", *arguments, "--out", tmp_path)
+
+    return compared
+
+
+ACKS = str(SCENARIOS / "acks.yaml")
+
+
+def test_one_round_prints_a_list_of_verdicts(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert compare(ACKS, "--json") == 0
+    verdicts = json.loads(capsys.readouterr().out)
+    assert [len(verdicts), {one["configuration_name"] for one in verdicts}] == [
+        3,
+        {"acks=0", "acks=1", "acks=all, min.insync.replicas=2"},
+    ]
+    last = tmp_path / verdicts[-1]["run_id"]
+    assert (last / "report.html").exists()
+    assert (last / "junit.xml").exists()
+
+
+def test_trials_are_summed_up_and_stored(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert compare(ACKS, "--trials", "30", "--yes") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "acks=0 loses more often than 'acks=all, min.insync.replicas=2'." in said
+    assert "every pair was settled" in said
+    [stored] = tmp_path.glob("*-comparison")
+    names = {path.name for path in stored.iterdir()}
+    assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
+    assert "Which to take" in (stored / "report.html").read_text()
+
+
+def test_what_takes_long_must_be_wanted(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert compare(ACKS, "--trials", "1000") == 2
+    assert "3000 runs, up to" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def loses(name: str, seed: int) -> int | Exception:
+        return ClusterError("no quorum") if name == "acks=0" else all_loses_nothing(name, seed)
+
+    assert compare(ACKS, "--trials", "3", loses=loses) == 4
+    captured = capsys.readouterr()
+    assert "acks=0 could not be run 2 times: no quorum." in " ".join(captured.out.split())
+
+
+def test_an_interrupted_one_says_how_to_go_on_and_does(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def loses(name: str, seed: int) -> int | Exception:
+        if seed == 2:
+            raise KeyboardInterrupt
+        return all_loses_nothing(name, seed)
+
+    assert compare(ACKS, "--trials", "2", loses=loses) == 3
+    [stored] = tmp_path.glob("*-comparison")
+    assert f"--resume {stored}" in "".join(capsys.readouterr().err.split("\n"))
+    assert compare("--resume", str(stored)) == 0
+    assert "Ended after 2 rounds" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
+    compare: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compare(ACKS, "--trials", "3", "--yes", "--budget", "1h")
+    [stored] = tmp_path.glob("*-comparison")
+    before = (stored / "report.html").read_text()
+    (stored / "report.html").unlink()
+    capsys.readouterr()
+    assert ackproof("report", stored) == 0
+    assert "".join(capsys.readouterr().out.split()) == str(stored / "report.html")
+    assert (stored / "report.html").read_text() == before
+    other = tmp_path / "page.html"
+    assert ackproof("report", stored, "--to", other) == 0
+    assert other.read_text() == before
+    for refusing in ("check", "show", "replay"):
+        assert ackproof(refusing, stored) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "is no run: `ackproof compare` made it, of several" in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), (ACKS, "--resume", "x"), (ACKS, "--budget", "soon"), (ACKS, "--shard", "9/9")]
+)
+def test_bad_options_are_usage(compare: Callable[..., int], arguments: tuple[str, ...]) -> None:
+    assert compare(*arguments) == 2
+
+
+def test_shards_split_a_matrix(
+    compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(ACKS, "--shard", "2/2", "--json") == 0
+    [only] = json.loads(capsys.readouterr().out)
+    assert only["configuration_name"] == "acks=1"

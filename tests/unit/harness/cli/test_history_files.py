@@ -1,0 +1,126 @@
+"""`ackproof check HISTORY.json …`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.errors import ExitCode
+from command_line import ackproof
+
+SEND_A = {"send": {"key": "x", "offset": 0, "value": "a"}}
+SEND_B = {"send": {"key": "x", "offset": 1, "value": "b"}}
+
+
+def op(process: int, *mops: dict[str, Any], **fields: object) -> dict[str, Any]:
+    return {"proc": process, "type": "ok", "f": "txn", "mops": list(mops), **fields}
+
+
+HOLDS = [op(0, SEND_A), op(1, {"poll": {"x": [[0, "a"]]}})]
+UNSEEN = [op(0, SEND_A)]
+LOST = [op(0, SEND_A), op(0, SEND_B), op(1, {"poll": {"x": [[1, "b"]]}})]
+REWIND = [op(0, SEND_A), *[op(1, {"poll": {"x": [[0, "a"]]}})] * 2]
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Write histories to files, check them, and return exit code, output and complaints."""
+
+    def run(histories: dict[str, Any], *options: str) -> tuple[int, str, str]:
+        paths = []
+        for name, history in histories.items():
+            path = tmp_path / f"{name}.json"
+            document = history if isinstance(history, dict) else {"ops": history}
+            path.write_text(json.dumps(document), encoding="utf-8")
+            paths.append(str(path))
+        code = ackproof("check", *paths, *options)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+HISTORIES: dict[str, Any] = {
+    "lost": LOST,
+    "holds": HOLDS,
+    "empty": [],
+    "unseen": UNSEEN,
+    "rewind": REWIND,
+    "subscribed": {"ops": REWIND, "configuration": {"sub-via": "subscribe"}},
+    "assigned": {"ops": REWIND, "configuration": {"sub-via": "assign"}},
+}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+class TestChecking:
+    def test_json_has_one_object_a_file_in_their_order(self, check, tmp_path: Path) -> None:
+        code, out, _ = check(HISTORIES, "--json")
+        documents = json.loads(out)
+        assert code == ExitCode.VIOLATED
+        assert [one["file"] for one in documents] == [
+            str(tmp_path / f"{n}.json") for n in HISTORIES
+        ]
+        assert documents[0]["anomalies"] == {
+            "lost-write": [["x", "a", 0, 1]],
+            "unseen": [["x", 1, ["a"]]],
+        }
+        assert documents[0]["reason"] == "lost-write"
+        assert documents[1]["anomalies"] == documents[1]["further"] == {}
+        assert {Path(one["file"]).stem: one["verdict"] for one in documents} == {
+            "lost": "violated",
+            "holds": "holds",
+            "empty": "inconclusive",
+            "unseen": "inconclusive",
+            "rewind": "violated",
+            "subscribed": "holds",
+            "assigned": "violated",
+        }
+
+    def test_options_say_what_files_do_not(self, check) -> None:
+        asked = {name: HISTORIES[name] for name in ("lost", "rewind", "subscribed", "assigned")}
+        code, out, _ = check(asked, "--json", "--subscribe", "--acks", "1")
+        assert code == ExitCode.VIOLATED
+        assert {Path(one["file"]).stem: one["verdict"] for one in json.loads(out)} == {
+            "lost": "inconclusive",
+            "rewind": "holds",
+            "subscribed": "holds",
+            "assigned": "violated",
+        }
+
+    def test_a_table_for_people(self, check) -> None:
+        code, out, _ = check({"holds": HOLDS, "unseen": UNSEEN})
+        assert code == ExitCode.INCONCLUSIVE
+        assert "HOLDS" in out
+        assert "INCONCLUSIVE" in out
+        assert '["x", 1, ["a"]]' in " ".join(out.split())
+
+
+def test_a_malformed_file_is_bad_input(check, tmp_path: Path) -> None:
+    code, out, complaints = check({"good": HOLDS, "bad": [op(0, SEND_A, type="done")]})
+    assert code == ExitCode.USAGE
+    assert out == ""
+    said = f'{tmp_path / "bad.json"}: op 0: type is "done"; legal: ok, info, fail'
+    assert said in complaints
+    assert "Traceback" not in complaints
+
+
+def test_a_file_that_is_not_there_is_bad_input(check) -> None:
+    code, _, complaints = check({}, "nowhere.json")
+    assert code == ExitCode.USAGE
+    assert "nowhere.json: cannot be read" in complaints
+
+
+def test_histories_and_run_directories_do_not_mix(check, tmp_path: Path) -> None:
+    code, _, complaints = check({"case": HOLDS}, str(tmp_path))
+    assert code == ExitCode.USAGE
+    assert f"{tmp_path} a run directory" in complaints
+
+
+def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> None:
+    code, _, complaints = check({}, str(tmp_path), "--subscribe")
+    assert code == ExitCode.USAGE
+    assert "its own configuration" in complaints

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.errors import ClusterError, ExitCode
+from ackproof.runs.verdict import Word
+from command_line import ackproof
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+
+
+def test_a_wrong_flag_is_usage() -> None:
+    assert ackproof("run", "--frobnicate") == ExitCode.USAGE
+
+
+def test_a_wrong_file_is_usage() -> None:
+    assert ackproof("validate", "nowhere.yaml") == ExitCode.USAGE
+
+
+def test_a_right_file_holds() -> None:
+    assert ackproof("validate", str(SCENARIOS)) == ExitCode.HOLDS
+
+
+def test_a_defect_of_ours_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def defect(path: Path) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("ackproof.scenario.loader.load_all", defect)
+    assert ackproof("validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
+    said = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: oh" in said
+    assert "Traceback" not in said
+
+
+def test_a_reader_that_has_seen_enough_changes_no_exit_code() -> None:
+    command = [sys.executable, "-c", "from ackproof.cli.main import main; main()", "schema"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+
+
+class FakeVerdict:
+    def __init__(self, word: Word) -> None:
+        self.verdict = word
+
+    def model_dump(self, mode: str) -> dict[str, Any]:
+        return {"verdict": self.verdict}
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        (Word.VIOLATED, ExitCode.VIOLATED),
+        (Word.HOLDS, ExitCode.ENVIRONMENT),
+        (Word.INCONCLUSIVE, ExitCode.ENVIRONMENT),
+    ],
+)
+def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
+    word: Word,
+    code: ExitCode,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
+        yield tmp_path, FakeVerdict(word)
+        raise ClusterError("no second cluster")
+
+    monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    monkeypatch.setattr("ackproof.report.write_html", lambda *_, **__: None)
+    monkeypatch.setattr("ackproof.report.write_junit", lambda *_: None)
+    scenario = str(SCENARIOS / "acks.yaml")
+    assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
+    captured = capsys.readouterr()
+    assert f'"{word}"' in captured.out
+    assert "no second cluster" in captured.err

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from ackproof.cli.main import app
+
+NEMESIS = Path(__file__).parents[4] / "scenarios" / "nemesis.yaml"
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["schedule", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_same_seed_shows_the_same_faults_and_another_seed_others() -> None:
+    assert printed(str(NEMESIS)) == printed(str(NEMESIS), "--seed", "1")
+    assert printed(str(NEMESIS)) != printed(str(NEMESIS), "--seed", "2")
+
+
+def test_it_is_json_for_machines() -> None:
+    ((one,), *_) = json.loads(printed(str(NEMESIS), "--json"))["nemesis"][0]
+    assert {"fault", "target", "or_after", "heal_after"} <= set(one)
+
+
+def test_blocks_are_shown_as_they_are(tmp_path: Path) -> None:
+    head = NEMESIS.read_text().split("faults:")[0]
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        head
+        + "faults:\n"
+        + "  - parallel:\n"
+        + "      - {fault: kill, target: any broker}\n"
+        + "      - sequence: [{fault: restart, target: 1}]\n"
+        + "        repeat: 2\n"
+    )
+    lines = printed(str(path)).splitlines()
+    assert lines[:3] == ["nemesis", "  branch 1", lines[2]]
+    assert lines[2].startswith("    kill (target: [")
+    assert lines[3:] == [
+        "  branch 2",
+        "    turn 1",
+        "      restart (target: [1])",
+        "    turn 2",
+        "      restart (target: [1])",
+    ]

@@ -1,0 +1,358 @@
+"""Real producer processes against librdkafka's mock cluster, which lives inside each of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from ackproof.clients import (
+    ProducerProcess,
+    ProducerSpec,
+    Progress,
+    State,
+)
+from ackproof.clients.shared_page import ProgressPage
+from ackproof.clients.supervisor import hampered
+from ackproof.errors import ExitCode, WorkloadError
+from ackproof.ledger.producer_ledger import recover, stream_path
+from waiting import until
+
+MOCK = {"test.mock.num.brokers": 3, "acks": "all", "linger.ms": 1}
+WITHIN = 30.0
+
+Start = Callable[..., ProducerProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a producer; whatever a test leaves running is killed."""
+    started: list[ProducerProcess] = []
+
+    def start_producer(*, settings: dict | None = None, **fields) -> ProducerProcess:
+        process = ProducerProcess(spec(tmp_path, settings=settings, **fields))
+        process.start()
+        started.append(process)
+        return process
+
+    yield start_producer
+    for process in started:
+        process.kill()
+
+
+def spec(run_dir: Path, *, settings: dict | None = None, **fields) -> ProducerSpec:
+    bounds = {} if {"records", "seconds"} & fields.keys() else {"seconds": 60}
+    return ProducerSpec(
+        run_id="run-1",
+        number=0,
+        topic="orders",
+        bootstrap_servers="127.0.0.1:9",
+        progress=run_dir / "producer-0.page",
+        ledger=stream_path(run_dir, 0),
+        settings=MOCK | (settings or {}),
+        **{"partitions": 4} | bounds | fields,
+    )
+
+
+def ledger(process: ProducerProcess) -> pa.Table:
+    assert process.spec.ledger is not None
+    return recover(process.spec.ledger)
+
+
+def outcomes(table: pa.Table) -> dict[str, int]:
+    return {row["values"]: row["counts"] for row in pc.value_counts(table["outcome"]).to_pylist()}
+
+
+def test_every_send_is_recorded_once_with_its_offset_and_its_times(start):
+    process = start(records=10_000)
+    assert process.wait(WITHIN) == 0, process.error
+    assert process.state is State.DONE
+    assert process.progress() == Progress(sent=10_000, acked=10_000)
+    table = ledger(process)
+    assert sorted(table["sequence"].to_pylist()) == list(range(10_000))
+    assert outcomes(table) == {"acked": 10_000}
+    for partition in range(4):
+        of = table.filter(pc.field("partition") == partition).sort_by("offset")
+        assert of["offset"].to_pylist() == list(range(2_500))
+        assert of["sequence"].to_pylist() == list(range(partition, 10_000, 4))
+    began, ended = process.span_us
+    sent, resolved = (table[name].cast(pa.int64()) for name in ("sent_at", "resolved_at"))
+    assert began <= pc.min(sent).as_py()
+    assert pc.max(resolved).as_py() <= ended
+    assert pc.all(pc.less_equal(sent, resolved)).as_py()
+
+
+def partitions(table: pa.Table) -> dict[int, list[int]]:
+    """Return what each partition holds, by offset."""
+    rows = table.sort_by("offset").to_pylist()
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["partition"], []).append(row["sequence"])
+    return found
+
+
+def test_all_sends_may_go_to_one_partition(start):
+    process = start(records=1_000, partition=2)
+    assert process.wait(WITHIN) == 0, process.error
+    assert partitions(ledger(process)) == {2: list(range(1_000))}
+
+
+def test_each_key_has_its_partition_and_its_sends_their_order(start):
+    process = start(records=2_000, keys=7)
+    assert process.wait(WITHIN) == 0, process.error
+    found = partitions(ledger(process))
+    where = {sequence: place for place, sequences in found.items() for sequence in sequences}
+    assert sorted(where) == list(range(2_000))
+    assert all(where[one] == where[one % 7] for one in where)
+    assert len(found) > 1
+    assert all(sequences == sorted(sequences) for sequences in found.values())
+
+
+@pytest.mark.parametrize(("size", "largest"), [(32, None), (40, 400), (1_000, None)])
+def test_values_of_any_size_are_recorded_alike(start, size, largest):
+    process = start(records=3_000, size=size, largest=largest)
+    assert process.wait(WITHIN) == 0, process.error
+    assert sorted(ledger(process)["sequence"].to_pylist()) == list(range(3_000))
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_closed_loop_has_no_more_sends_under_way_than_it_may(start, window):
+    process = start(records=200, window=window, settings={"linger.ms": 0})
+    assert process.wait(WITHIN) == 0, process.error
+    rows = ledger(process).sort_by("sequence").to_pylist()
+    assert [row["sequence"] for row in rows] == list(range(200))
+    for row in rows:
+        before = rows[: row["sequence"]]
+        assert sum(one["resolved_at"] > row["sent_at"] for one in before) < window
+
+
+def test_in_an_open_loop_a_send_counts_from_when_it_was_due(start):
+    rate = 500.0
+    process = start(rate=rate)
+    until(lambda: process.progress().acked >= 50)
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(WorkloadError, match="still runs"):
+        process.wait(0.5)
+    stalled = process.progress().acked
+    os.kill(process.pid, signal.SIGCONT)
+    until(lambda: process.progress().acked >= stalled + 250)
+    process.stop()
+    assert process.wait(WITHIN) == 0, process.error
+    rows = ledger(process).sort_by("sequence").to_pylist()
+    gaps = [
+        (later["sent_at"] - row["sent_at"]).total_seconds()
+        for row, later in itertools.pairwise(rows)
+    ]
+    assert gaps == pytest.approx([1 / rate] * len(gaps), abs=0.0005)
+    assert max((row["resolved_at"] - row["sent_at"]).total_seconds() for row in rows) > 0.4
+    # Whose fault that was. (The last of them may have been sent within a tenth of a second.)
+    assert process.late_share * process.progress().acked == pytest.approx(0.45 * rate, rel=0.3)
+
+
+def test_acks_of_zero_have_no_offset(start):
+    process = start(records=100, settings={"acks": 0})
+    assert process.wait(WITHIN) == 0, process.error
+    table = ledger(process)
+    assert outcomes(table) == {"acked": 100}
+    assert table["offset"].null_count == 100
+
+
+def test_a_full_queue_makes_the_producer_wait_and_no_send_fail(start):
+    process = start(records=2_000, settings={"queue.buffering.max.messages": 7})
+    assert process.wait(WITHIN) == 0, process.error
+    table = ledger(process)
+    assert outcomes(table) == {"acked": 2_000}
+    assert sorted(table["sequence"].to_pylist()) == list(range(2_000))
+
+
+def test_a_record_the_client_refuses_is_failed(start):
+    process = start(records=200, size=2_000, settings={"message.max.bytes": 1_000})
+    assert process.wait(WITHIN) == 0, process.error
+    assert process.progress() == Progress(sent=200, failed=200)
+    table = ledger(process)
+    assert set(table["error"].to_pylist()) == {"MSG_SIZE_TOO_LARGE"}
+    assert table["offset"].null_count == 200
+
+
+def test_a_send_that_times_out_is_unknown(start):
+    process = start(records=50, settings={"test.mock.broker.rtt": 500, "delivery.timeout.ms": 200})
+    assert process.wait(WITHIN) == 0, process.error
+    assert process.progress() == Progress(sent=50, unknown=50)
+    table = ledger(process)
+    assert set(table["error"].to_pylist()) == {"_MSG_TIMED_OUT"}
+    assert table["sent_at"].null_count == 0
+
+
+def test_after_sigkill_the_ledger_holds_at_least_what_was_shown_and_every_reserved_send(start):
+    process = start()
+    until(lambda: process.progress().acked > 20_000)
+    process.kill()
+    shown = process.progress()
+    assert process.returncode == -signal.SIGKILL
+    table = ledger(process)
+    counts = outcomes(table)
+    assert counts["acked"] >= shown.acked
+    assert table.num_rows >= shown.sent
+    assert sorted(table["sequence"].to_pylist()) == list(range(table.num_rows))
+    unresolved = table.filter(pc.field("outcome") == "unknown")
+    assert unresolved.num_rows > 0
+    assert unresolved["resolved_at"].null_count == unresolved.num_rows
+
+
+@pytest.mark.parametrize("how", ["page", "SIGTERM"])
+def test_a_stop_lets_sends_under_way_finish(start, how):
+    process = start(rate=2_000)
+    until(lambda: process.progress().acked > 0)
+    if how == "page":
+        process.stop()
+    else:
+        os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(WITHIN) == 0, process.error
+    progress = process.progress()
+    assert progress.acked == progress.sent
+    assert outcomes(ledger(process)) == {"acked": progress.sent}
+
+
+def test_ctrl_c_is_not_for_the_producer(start):
+    process = start(records=3_000, rate=3_000)
+    until(lambda: process.progress().acked > 0)
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(WITHIN) == 0, process.error
+    assert process.progress().acked == 3_000
+
+
+def test_seconds_bound_the_sending(start):
+    process = start(seconds=0.3, rate=1_000)
+    assert process.wait(WITHIN) == 0, process.error
+    progress = process.progress()
+    assert progress.sent == progress.acked > 0
+
+
+def test_a_rate_is_kept_from_intended_times(start):
+    process = start(records=500, rate=1_000)
+    assert process.wait(WITHIN) == 0, process.error
+    table = ledger(process)
+    began, _ = process.span_us
+    for sequence, at in zip(
+        table["sequence"].to_pylist(), table["sent_at"].cast(pa.int64()).to_pylist(), strict=True
+    ):
+        assert at >= began + sequence * 1_000 - 1_000, "no send before its time"
+
+
+@pytest.mark.parametrize("stopped", ["never", "sending", "starting"])
+def test_a_producer_without_its_parent_ends(tmp_path, stopped):
+    specification = spec(tmp_path)
+    path = tmp_path / "spec.json"
+    path.write_text(specification.to_json())
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time; from pathlib import Path\n"
+            "from ackproof.clients import *\n"
+            "process = ProducerProcess(ProducerSpec.from_json(Path(sys.argv[1]).read_text()))\n"
+            "process.start(); print(process.pid, flush=True); time.sleep(60)",
+            str(path),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    page = ProgressPage(specification.progress)
+    try:
+        if stopped == "starting":
+            until(lambda: page.state is not State.LOADING)
+        else:
+            until(lambda: page.read().acked > 0)
+        if stopped != "never":
+            os.kill(pid, signal.SIGSTOP)
+        parent.kill()
+        parent.wait()
+        until(lambda: page.state is State.DONE)
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+        if page.state is not State.DONE:
+            os.kill(pid, signal.SIGKILL)
+    sent = page.read().sent
+    assert outcomes(recover(stream_path(tmp_path, 0))) == ({"acked": sent} if sent else {})
+    page.close()
+
+
+def test_a_ledger_that_cannot_grow_ends_the_producer_and_keeps_what_it_has(start):
+    process = start()
+    until(lambda: process.progress().acked > 0)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, 1))
+    assert process.wait(WITHIN) == ExitCode.ENVIRONMENT
+    assert "cannot write the ledger" in process.error
+    assert outcomes(ledger(process))["acked"] == process.progress().acked
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"settings": {"acks": "most"}}, "acks"),
+        ({"settings": {"no.such.setting": 1}}, "no.such.setting"),
+        ({"partitions": 5}, "needs 5 partitions"),
+    ],
+)
+def test_what_makes_a_start_impossible_is_said(start, fields, says):
+    process = start(records=1, **fields)
+    assert process.wait(WITHIN) == ExitCode.ENVIRONMENT
+    assert process.state is State.BROKEN
+    assert says in process.error
+
+
+def test_waiting_too_short_is_an_error_that_says_what_goes_on(start):
+    process = start(rate=10)
+    until(lambda: process.state is State.PRODUCING)
+    with pytest.raises(WorkloadError, match=r"still runs after 0.01 s \(producing"):
+        process.wait(0.01)
+
+
+def test_a_crash_is_told_from_the_log(start):
+    process = start()
+    until(lambda: process.state is State.PRODUCING)
+    process.kill()
+    process.log.write_text("the last words")
+    assert "the last words" in process.error
+    assert "-9" in process.error
+
+
+def test_a_process_that_was_not_started_cannot_be_asked(tmp_path):
+    with pytest.raises(WorkloadError, match="not started"):
+        ProducerProcess(spec(tmp_path)).wait()
+
+
+def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
+    hurried = start(seconds=1.0)
+    assert hurried.wait(WITHIN) == 0, hurried.error
+    assert 0 < hurried.busy_share <= 1
+
+
+@pytest.mark.parametrize(
+    ("busy", "late", "says"),
+    [
+        (0.9, 0.02, ""),
+        (0.95, 0.5, "was busy 95% of the time"),
+        (0.1, 0.06, "stalled while 6% of the acks came in"),
+    ],
+)
+def test_a_producer_that_is_too_slow_itself_is_told(busy, late, says):
+    assert hampered(busy=busy, late=late) == says
+
+
+def test_a_producer_that_waits_for_its_rate_is_not_busy(start):
+    idle = start(seconds=1.0, rate=10)
+    assert idle.wait(WITHIN) == 0, idle.error
+    assert idle.busy_share < 0.5

@@ -1,0 +1,79 @@
+"""Where a producer's records go, and what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from ackproof.clients.records import Records, cycle, key
+from ackproof.clients.spec import ProducerSpec
+from ackproof_spark.ledger_stream import Origin
+from ackproof_spark.record import decode, run_token
+
+
+def spec(**fields) -> ProducerSpec:
+    return ProducerSpec(
+        **{
+            "run_id": "run-1",
+            "number": 4,
+            "topic": "orders",
+            "partitions": 4,
+            "bootstrap_servers": "mock",
+            "progress": Path("p"),
+            "ledger": Path("l"),
+            "records": 1,
+        }
+        | fields
+    )
+
+
+def test_a_key_goes_where_librdkafka_would_send_it():
+    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
+    found: dict[bytes, int] = {}
+    for number in range(50):
+        producer.produce(
+            "orders",
+            b"",
+            key(number),
+            on_delivery=lambda _, m: found.update({m.key(): m.partition()}),
+        )
+    assert producer.flush(30) == 0
+    assert [found[key(number)] for number in range(50)] == list(cycle(spec(keys=50)))
+    assert len(set(found.values())) == 4
+
+
+@pytest.mark.parametrize("fields", [{}, {"partition": 3}, {"keys": 7}, {"partitions": 1}])
+def test_the_ledger_knows_where_each_send_went(fields):
+    made = spec(**fields)
+    origin = Origin(
+        run_id="run-1", producer=4, topic="orders", partitions=made.partitions, cycle=cycle(made)
+    )
+    assert Origin.of(origin.schema()) == origin
+    went = {
+        int(sequence): partition
+        for partition, sequences in Records(made).places(5, 1000)
+        for sequence in sequences
+    }
+    assert sorted(went) == list(range(5, 1000))
+    told = origin.partition_of(np.arange(5, 1000)).tolist()
+    assert [went[sequence] for sequence in range(5, 1000)] == told
+
+
+@pytest.mark.parametrize("fields", [{"size": 32}, {"size": 40, "largest": 90, "seed": 2}])
+def test_a_value_names_its_send_whatever_its_size(fields):
+    messages = Records(spec(**fields)).messages(np.arange(500))
+    values = [message["value"] for message in messages]
+    assert [decode(value) for value in values] == [(run_token("run-1"), 4, n) for n in range(500)]
+    sizes = {len(value) for value in values}
+    assert sizes == ({32} if "largest" not in fields else set(range(40, 91)))
+
+
+def test_sizes_are_drawn_again_with_the_same_seed_and_only_then():
+    def sizes(seed: int) -> list[int]:
+        drawn = Records(spec(size=40, largest=400, seed=seed)).messages(np.arange(100))
+        return [len(message["value"]) for message in drawn]
+
+    assert sizes(1) == sizes(1) != sizes(2)

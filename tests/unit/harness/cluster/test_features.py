@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from ackproof.cluster.features import parse
+
+DESCRIBED = (
+    "Feature: group.version\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\t"
+    "FinalizedVersionLevel: 1\tEpoch: 42\n"
+    "Feature: metadata.version\tSupportedMinVersion: 3.3-IV3\tSupportedMaxVersion: 4.3-IV0\t"
+    "FinalizedVersionLevel: 4.3-IV0\tEpoch: 42\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("feature", "level"),
+    [("group.version", "1"), ("metadata.version", "4.3-IV0"), ("transaction.version", None)],
+)
+def test_the_finalized_level_is_read_not_the_supported_one(feature: str, level: str | None) -> None:
+    assert parse(DESCRIBED, feature) == level

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackproof.cluster import ports
+from ackproof.errors import ClusterError
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+
+
+def test_a_port_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "PORTS", range(20000, 20040))
+    with ports.reserved(20) as first, ports.reserved(15) as second:
+        assert not set(first) & set(second)
+
+
+def test_a_port_that_something_listens_on_is_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
+        with pytest.raises(ClusterError, match="only 0 of 1 ports"), ports.reserved(1):
+            pass
+
+
+def test_ports_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "PORTS", range(20000, 20003))
+    for _ in range(3):
+        with ports.reserved(3) as found:
+            assert sorted(found) == [20000, 20001, 20002]
+
+
+def test_another_process_gets_others_and_its_death_releases_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = (
+        "import sys, tempfile\n"
+        f"tempfile.gettempdir = lambda: {str(tmp_path)!r}\n"
+        "from ackproof.cluster import ports\n"
+        "ports.PORTS = range(20100, 20103)\n"
+        "with ports.reserved(3):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    monkeypatch.setattr(ports, "PORTS", range(20100, 20103))
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(ClusterError), ports.reserved(1):
+            pass
+        other.kill()
+        other.wait()
+        with ports.reserved(3) as found:
+            assert len(found) == 3

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ackproof.cluster import kafka_tools, quorum
+
+# As kafka-metadata-quorum of 4.3.1 prints it, without its padding.
+REPLICATION = """\
+NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\t
+100\tAAAAAAAAAAAAAAAAAAAAAA\t301\t0\t1795268087860\t1795268087860\tLeader\t
+101\tAAAAAAAAAAAAAAAAAAAAAA\t301\t0\t1795268087700\t1795268087700\tFollower\t
+102\tAAAAAAAAAAAAAAAAAAAAAA\t250\t51\t1795268080000\t1795268080000\tFollower\t
+1\tqnsCHFxCQ2abrxbeQn_C7w\t301\t0\t1795268087700\t1795268087700\tObserver\t
+"""
+
+
+def test_voters_are_told_apart_from_observers_and_laggards() -> None:
+    assert quorum.parse(REPLICATION) == {
+        100: "leader",
+        101: "follower",
+        102: "lagging",
+        1: "observer",
+    }
+
+
+def test_nothing_printed_is_nobody() -> None:
+    assert quorum.parse("") == {}
+
+
+@pytest.mark.parametrize(
+    ("there", "run"),
+    [(["org.new.Tool", "old.Tool"], "org.new.Tool"), (["old.Tool"], "old.Tool"), ([], "old.Tool")],
+)
+def test_the_newest_place_of_a_tool_is_taken(there: list[str], run: str, tmp_path: Path) -> None:
+    jar = "".join(f"{name.replace('.', '/')}.class\n" for name in there)
+    (tmp_path / "tools.jar").write_text(jar)
+    script = kafka_tools.command(("org.new.Tool", "old.Tool"), "--flag").replace(
+        "/opt/kafka/libs/", f"{tmp_path}/"
+    )
+    script = f'java() {{ echo "$@"; }}\n{script}'
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert said.stdout.split()[-2:] == [run, "--flag"]

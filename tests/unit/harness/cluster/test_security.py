@@ -1,0 +1,115 @@
+"""What brokers and clients are told, and that no text of it shows a secret."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from ackproof.cluster.certificates import issue
+from ackproof.cluster.security import (
+    Security,
+    SecuritySpec,
+    problems,
+    secured,
+)
+from ackproof.cluster.topology import arrange
+from ackproof.scenario.cluster import ClusterSpec
+
+
+def made(**spec: str) -> Security:
+    found = secured(SecuritySpec.model_validate(spec))
+    assert found is not None
+    return found
+
+
+def test_nothing_asked_for_is_nothing_made() -> None:
+    assert secured(SecuritySpec()) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "protocol"),
+    [
+        ({"tls": "server"}, "SSL"),
+        ({"tls": "mutual"}, "SSL"),
+        ({"sasl": "plain"}, "SASL_PLAINTEXT"),
+        ({"tls": "server", "sasl": "scram-sha-512"}, "SASL_SSL"),
+    ],
+)
+def test_the_protocol_follows(spec: dict[str, str], protocol: str) -> None:
+    assert made(**spec).client_settings["security.protocol"] == protocol
+
+
+def test_only_mutual_tls_gives_clients_a_certificate() -> None:
+    assert "ssl.key.pem" not in made(tls="server").client_settings
+    assert "ssl.key.pem" in made(tls="mutual").client_settings
+
+
+def test_the_text_of_it_shows_no_secret() -> None:
+    security = made(tls="mutual", sasl="scram-sha-512")
+    for secret in (
+        security.password,
+        security.store_password,
+        security.certificates.client_key_pem,
+        repr(security.certificates.broker_keystore),
+    ):
+        assert secret not in repr(security)
+        assert secret not in repr(arranged(security))
+
+
+def arranged(security: Security | None, listeners: tuple[str, ...] = ()) -> object:
+    spec = ClusterSpec(brokers=1, listeners=list(listeners))
+    return arrange(spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=security)
+
+
+def test_clients_listeners_are_secured_and_the_inner_ones_are_not() -> None:
+    spec = ClusterSpec(brokers=1, listeners=["REPORTING"])
+    topology = arrange(
+        spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=made(tls="server", sasl="plain")
+    )
+    broker = topology.server_properties(topology.brokers[0])
+    protocols = next(line for line in broker.splitlines() if "protocol.map" in line)
+    assert "EXTERNAL:SASL_SSL" in protocols
+    assert "REPORTING:SASL_SSL" in protocols
+    assert "INTERNAL:PLAINTEXT" in protocols
+    assert "CONTROLLER:PLAINTEXT" in protocols
+    for listener in ("external", "reporting"):
+        assert f"listener.name.{listener}.ssl.keystore.location=" in broker
+        assert f"listener.name.{listener}.plain.sasl.jaas.config=" in broker
+    (controller,) = topology.controllers
+    assert "keystore" not in topology.server_properties(controller)
+
+
+def test_certificates_are_short_lived_and_made_for_where_clients_look() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    found = issue(password="store", now=now)
+    _, broker, others = pkcs12.load_key_and_certificates(found.broker_keystore, b"store")
+    assert broker is not None
+    names = broker.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name) for name in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert broker.not_valid_after_utc - now <= timedelta(days=2)
+    (authority,) = others
+    assert authority.subject == broker.issuer
+    broker.verify_directly_issued_by(authority)
+
+
+def test_two_runs_share_nothing() -> None:
+    first, second = made(tls="mutual", sasl="plain"), made(tls="mutual", sasl="plain")
+    assert first.password != second.password
+    assert first.certificates.authority_pem != second.certificates.authority_pem
+
+
+@pytest.mark.parametrize(
+    ("spec", "kafka", "said"),
+    [
+        ({"tls": "server"}, "0.10.2.2", "from 2.0.0"),
+        ({"sasl": "scram-sha-512"}, "3.4.0", "KIP-900"),
+        ({"sasl": "scram-sha-512"}, "2.6.2", "KIP-900"),
+    ],
+)
+def test_what_a_version_cannot_do_is_said(spec: dict[str, str], kafka: str, said: str) -> None:
+    ((_, problem),) = problems(SecuritySpec.model_validate(spec), kafka)
+    assert said in problem
+    assert list(problems(SecuritySpec.model_validate(spec), "4.3.1")) == []

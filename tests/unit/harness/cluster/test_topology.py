@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ackproof.cluster.formatting import meta_properties, new_id
+from ackproof.cluster.topology import (
+    NodeSpec,
+    Topology,
+    arrange,
+    ports_needed,
+)
+from ackproof.scenario.cluster import ClusterSpec, problems
+
+
+def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
+    """Arrange a cluster on ports from 20001."""
+    spec = ClusterSpec.model_validate(cluster)
+    ports = range(20001, 20001 + ports_needed(spec, kafka))
+    return arrange(spec, kafka, cluster_id="a" * 22, ports=ports, gateway="10.0.0.1")
+
+
+def properties(of: Topology, node: NodeSpec) -> dict[str, str]:
+    lines = of.server_properties(node).splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def brokers(of: Topology) -> list[dict[str, str]]:
+    return [properties(of, node) for node in of.brokers]
+
+
+def test_replication_clients_and_quorum_have_a_listener_each() -> None:
+    broker = brokers(topology())[0]
+    assert broker["listeners"] == "INTERNAL://:9092,EXTERNAL://:9094"
+    assert broker["inter.broker.listener.name"] == "INTERNAL"
+    assert broker["advertised.listeners"] == ("INTERNAL://broker-1:9092,EXTERNAL://127.0.0.1:20001")
+
+
+def test_the_controller_is_dedicated() -> None:
+    found = topology()
+    (controller,) = found.controllers
+    settings = properties(found, controller)
+    assert settings["process.roles"] == "controller"
+    assert settings["listeners"] == "CONTROLLER://:9093"
+    assert {broker["process.roles"] for broker in brokers(found)} == {"broker"}
+    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {
+        "100@controller-100:9093"
+    }
+
+
+def test_three_controllers_vote_and_every_node_knows_them() -> None:
+    found = topology(controllers=3)
+    assert [node.name for node in found.nodes[:3]] == [
+        "controller-100",
+        "controller-101",
+        "controller-102",
+    ]
+    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {
+        "100@controller-100:9093,101@controller-101:9093,102@controller-102:9093"
+    }
+
+
+def test_combined_controllers_are_the_first_brokers() -> None:
+    found = topology(brokers=4, controllers=3, combined=True)
+    assert [node.name for node in found.nodes] == [f"broker-{n}" for n in (1, 2, 3, 4)]
+    settings = brokers(found)
+    assert [one["process.roles"] for one in settings] == ["broker,controller"] * 3 + ["broker"]
+    assert settings[0]["controller.quorum.voters"] == (
+        "1@broker-1:9093,2@broker-2:9093,3@broker-3:9093"
+    )
+    assert "CONTROLLER://:9093" in settings[0]["listeners"]
+    assert "CONTROLLER://" not in settings[3]["listeners"]
+    assert all("CONTROLLER" not in one["advertised.listeners"] for one in settings)
+
+
+class TestZooKeeper:
+    def test_brokers_are_told_of_zookeeper_and_of_no_quorum(self) -> None:
+        found = topology(kafka="2.6.2")
+        assert [node.name for node in found.controllers] == ["zookeeper-100"]
+        for number, broker in enumerate(brokers(found), start=1):
+            assert broker["broker.id"] == str(number)
+            assert broker["zookeeper.connect"] == "zookeeper-100:2181"
+            assert broker["listeners"] == "INTERNAL://:9092,EXTERNAL://:9094"
+            assert not {"node.id", "process.roles", "controller.quorum.voters"} & broker.keys()
+            assert "CONTROLLER" not in "".join(broker.values())
+
+    def test_it_keeps_its_whole_log_and_is_asked_from_outside(self) -> None:
+        found = topology(kafka="0.10.2.2")
+        settings = properties(found, found.controllers[0])
+        assert settings["autopurge.purgeInterval"] == "0"
+        assert "dump" in settings["4lw.commands.whitelist"]
+        assert found.controllers[0].external_port == 20001
+        assert not [key for key in settings if key.startswith("server.")]
+
+    def test_three_of_them_are_an_ensemble(self) -> None:
+        found = topology(kafka="2.6.2", controllers=3)
+        settings = properties(found, found.controllers[0])
+        assert settings["server.101"] == "zookeeper-101:2888:3888"
+        assert brokers(found)[0]["zookeeper.connect"].count(":2181") == 3
+
+    def test_its_port_is_where_the_controllers_would_be(self) -> None:
+        assert topology(kafka="2.6.2").port("CONTROLLER") == 2181
+        assert topology().port("CONTROLLER") == 9093
+
+
+def test_further_listeners_have_ports_of_their_own_inside_and_outside() -> None:
+    found = topology(brokers=2, listeners=["SLOW", "CUT"])
+    first = brokers(found)[0]
+    assert first["listeners"].endswith("EXTERNAL://:9094,SLOW://:9095,CUT://:9096")
+    assert first["advertised.listeners"].endswith(
+        "EXTERNAL://127.0.0.1:20001,SLOW://127.0.0.1:20002,CUT://127.0.0.1:20003"
+    )
+    assert "CUT:PLAINTEXT" in first["listener.security.protocol.map"]
+    assert found.bootstrap("CUT") == "127.0.0.1:20003,127.0.0.1:20006"
+    assert found.bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20004"
+    assert (found.port("SLOW"), found.port("CUT")) == (9095, 9096)
+
+
+def test_nodes_reach_each_other_by_way_of_the_proxy_where_that_is_wanted() -> None:
+    found = topology(brokers=2, controllers=3, proxied=["INTERNAL", "CONTROLLER"])
+    ports = [one.gateway_ports["CONTROLLER"] for one in found.controllers]
+    voters = ",".join(f"{100 + n}@10.0.0.1:{port}" for n, port in enumerate(ports))
+    assert {properties(found, node)["controller.quorum.voters"] for node in found.nodes} == {voters}
+    for node in found.brokers:
+        own = properties(found, node)
+        assert (
+            f"INTERNAL://10.0.0.1:{node.gateway_ports['INTERNAL']}" in own["advertised.listeners"]
+        )
+        assert "INTERNAL://:9092" in own["listeners"]
+    inside = [port for node in found.nodes for port in node.gateway_ports.values()]
+    assert len({*inside, *(one.external_port for one in found.brokers)}) == 7
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kafka", "refused"),
+    [
+        ({}, "4.3.1", False),
+        ({"combined": True, "controllers": 3}, "4.3.1", True),
+        ({"controllers": 3}, "2.6.2", True),
+    ],
+)
+def test_only_controllers_of_their_own_are_led_to_through_the_proxy(
+    cluster: dict[str, Any], kafka: str, refused: bool
+) -> None:
+    spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
+    said = [problem for _, problem in problems(spec, kafka)]
+    assert any("only controllers of their own" in one for one in said) is refused
+
+
+def test_racks_are_dealt_in_turn_and_a_broker_may_have_another() -> None:
+    found = topology(brokers=4, racks=["a", "b"], overrides={4: {"rack": "z"}})
+    assert [broker["broker.rack"] for broker in brokers(found)] == ["a", "b", "a", "z"]
+    assert "broker.rack" not in brokers(topology())[0]
+
+
+def test_log_directories_lie_side_by_side() -> None:
+    found = topology(overrides={2: {"log_dirs": 3}})
+    assert [broker["log.dirs"].count(",") for broker in brokers(found)] == [0, 2, 0]
+    assert brokers(found)[1]["log.dirs"].split(",")[1] == "/var/lib/ackproof/data-2"
+
+
+def test_one_broker_may_be_smaller_and_set_otherwise() -> None:
+    found = topology(
+        memory="1g",
+        settings={"num.io.threads": 3},
+        overrides={2: {"heap": "200m", "memory": "400m", "cpus": 0.5, "settings": {"a.b": True}}},
+    )
+    first, second = found.brokers[:2]
+    assert (first.heap, first.memory, first.cpus) == ("256m", "1g", None)
+    assert (second.heap, second.memory, second.cpus) == ("200m", "400m", 0.5)
+    assert [broker.get("a.b") for broker in brokers(found)] == [None, "true", None]
+    assert {broker["num.io.threads"] for broker in brokers(found)} == {"3"}
+
+
+def test_settings_of_the_scenario_reach_every_broker_in_kafkas_words() -> None:
+    found = topology(settings={"replica.lag.time.max.ms": 30000, "log.preallocate": False})
+    for broker in brokers(found):
+        assert broker["replica.lag.time.max.ms"] == "30000"
+        assert broker["log.preallocate"] == "false"
+
+
+def test_clients_begin_at_every_broker_on_loopback() -> None:
+    assert topology().bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20002,127.0.0.1:20003"
+
+
+@pytest.mark.parametrize(("number", "replicas"), [(1, "1"), (2, "2"), (7, "3")])
+def test_internal_topics_are_never_the_weak_point(number: int, replicas: str) -> None:
+    settings = brokers(topology(brokers=number))[0]
+    assert settings["offsets.topic.replication.factor"] == replicas
+    assert settings["transaction.state.log.replication.factor"] == replicas
+
+
+def test_a_scenario_may_make_internal_topics_the_weak_point() -> None:
+    settings = brokers(topology(settings={"offsets.topic.replication.factor": 1}))[0]
+    assert settings["offsets.topic.replication.factor"] == "1"
+
+
+def test_ids_have_kafkas_form() -> None:
+    for _ in range(500):
+        assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", new_id())
+
+
+def test_every_directory_has_an_id_of_its_own() -> None:
+    first, second = (
+        dict(line.split("=", 1) for line in text.splitlines())
+        for text in (meta_properties(cluster_id="c", node_id=n) for n in (1, 2))
+    )
+    assert first["directory.id"] != second["directory.id"]
+    assert (first["version"], first["cluster.id"], first["node.id"]) == ("1", "c", "1")

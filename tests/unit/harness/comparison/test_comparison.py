@@ -1,0 +1,231 @@
+"""A comparison with made-up trials: order, looks, failures, budget, resuming, reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ackproof.comparison import trials as stored
+from ackproof.comparison.compare import Comparison, stored_results
+from ackproof.comparison.plan import (
+    Plan,
+    label,
+    order,
+    require_wanted,
+)
+from ackproof.comparison.summary import Summary
+from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
+from ackproof.runs.directory import write_model
+from ackproof.runs.verdict import (
+    Latency,
+    Metrics,
+    PredictionReport,
+    Verdict,
+    Word,
+)
+from ackproof.scenario.loader import Configured, load
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+ACKS = load(SCENARIOS / "acks.yaml")
+NAMES = ["acks=0", "acks=1", "acks=all, min.insync.replicas=2"]
+
+
+class Silent:
+    """A reporter that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+class Lab:
+    """Tries configurations without a cluster: `loses` says who loses with which seed."""
+
+    def __init__(self, out: Path, loses: Callable[[str, int], int | Exception]) -> None:
+        self.out = out
+        self.loses = loses
+        self.tried: list[tuple[str, int]] = []
+
+    def __call__(self, configured: Configured, seed: int) -> tuple[Path, Verdict]:
+        self.tried.append((configured.name, seed))
+        lost = self.loses(configured.name, seed)
+        if isinstance(lost, BaseException):
+            raise lost
+        run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
+        run_dir.mkdir()
+        made = verdict(configured, seed, run_dir.name, lost=lost, number=len(self.tried))
+        write_model(run_dir / "verdict.json", made)
+        return run_dir, made
+
+
+def verdict(
+    configured: Configured, seed: int, run_id: str, *, lost: int, number: int = 1
+) -> Verdict:
+    began = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    slow = 3.0 if "all" in configured.name else 1.0
+    return Verdict(
+        run_id=run_id,
+        scenario=configured.scenario.name,
+        configuration_name=configured.name,
+        seed=seed,
+        kafka_version="4.3.1",
+        image="none",
+        started_at=began,
+        finished_at=began + timedelta(seconds=30),
+        verdict=Word.INCONCLUSIVE if lost < 0 else Word.HOLDS,
+        reason="as expected",
+        observed={"sent": 1000, "acked": 1000, "lost": max(lost, 0), "duplicated": 0},
+        predicted={"lost": "possible"},
+        prediction=PredictionReport(trace=[], reasons={}, bounds="none"),
+        findings=[],
+        expectations=[],
+        faults=[],
+        metrics=Metrics(
+            duration_s=20,
+            acked_per_s=1000 / slow,
+            unavailability_s=slow + number / 1000,
+            unavailability_gap_s=0.5,
+            ack_latency_ms=Latency(p50=1, p95=2, p99=10 * slow + number / 100, p999=40, max=50),
+        ),
+        configuration=configured.varied,
+    )
+
+
+def plan(**changes: object) -> Plan:
+    return Plan.model_validate(
+        {
+            "comparison_id": "c",
+            "configurations": NAMES,
+            "seed": 1,
+            "trials": 30,
+            "confidence": 0.95,
+            "margin": 0.2,
+            **changes,
+        }
+    )
+
+
+def compared(
+    out: Path, loses: Callable[[str, int], int | Exception], **changes: object
+) -> tuple[Lab, Summary, stored.Store]:
+    store = stored.create(out, plan(**changes), ACKS)
+    lab = Lab(out, loses)
+    return lab, Comparison(store, lab, Silent()).run(), store  # type: ignore[arg-type]
+
+
+def all_loses_nothing(name: str, seed: int) -> int:
+    return 0 if "all" in name else 100
+
+
+def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
+    lab, summary, _ = compared(tmp_path, all_loses_nothing)
+    assert summary.ended == "settled"
+    assert len(lab.tried) < 90
+    settled = {(pair.a, pair.b): pair.settled for pair in summary.pairs}
+    assert settled[NAMES[0], NAMES[2]] == "different"
+    assert settled[NAMES[0], NAMES[1]] == "alike"
+    assert summary.cell(NAMES[2]).losing == 0
+    assert summary.cell(NAMES[0]).lost_per_incident is not None
+
+
+def test_it_is_reproducible_and_every_round_tries_each_once_in_another_order(
+    tmp_path: Path,
+) -> None:
+    orders = [order(plan(), NAMES, number) for number in range(1, 11)]
+    assert all(sorted(one) == sorted(NAMES) for one in orders)
+    assert len({tuple(one) for one in orders}) > 2
+    assert orders == [order(plan(), NAMES, number) for number in range(1, 11)]
+    (tmp_path / "a").mkdir()
+    lab, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
+    assert {seed for _, seed in lab.tried[:3]} == {1}
+    assert {seed for _, seed in lab.tried[3:]} == {2}
+
+
+def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Path) -> None:
+    def loses(name: str, seed: int) -> int | Exception:
+        return ClusterError("no quorum") if name == "acks=0" else all_loses_nothing(name, seed)
+
+    lab, summary, store = compared(tmp_path, loses)
+    assert [name for name, _ in lab.tried].count("acks=0") == 2
+    assert summary.cell("acks=0").failed == 2
+    assert summary.cell("acks=0").error == "no quorum"
+    settled = {(pair.a, pair.b): pair.settled for pair in summary.pairs}
+    assert settled[NAMES[1], NAMES[2]] == "different"
+    assert len(list(stored_results(store))) == len(lab.tried) - 2
+
+
+def test_that_none_can_boot_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no quorum"):
+        compared(tmp_path, lambda *_: ClusterError("no quorum"))
+
+
+def test_a_trial_that_could_not_tell_does_not_count_and_a_loss_always_does(
+    tmp_path: Path,
+) -> None:
+    _, summary, _ = compared(tmp_path, lambda name, seed: -1 if "all" in name else 5, trials=3)
+    cell = summary.cell(NAMES[2])
+    assert (cell.trials, cell.inconclusive) == (0, 3)
+    assert (cell.lost_share_low, cell.lost_share_high) == (0.0, 1.0)
+
+
+def test_the_time_ends_it_between_trials(tmp_path: Path) -> None:
+    lab, summary, _ = compared(tmp_path, all_loses_nothing, budget_s=0.0)
+    assert lab.tried == []
+    assert summary.ended == "budget"
+
+
+def test_an_interrupted_comparison_goes_on_and_ends_as_if_nothing_had_happened(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+
+    def now_and_then(name: str, seed: int) -> int:
+        """Lose half of the time at first, always later: what a look sees depends on when it is."""
+        return 100 if "all" not in name and (seed > 6 or seed % 2) else 0
+
+    whole, expected, _ = compared(tmp_path / "whole", now_and_then)
+
+    def interrupted(name: str, seed: int) -> int | Exception:
+        if seed == 11:
+            raise KeyboardInterrupt
+        return now_and_then(name, seed)
+
+    store = stored.create(tmp_path / "cut", plan(), ACKS)
+    first = Lab(tmp_path / "cut", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Comparison(store, first, Silent()).run()  # type: ignore[arg-type]
+    trials = store.directory / "trials.jsonl"
+    trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
+    again = stored.resume(store.directory)
+    second = Lab(tmp_path / "cut", now_and_then)
+    summary = Comparison(again, second, Silent()).run()  # type: ignore[arg-type]
+    assert first.tried[:-1] + second.tried == whole.tried
+    assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
+    assert [p.p_value for p in summary.pairs] == [p.p_value for p in expected.pairs]
+    assert len(list(stored_results(again))) == len(whole.tried)
+
+
+def test_what_is_no_comparison_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match=r"no plan\.json"):
+        stored.resume(tmp_path)
+
+
+def test_a_long_comparison_must_be_wanted(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="90 runs, up to"):
+        require_wanted(ACKS, plan(), out=tmp_path, yes=False)
+    assert require_wanted(ACKS, plan(), out=tmp_path, yes=True) > 3600
+    assert require_wanted(ACKS, plan(budget_s=60.0), out=tmp_path, yes=False) > 3600
+    assert require_wanted(ACKS, plan(trials=1), out=tmp_path, yes=False) < 3600
+
+
+def test_labels_name_the_scenario_only_where_there_are_several() -> None:
+    assert [label(one, ACKS) for one in ACKS] == NAMES
+    both = [*ACKS, *load(SCENARIOS / "versions.yaml")]
+    assert label(both[0], both) == "acks: acks=0"
+    assert label(load(SCENARIOS / "acks-all.yaml")[0], ACKS) == "acks-all"

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from ackproof.comparison import statistics
+from ackproof.comparison.statistics import (
+    Count,
+    Sequential,
+    design,
+    interval,
+)
+
+COMPARISONS = 10_000
+TRIALS = 30
+ALPHA = 0.05
+
+# Chances to lose of the configurations of one comparison; where two are equal, a difference that is
+# found is an error.
+TRUTHS = [
+    (0.5, 0.5, 0.5),
+    (0.1, 0.1, 0.1),
+    (0.0, 0.0, 1.0),
+    (0.02, 0.3, 0.3),
+    (0.2, 0.8, 0.95),
+]
+
+
+def simulate(
+    truths: Sequence[float], comparisons: int, *, update: Callable[..., None] | None = None
+) -> tuple[list[float], float]:
+    """Compare configurations with known truths; return each one's coverage, the share of errors."""
+    rng = np.random.default_rng(20261121)
+    plan = design(TRIALS)
+    names = [str(number) for number in range(len(truths))]
+    covered = [0] * len(truths)
+    wrong = 0
+    for _ in range(comparisons):
+        lost = (rng.random((len(truths), TRIALS)) < np.array(truths)[:, None]).cumsum(axis=1)
+        tried = dict.fromkeys(names, 0)
+        progress = Sequential(plan, names, margin=0.2)
+        for trials in plan.looks:
+            for name in progress.open:
+                tried[name] = trials
+            found = {
+                name: Count(losing=int(lost[int(name), tried[name] - 1]), trials=tried[name])
+                for name in names
+            }
+            progress.update(found)
+            if update is not None:
+                update(progress, found)
+            if not progress.open:
+                break
+        for number, name in enumerate(names):
+            at = interval(found[name], plan, progress.look_of[name])
+            covered[number] += at.low <= truths[number] <= at.high
+        wrong += any(
+            pair.settled == "different" and truths[int(pair.a)] == truths[int(pair.b)]
+            for pair in progress.pairs.values()
+        )
+    return [count / comparisons for count in covered], wrong / comparisons
+
+
+@pytest.mark.parametrize("truths", TRUTHS)
+def test_intervals_hold_the_truth_and_equal_ones_are_not_told_apart(
+    truths: tuple[float, ...],
+) -> None:
+    """10,000 comparisons in all, stopped by their own rule."""
+    coverage, errors = simulate(truths, COMPARISONS // len(TRUTHS))
+    # Conservative, as exact intervals are: 97 to 100 %.
+    assert min(coverage) >= 1 - ALPHA
+    assert errors <= ALPHA
+
+
+def test_who_looks_often_without_correction_errs_more_often_than_promised() -> None:
+    """The positive control: the same simulation sees what the plan protects from."""
+
+    def naive(progress: Sequential, counts: dict[str, Count]) -> None:
+        for pair, state in progress.pairs.items():
+            if statistics.loss_test(*(counts[name] for name in pair)) <= ALPHA:
+                found = statistics.PairState(a=pair[0], b=pair[1], p_value=0, settled="different")
+                progress.pairs[pair] = state if state.settled else found
+
+    _, errors = simulate((0.5, 0.5, 0.5), 1000, update=naive)
+    assert errors > ALPHA
+
+
+def test_fixed_intervals_at_every_look_would_not_all_hold() -> None:
+    looks = design(TRIALS).looks
+    fixed = statistics._worst_coverage(looks, [ALPHA] * len(looks))
+    assert fixed < 1 - ALPHA
+    planned = statistics._worst_coverage(looks, statistics.interval_levels(design(TRIALS)))
+    assert planned >= 1 - ALPHA
+
+
+@pytest.mark.parametrize("trials", [1, 2, 3, 5, 10, 30, 100])
+def test_a_plan_has_few_looks_and_ends_with_all_trials(trials: int) -> None:
+    plan = design(trials)
+    assert plan.looks[-1] == trials
+    assert list(plan.looks) == sorted(set(plan.looks))
+    assert len(plan.looks) <= statistics.LOOKS
+    assert sum(statistics.interval_levels(plan)) < 0.2
+
+
+def test_nothing_lost_in_thirty_trials_is_bounded_a_little_wider_than_without_looks() -> None:
+    fixed = statistics.clopper_pearson(0, 30, ALPHA)
+    assert fixed.high == pytest.approx(0.1157, abs=1e-4)
+    planned = interval(Count(losing=0, trials=30), design(30), 4)
+    assert fixed.high < planned.high < 0.125
+
+
+def test_clear_differences_end_early() -> None:
+    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
+    assert progress.open == []
+    assert progress.pairs["a", "b"].settled == "different"
+
+
+def test_nothing_lost_anywhere_is_alike_once_the_intervals_are_narrow() -> None:
+    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    for trials in (6, 12, 18, 24):
+        assert progress.open == ["a", "b"]
+        progress.update(dict.fromkeys("ab", Count(losing=0, trials=trials)))
+    assert progress.pairs["a", "b"].settled == "alike"
+
+
+def test_what_was_settled_stays_settled() -> None:
+    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
+    progress.update({"a": Count(losing=3, trials=6), "b": Count(losing=3, trials=6)})
+    assert progress.pairs["a", "b"].settled == "different"
+
+
+def test_a_configuration_that_cannot_be_run_keeps_nobody_waiting() -> None:
+    progress = Sequential(design(30), ["a", "b", "c"], margin=0.2)
+    progress.set_aside("c")
+    assert progress.open == ["a", "b"]
+    progress.update(
+        {"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)}
+        | {"c": Count(losing=0, trials=0)}
+    )
+    assert progress.pairs["a", "b"].settled == "different"
+    assert progress.open == []
+
+
+def test_a_look_too_many_is_refused() -> None:
+    progress = Sequential(design(1), ["a"], margin=0.2)
+    progress.update({"a": Count(losing=0, trials=1)})
+    with pytest.raises(ValueError, match="1 looks"):
+        progress.update({"a": Count(losing=0, trials=1)})
+
+
+def test_holm_by_its_definition() -> None:
+    assert statistics.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert statistics.holm([]) == []
+
+
+def test_ranks_are_compared_exactly_with_and_without_ties() -> None:
+    low, high = [1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]
+    assert statistics.rank_test(low, high) == pytest.approx(2 / 70)
+    assert statistics.rank_test([0.0] * 4, [0.0] * 4) == 1.0
+    tied = statistics.rank_test([0.0, 0.0, 0.0, 1.0], [2.0, 2.0, 3.0, 3.0])
+    assert tied == pytest.approx(2 / 70)
+    assert statistics.shift(low, high) == 4.0
+
+
+def test_the_trials_it_asks_for_are_about_enough() -> None:
+    plan = design(30)
+    a, b = Count(losing=2, trials=10), Count(losing=6, trials=10)
+    more = statistics.more_trials(a, b, plan, pairs=1, margin=0.2)
+    assert more is not None
+    rng = np.random.default_rng(7)
+    trials = 10 + more
+    seen = 0
+    for x, y in itertools.islice(
+        zip(rng.binomial(trials, 2.5 / 11, 500), rng.binomial(trials, 6.5 / 11, 500), strict=True),
+        500,
+    ):
+        ours, theirs = Count(losing=int(x), trials=trials), Count(losing=int(y), trials=trials)
+        seen += statistics.loss_test(ours, theirs) <= plan.level
+    assert 0.65 < seen / 500 < 0.95
+
+
+def test_what_no_number_of_trials_would_tell_is_said_so() -> None:
+    same = Count(losing=5, trials=10)
+    assert statistics.more_trials(same, same, design(30), pairs=1, margin=0.01) is None

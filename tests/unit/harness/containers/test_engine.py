@@ -1,0 +1,308 @@
+"""The engine's errors say what to do; cleaning finds what the dead left, and nothing else."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from uuid import uuid4
+
+import docker
+import pytest
+from docker.context import ContextAPI
+from docker.errors import APIError, DockerException, NotFound
+
+from ackproof.containers import engine
+from ackproof.errors import EngineError, ExitCode
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "")
+    monkeypatch.setenv("DOCKER_HOST", "")
+
+
+@pytest.fixture
+def dead_pid():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def use_context(monkeypatch, host, name="default"):
+    context = SimpleNamespace(Host=host, name=name)
+    monkeypatch.setattr(ContextAPI, "get_current_context", lambda: context)
+
+
+def refuse(monkeypatch, error):
+    """Let docker-py fail the way it does: the cause is an argument of an argument."""
+
+    def from_env(**_):
+        raise DockerException("Error while fetching server API version") from ConnectionError(
+            "Connection aborted.", error
+        )
+
+    monkeypatch.setattr(docker, "from_env", from_env)
+
+
+class TestConnect:
+    def test_no_engine_says_how_to_start_one(self, monkeypatch, tmp_path):
+        use_context(monkeypatch, f"unix://{tmp_path}/none.sock", name="mine")
+        with pytest.raises(EngineError) as caught:
+            engine.connect()
+        assert caught.value.message == f"no container engine answers at unix://{tmp_path}/none.sock"
+        assert "dockerd" in caught.value.hint
+        assert caught.value.exit_code is ExitCode.ENVIRONMENT
+
+    def test_engine_that_refuses_connections_is_no_engine(self, monkeypatch):
+        use_context(monkeypatch, "unix:///sock")
+        refuse(monkeypatch, ConnectionRefusedError(111, "Connection refused"))
+        with pytest.raises(EngineError, match="no container engine answers at unix:///sock"):
+            engine.connect()
+
+    def test_denied_socket_names_its_group(self, monkeypatch, tmp_path):
+        socket = tmp_path / "docker.sock"
+        socket.touch()
+        use_context(monkeypatch, f"unix://{socket}")
+        refuse(monkeypatch, PermissionError(13, "Permission denied"))
+        monkeypatch.setattr(engine.getpass, "getuser", lambda: "ada")
+        monkeypatch.setattr(
+            engine.grp,
+            "getgrgid",
+            lambda gid: {socket.stat().st_gid: SimpleNamespace(gr_name="wheel")}[gid],
+        )
+        with pytest.raises(EngineError) as caught:
+            engine.connect()
+        assert "user 'ada' may not use" in caught.value.message
+        assert "usermod -aG wheel ada" in caught.value.hint
+
+    @pytest.mark.parametrize(
+        "host", ["unix:///nonexistent/docker.sock", "tcp://127.0.0.1:1", "smoke://signal", "?"]
+    )
+    def test_wrong_docker_host_is_named_with_the_legal_forms(self, monkeypatch, host):
+        monkeypatch.setenv("DOCKER_HOST", host)
+        with pytest.raises(EngineError) as caught:
+            engine.connect()
+        assert f"DOCKER_HOST={host!r}" in caught.value.message
+        assert "legal: unix:///" in caught.value.hint
+
+    def test_other_failures_keep_their_words(self, monkeypatch):
+        use_context(monkeypatch, "unix:///sock")
+        refuse(monkeypatch, ValueError("client version 1.9 is too old"))
+        with pytest.raises(EngineError, match="cannot be used: Error while fetching"):
+            engine.connect()
+
+    def test_missing_library_is_an_engine_error(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "docker", None)
+        with pytest.raises(EngineError, match="'docker' cannot be imported"):
+            engine.connect()
+
+    def test_answering_engine_is_shared_with_testcontainers_without_a_reaper(self, monkeypatch):
+        client = SimpleNamespace(ping=lambda: True)
+        monkeypatch.setattr(docker, "from_env", lambda **_: client)
+        use_context(monkeypatch, "unix:///home/ada/.colima/docker.sock", name="colima")
+        assert engine.connect() is client
+        assert os.environ["TESTCONTAINERS_RYUK_DISABLED"] == "true"
+        assert os.environ["DOCKER_HOST"] == "unix:///home/ada/.colima/docker.sock"
+
+    def test_default_context_leaves_docker_host_alone(self, monkeypatch):
+        monkeypatch.setattr(docker, "from_env", lambda **_: SimpleNamespace(ping=lambda: True))
+        use_context(monkeypatch, "unix:///var/run/docker.sock")
+        engine.connect()
+        assert os.environ["DOCKER_HOST"] == ""
+
+
+def api_error(status, explanation):
+    response = SimpleNamespace(status_code=status, url="", reason="")
+    kind = NotFound if status == 404 else APIError
+    return kind("refused", response=response, explanation=explanation)
+
+
+class FreezingContainer:
+    """A container whose pausing follows a script of errors."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.attempts = 0
+        self.attrs = {"State": {"Paused": False}}
+
+    def reload(self):
+        pass
+
+    def pause(self):
+        self.attempts += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        self.attrs["State"]["Paused"] = True
+
+
+class TestFreeze:
+    def test_what_did_not_freeze_at_once_is_tried_again(self):
+        busy = api_error(500, "OCI runtime pause failed: unable to freeze: unknown")
+        container = FreezingContainer(busy, busy)
+        engine.freeze(container)
+        assert engine.frozen(container)
+        assert container.attempts == 3
+        engine.freeze(container)
+        assert container.attempts == 3  # it is frozen
+
+    def test_what_cannot_be_paused_is_not_tried_again(self):
+        container = FreezingContainer(api_error(409, "container is not running"))
+        with pytest.raises(APIError):
+            engine.freeze(container)
+        assert container.attempts == 1
+
+
+class FakeApi:
+    """An engine's three lists, with a script of errors per object name."""
+
+    def __init__(self, containers=(), networks=(), volumes=None, errors=None):
+        self.lists = {"containers": containers, "networks": networks, "volumes": volumes}
+        self.errors = errors or {}
+        self.removed = []
+
+    def containers(self, *, all, filters):  # noqa: A002  # docker-py's name
+        assert all
+        assert filters == {"label": "io.ackproof=1"}
+        return [
+            {"Id": name, "Names": [f"/{name}"], "Labels": marks}
+            for name, marks in self.lists["containers"]
+        ]
+
+    def networks(self, *, filters):
+        return [
+            {"Id": name, "Name": name, "Labels": marks} for name, marks in self.lists["networks"]
+        ]
+
+    def volumes(self, *, filters):
+        found = self.lists["volumes"]
+        return {"Volumes": found and [{"Name": name, "Labels": marks} for name, marks in found]}
+
+    def _remove(self, name):
+        if script := self.errors.get(name):
+            raise script.pop(0)
+        self.removed.append(name)
+
+    def remove_container(self, name, *, force, v):
+        assert force
+        assert v
+        self._remove(name)
+
+    def remove_network(self, name):
+        self._remove(name)
+
+    def remove_volume(self, name):
+        self._remove(name)
+
+
+def marks(pid, run="r1"):
+    return {engine.LABEL: "1", engine.LABEL_RUN: run, engine.LABEL_PID: str(pid)}
+
+
+def client(**lists):
+    return SimpleNamespace(api=FakeApi(**lists))
+
+
+class TestLeftovers:
+    def test_labels_name_run_and_process(self):
+        assert engine.labels("run7") == {
+            "io.ackproof": "1",
+            "io.ackproof.run": "run7",
+            "io.ackproof.pid": str(os.getpid()),
+        }
+
+    def test_only_what_dead_processes_left(self, dead_pid):
+        found = engine.leftovers(
+            client(
+                containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))],
+                networks=[("net", marks(dead_pid))],
+                volumes=[("vol", marks(dead_pid)), ("vol-mine", marks(os.getpid()))],
+            )
+        )
+        assert [(item.kind, item.name, item.run_id, item.pid) for item in found] == [
+            ("container", "orphan", "r1", dead_pid),
+            ("network", "net", "r1", dead_pid),
+            ("volume", "vol", "r1", dead_pid),
+        ]
+
+    def test_everything_includes_the_living(self, dead_pid):
+        found = engine.leftovers(
+            client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))]),
+            everything=True,
+        )
+        assert [item.name for item in found] == ["mine", "orphan"]
+
+    def test_removal_spares_the_living_unless_everything_is_asked_for(self, dead_pid):
+        fake = client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))])
+        assert engine.remove_leftovers(fake).containers == 1
+        assert fake.api.removed == ["orphan"]
+        assert engine.remove_leftovers(fake, everything=True).containers == 2
+
+    @pytest.mark.parametrize("pid", ["", "abc", "-1", "0", "9" * 30])
+    def test_unreadable_owner_counts_as_dead(self, pid):
+        assert len(engine.leftovers(client(containers=[("x", marks(pid))]))) == 1
+
+    def test_other_users_process_counts_as_alive(self, monkeypatch):
+        def kill(pid, signal):
+            raise PermissionError
+
+        monkeypatch.setattr(os, "kill", kill)
+        assert engine.leftovers(client(containers=[("x", marks(4711))])) == ()
+
+    def test_removal_counts_and_goes_containers_first(self, dead_pid):
+        fake = client(
+            containers=[("c1", marks(dead_pid)), ("c2", marks(dead_pid))],
+            networks=[("n", marks(dead_pid))],
+            volumes=[("v", marks(dead_pid))],
+        )
+        found = engine.leftovers(fake)
+        removed = engine.remove(fake, found[::-1])
+        assert removed == engine.Removed(containers=2, networks=1, volumes=1)
+        assert fake.api.removed[2:] == ["n", "v"]
+
+    def test_already_gone_or_going_is_neither_counted_nor_an_error(self, dead_pid):
+        fake = client(
+            containers=[("gone", marks(dead_pid)), ("going", marks(dead_pid))],
+            volumes=[("gone-too", marks(dead_pid))],
+            errors={
+                "gone": [api_error(404, "No such container")],
+                "going": [api_error(409, "removal of container x is already in progress")],
+                "gone-too": [api_error(404, "no such volume")],
+            },
+        )
+        assert engine.remove_leftovers(fake) == engine.Removed()
+
+    def test_object_held_for_a_moment_is_tried_again(self, dead_pid):
+        fake = client(
+            volumes=[("v", marks(dead_pid))],
+            errors={"v": [api_error(409, "volume is in use")]},
+        )
+        assert engine.remove_leftovers(fake) == engine.Removed(volumes=1)
+        assert fake.api.removed == ["v"]
+
+    def test_what_stays_held_is_kept_and_the_rest_removed(self, dead_pid, monkeypatch):
+        monkeypatch.setattr(engine, "REMOVAL_WAIT_S", 0.0)
+        fake = client(
+            networks=[("n", marks(dead_pid))],
+            volumes=[("v", marks(dead_pid))],
+            errors={"n": [api_error(403, "network n has active endpoints")]},
+        )
+        removed = engine.remove_leftovers(fake)
+        assert removed.volumes == 1
+        assert removed.kept == ("network n: network n has active endpoints",)
+
+
+@pytest.mark.cluster
+def test_a_real_engine_is_cleaned_of_one_dead_run_only(dead_pid):
+    real = engine.connect()
+    run = f"test-{uuid4().hex[:8]}"
+    dead = engine.labels(run) | {engine.LABEL_PID: str(dead_pid)}
+    mine = real.volumes.create(f"{run}-mine", labels=engine.labels(run))
+    try:
+        real.networks.create(f"{run}-net", labels=dead)
+        real.volumes.create(f"{run}-vol", labels=dead)
+        found = [item for item in engine.leftovers(real) if item.run_id == run]
+        assert sorted(item.kind for item in found) == ["network", "volume"]
+        assert engine.remove(real, found) == engine.Removed(networks=1, volumes=1)
+        assert engine.remove(real, found) == engine.Removed()
+    finally:
+        mine.remove()

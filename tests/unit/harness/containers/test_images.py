@@ -1,0 +1,507 @@
+"""An image is taken from here, else from a registry, else built; and one knows which."""
+
+import os
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import requests
+from docker.errors import APIError, BuildError, ImageNotFound
+
+from ackproof import cache
+from ackproof.containers import (
+    base_image,
+    image_build,
+    images,
+)
+from ackproof.containers import (
+    maven as kafka_jars,
+)
+from ackproof.containers.engine import connect, labels
+from ackproof.errors import ImageError, ScenarioError
+
+PUBLISHED = "apache/kafka:4.3.1"
+BUILT = "ackproof/kafka:4.3.1"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class FakeEngine:
+    """An engine with some images, and a registry that has some, or fails with an error."""
+
+    def __init__(self, *local, registry=()):
+        self.local = set(local)
+        self.registry = registry
+        self.asked = []
+        self.api = SimpleNamespace(timeout=60, inspect_distribution=self._inspect)
+        self.images = SimpleNamespace(get=self._get, pull=self._pull)
+
+    def _get(self, reference):
+        if reference not in self.local:
+            raise ImageNotFound(reference)
+
+    def _inspect(self, reference):
+        self.asked.append((reference, self.api.timeout))
+        if isinstance(self.registry, Exception):
+            raise self.registry
+        if reference not in self.registry:
+            raise APIError("404", explanation="manifest unknown")
+
+    def _pull(self, repository, *, tag):
+        self.local.add(f"{repository}:{tag}")
+
+
+@pytest.fixture
+def buildable(monkeypatch, tmp_path):
+    """A machine that can build everything; yields what was built, in order."""
+    built = []
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "kafka_2.13.jar").touch()
+
+    def docker_build(engine, reference, *, kind, **_):
+        built.append((reference, kind))
+        engine.local.add(reference)
+
+    def build_base(engine, say):
+        built.append((images.BASE, "base"))
+        engine.local.add(images.BASE)
+        return images.BASE
+
+    monkeypatch.setattr(images, "docker_build", docker_build)
+    monkeypatch.setattr(images, "build_base", build_base)
+    monkeypatch.setattr(images, "kafka_jars", lambda version, say: jars)
+    monkeypatch.setattr(images, "jars_problem", lambda version: "")
+    monkeypatch.setattr(images, "base_problems", tuple)
+    return built
+
+
+class TestEnsure:
+    def test_local_published_image_comes_before_the_one_built_here(self, buildable):
+        engine = FakeEngine(PUBLISHED, BUILT, registry=[PUBLISHED])
+        image = images.ensure("4.3.1", client=engine)
+        assert (image.reference, image.source) == (PUBLISHED, "local")
+        assert engine.asked == []
+
+    def test_local_built_image_comes_before_a_pull(self, buildable):
+        engine = FakeEngine(BUILT, registry=[PUBLISHED])
+        assert images.ensure("4.3.1", client=engine).reference == BUILT
+        assert engine.asked == []
+
+    def test_pull_comes_before_a_build(self, buildable):
+        said = []
+        engine = FakeEngine(registry=[PUBLISHED])
+        image = images.ensure("4.3.1", client=engine, say=said.append)
+        assert (image.reference, image.source, image.reason) == (PUBLISHED, "pulled", "")
+        assert PUBLISHED in engine.local
+        assert buildable == []
+        assert said == [f"pulling {PUBLISHED}", f"pulled {PUBLISHED}"]
+
+    @pytest.mark.parametrize(
+        ("registry", "reason"),
+        [
+            (APIError("500", explanation="no such host"), "no such host"),
+            (requests.ReadTimeout("slow"), "no container registry answered within 15 s"),
+            (["apache/kafka:3.9.1"], "manifest unknown"),
+        ],
+    )
+    def test_build_comes_last_and_keeps_the_reason(self, buildable, registry, reason):
+        said = []
+        image = images.ensure("4.3.1", client=FakeEngine(registry=registry), say=said.append)
+        assert (image.reference, image.source, image.reason) == (BUILT, "built", reason)
+        assert buildable == [(images.BASE, "base"), (BUILT, "4.3.1")]
+        assert said[0] == f"{PUBLISHED} cannot be pulled: {reason}"
+        assert said[-1] == f"built {BUILT}"
+
+    def test_registry_is_asked_with_a_short_limit_that_does_not_stay(self, buildable):
+        engine = FakeEngine(registry=requests.ConnectTimeout("slow"))
+        images.ensure("4.3.1", client=engine)
+        assert engine.asked == [(PUBLISHED, images.REGISTRY_TIMEOUT_S)]
+        assert engine.api.timeout == 60
+
+    def test_present_base_is_not_built_again(self, buildable):
+        images.ensure("4.3.1", client=FakeEngine(images.BASE))
+        assert buildable == [(BUILT, "4.3.1")]
+
+    def test_image_made_while_waiting_for_the_lock_is_used(self, buildable, monkeypatch):
+        engine = FakeEngine()
+        take = cache.exclusive
+
+        def waited(name, say):
+            engine.local.add(BUILT)
+            return take(name, say)
+
+        monkeypatch.setattr(images, "exclusive", waited)
+        assert images.ensure("4.3.1", client=engine).source == "local"
+        assert buildable == []
+
+    def test_no_way_at_all_is_one_error_with_every_reason(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
+        monkeypatch.setattr(images, "base_problems", lambda: ("not root", "not Debian"))
+        with pytest.raises(ImageError) as caught:
+            images.ensure("4.3.1", client=FakeEngine())
+        for part in ("Kafka 4.3.1", "manifest unknown", "not root; not Debian; no Maven"):
+            assert part in caught.value.message
+        assert "apt-get install maven mmdebstrap" in caught.value.hint
+        assert buildable == []
+
+    def test_base_needs_nothing_where_its_tarball_is_cached(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "base_problems", lambda: ("not root",))
+        images.base_tarball().touch()
+        assert images.ensure("4.3.1", client=FakeEngine()).source == "built"
+
+    @pytest.mark.parametrize("version", ["latest", "4.3", "4.3.1 ", "v4.3.1", ""])
+    def test_what_is_no_version_is_refused(self, version):
+        with pytest.raises(ScenarioError, match="is not a Kafka version"):
+            images.ensure(version, client=FakeEngine())
+
+    def test_versions_before_the_published_image_are_not_asked_for(self, buildable):
+        engine = FakeEngine(images.BASE)
+        image = images.ensure("2.6.2", client=engine)
+        assert (image.reference, image.source) == ("ackproof/kafka:2.6.2", "built")
+        assert "3.7.0" in image.reason
+        assert engine.asked == []
+
+    def test_release_candidate_is_a_version(self):
+        engine = FakeEngine("apache/kafka:4.4.0-rc1")
+        assert images.ensure("4.4.0-rc1", client=engine).source == "local"
+
+
+class TestBuild:
+    def test_builds_though_images_are_there_and_a_registry_answers(self, buildable):
+        engine = FakeEngine(PUBLISHED, BUILT, images.BASE, registry=[PUBLISHED])
+        assert images.build("4.3.1", client=engine).source == "built"
+        assert buildable == [(BUILT, "4.3.1")]
+        assert engine.asked == []
+
+    def test_what_is_missing_is_named(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
+        with pytest.raises(ImageError, match=r"Kafka 4.3.1 can be built here: no Maven"):
+            images.build("4.3.1", client=FakeEngine(images.BASE))
+        assert buildable == []
+
+
+class TestSidecar:
+    def test_present_base_serves(self, buildable):
+        assert images.ensure_sidecar(client=FakeEngine(images.BASE)) == images.BASE
+        assert buildable == []
+
+    def test_present_sidecar_serves(self, buildable):
+        assert images.ensure_sidecar(client=FakeEngine(images.SIDECAR)) == images.SIDECAR
+        assert buildable == []
+
+    def test_base_is_built_where_it_can_be(self, buildable):
+        assert images.ensure_sidecar(client=FakeEngine()) == images.BASE
+        assert buildable == [(images.BASE, "base")]
+
+    def test_else_a_small_image_on_a_public_debian(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
+        engine = FakeEngine(registry=["debian:stable-slim"])
+        assert images.ensure_sidecar(client=engine) == images.SIDECAR
+        assert "debian:stable-slim" in engine.local
+        assert buildable == [(images.SIDECAR, "sidecar")]
+
+    def test_neither_is_an_error_with_both_reasons(self, buildable, monkeypatch):
+        monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
+        with pytest.raises(ImageError, match=r"not Debian.*manifest unknown"):
+            images.ensure_sidecar(client=FakeEngine())
+
+
+def test_images_are_listed_by_label_and_by_the_published_name():
+    def listed(*, filters=None, name=None):
+        base = {"RepoTags": ["ackproof/base:1"], "Labels": {"io.ackproof.image": "base"}, "Size": 1}
+        nameless = {"RepoTags": None, "Labels": {"io.ackproof.image": "4.3.1"}, "Size": 1}
+        published = {"RepoTags": ["apache/kafka:4.2.0"], "Labels": None, "Size": 3}
+        return [published] if name == "apache/kafka" else [base, nameless]
+
+    found = images.list_images(SimpleNamespace(api=SimpleNamespace(images=listed)))
+    assert [(item.reference, item.kind, item.size_bytes) for item in found] == [
+        ("ackproof/base:1", "base", 1),
+        ("apache/kafka:4.2.0", "4.2.0", 3),
+    ]
+    assert [item.of_brokers for item in found] == [False, True]
+
+
+class TestDockerBuild:
+    def test_failed_step_shows_the_last_lines_and_leaves_no_context(self, tmp_path):
+        def build(**_):
+            raise BuildError("step 7 failed", [{"stream": "smoke test: no record\n"}, {"aux": 1}])
+
+        client = SimpleNamespace(images=SimpleNamespace(build=build))
+        with pytest.raises(ImageError, match=r"building x:1 failed: step 7 failed\n  smoke test"):
+            image_build.docker_build(client, "x:1", kind="1", texts={"Dockerfile": "FROM y"})
+        assert list(cache.cache_dir().iterdir()) == []
+
+
+def test_lock_says_that_it_waits_for_its_holder():
+    held, release, said = threading.Event(), threading.Event(), []
+
+    def hold():
+        with cache.exclusive("images"):
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    held.wait()
+
+    def say(line):
+        said.append(line)
+        release.set()  # only a waiter that spoke gets the lock: no line, no end
+
+    with cache.exclusive("images", say):
+        holder.join()
+    assert len(said) == 1
+    with cache.exclusive("images", said.append):
+        assert len(said) == 1
+
+
+class TestLoggingBinding:
+    def test_log4j_core_gets_its_own_version(self):
+        jars = ["log4j-core-2.25.4.jar", "slf4j-api-1.7.36.jar", "kafka_2.13-4.3.1.jar"]
+        assert kafka_jars.logging_binding(jars) == (
+            "org.apache.logging.log4j",
+            "log4j-slf4j-impl",
+            "2.25.4",
+        )
+
+    def test_slf4j_2_needs_the_other_artifact(self):
+        binding = kafka_jars.logging_binding(["log4j-core-2.25.4.jar", "slf4j-api-2.0.17.jar"])
+        assert binding is not None
+        assert binding[1] == "log4j-slf4j2-impl"
+
+    def test_present_binding_is_enough(self):
+        assert kafka_jars.logging_binding(["slf4j-reload4j-1.7.36.jar"]) is None
+
+    def test_log4j_1_gets_its_own_binding(self):
+        jars = ["log4j-1.2.17.jar", "slf4j-api-1.7.30.jar"]
+        assert kafka_jars.logging_binding(jars) == ("org.slf4j", "slf4j-log4j12", "1.7.30")
+        assert kafka_jars.logging_binding([*jars, "slf4j-log4j12-1.7.30.jar"]) is None
+
+    def test_no_logger_at_all_gets_one(self):
+        binding = kafka_jars.logging_binding(["slf4j-api-1.7.30.jar"])
+        assert binding == ("org.slf4j", "slf4j-reload4j", "1.7.30")
+
+
+class TestKafkaJars:
+    @pytest.fixture
+    def maven(self, monkeypatch, tmp_path):
+        """Put a shell script in Maven's place; returns how to set its body and count its runs."""
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        script, log = folder / "mvn", tmp_path / "calls"
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+        def behave(body):
+            script.write_text(
+                f'#!/bin/sh\necho "$@" >> {log}\n'
+                "for a; do case $a in -DoutputDirectory=*) out=${a#*=};; esac; done\n"
+                f'mkdir -p "$out"\n{body}\n'
+            )
+            script.chmod(script.stat().st_mode | stat.S_IXUSR)
+
+        behave.calls = lambda: log.read_text().splitlines() if log.exists() else []
+        return behave
+
+    def test_resolved_once_then_cached(self, maven):
+        maven('touch "$out/kafka_2.13-9.9.9.jar" "$out/slf4j-reload4j-1.7.36.jar"')
+        folder = kafka_jars.kafka_jars("9.9.9", cache.silent)
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "kafka_2.13-9.9.9.jar",
+            "slf4j-reload4j-1.7.36.jar",
+        ]
+        assert kafka_jars.kafka_jars("9.9.9", cache.silent) == folder
+        [call] = maven.calls()
+        assert f"-Dmaven.repo.local={cache.cache_dir()}/maven-repository" in call
+
+    @pytest.mark.parametrize(
+        ("version", "scala", "jaxb"),
+        [("0.10.2.2", "2.11", True), ("2.6.2", "2.13", False), ("4.3.1", "2.13", False)],
+    )
+    def test_each_era_gets_its_scala_and_what_java_no_longer_brings(
+        self, maven, version, scala, jaxb
+    ):
+        maven('cp "$out/../pom.xml" "$out/slf4j-reload4j-1.7.36.jar"')
+        folder = kafka_jars.kafka_jars(version, cache.silent)
+        pom = (folder / "slf4j-reload4j-1.7.36.jar").read_text()
+        assert f"<artifactId>kafka_{scala}</artifactId>" in pom
+        assert ("jaxb-api" in pom) == jaxb
+
+    def test_missing_binding_is_resolved_in_a_second_pass(self, maven):
+        maven('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')
+        folder = kafka_jars.kafka_jars("9.9.9", cache.silent)
+        assert len(maven.calls()) == 2
+        assert "<artifactId>log4j-slf4j-impl</artifactId>" in (folder / "pom.jar").read_text()
+
+    def test_interrupted_resolution_is_not_taken_for_a_finished_one(self, maven):
+        maven('touch "$out/half.jar"; echo "[ERROR] Connection reset"; exit 1')
+        with pytest.raises(ImageError, match="Connection reset"):
+            kafka_jars.kafka_jars("9.9.9", cache.silent)
+        maven('touch "$out/slf4j-reload4j-1.7.36.jar"')
+        folder = kafka_jars.kafka_jars("9.9.9", cache.silent)
+        assert [path.name for path in folder.iterdir()] == ["slf4j-reload4j-1.7.36.jar"]
+
+    def test_no_maven_is_said_before_trying(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert "mvn" in kafka_jars.jars_problem("9.9.9")
+        with pytest.raises(ImageError, match="mvn"):
+            kafka_jars.kafka_jars("9.9.9", cache.silent)
+
+    def test_cached_jars_need_no_maven(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        (cache.cache_dir() / "jars" / "9.9.9").mkdir(parents=True)
+        assert kafka_jars.jars_problem("9.9.9") == ""
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "[ERROR] Could not find artifact org.apache.kafka:kafka-tools-api:jar:4.4.0 in x (y)",
+            "[ERROR] Failure to find org.apache.kafka:kafka-tools-api:jar:4.4.0 in y was cached",
+        ],
+    )
+    def test_incomplete_release_names_what_is_missing(self, line):
+        error = kafka_jars.maven_error("4.4.0", f"noise\n{line}\n")
+        assert "Kafka 4.4.0 is not complete" in error.message
+        assert "org.apache.kafka:kafka-tools-api missing" in error.message
+
+    def test_other_failures_show_the_first_error_line(self):
+        error = kafka_jars.maven_error("4.3.1", "noise\n[ERROR] Unknown host\n[ERROR] more\n")
+        assert error.message.endswith("could not resolve the jars: Unknown host")
+
+
+class TestBase:
+    @pytest.mark.parametrize(
+        ("sources", "named"),
+        [
+            ("deb http://mirror/packages bookworm main", True),
+            ("deb [signed-by=/k.gpg arch=amd64] http://mirror bookworm main", True),
+            ("Types: deb\nURIs: http://m\nSuites: bookworm bookworm-updates\n", True),
+            ("Suites: bookworm-updates bookworm\n", True),
+            ("deb http://vendor cloud-sdk-bookworm main", False),
+            ("Types: deb\nSuites: nodistro\n", False),
+            ("Suites: bookworm-security\n", False),
+            ("Suites: cloud-sdk-bookworm\n", False),
+            ("# deb http://mirror bookworm main", False),
+            ("deb-src http://mirror bookworm main", False),
+        ],
+    )
+    def test_only_the_distributions_own_sources_count(self, sources, named):
+        assert base_image.names_release(sources, "bookworm") is named
+
+    @pytest.fixture
+    def debian(self, monkeypatch, tmp_path):
+        """A Debian machine, root, with mmdebstrap and one source file."""
+        system = {"ID": "debian", "VERSION_CODENAME": "bookworm", "PRETTY_NAME": "Debian 12"}
+        monkeypatch.setattr(base_image.platform, "freedesktop_os_release", lambda: system)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        monkeypatch.setattr(base_image.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(base_image, "APT", tmp_path)
+        (tmp_path / "sources.list.d").mkdir()
+        (tmp_path / "sources.list").write_text("deb http://mirror/packages bookworm main\n")
+        return system
+
+    def test_debian_root_with_tools_can_build(self, debian):
+        assert base_image.base_problems() == ()
+
+    def test_every_problem_is_named(self, debian, monkeypatch):
+        debian |= {"ID": "fedora", "PRETTY_NAME": "Fedora 44"}
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        monkeypatch.setattr(base_image.shutil, "which", lambda name: None)
+        assert base_image.base_problems() == (
+            "this is Fedora 44, not Debian",
+            "not running as root",
+            "mmdebstrap is not on the PATH",
+        )
+
+    def test_derived_systems_count_as_debian(self, debian):
+        debian |= {"ID": "raspbian", "ID_LIKE": "debian"}
+        assert base_image.base_problems() == ()
+
+    def test_debian_without_sources_cannot_build(self, debian, tmp_path):
+        (tmp_path / "sources.list").unlink()
+        [problem] = base_image.base_problems()
+        assert "names no source for bookworm" in problem
+
+    @pytest.fixture
+    def bootstrap(self, debian, monkeypatch):
+        """Stand in for mmdebstrap: it writes its tarball, then succeeds or fails as told."""
+
+        def behave(*, fails):
+            def run(command, **_):
+                if command[0] == "mmdebstrap":
+                    Path(command[-2]).write_text("tar")
+                    if fails:
+                        raise subprocess.CalledProcessError(25, command, stderr="E: no space\n")
+                return SimpleNamespace(stdout="")
+
+            monkeypatch.setattr(base_image.subprocess, "run", run)
+
+        return behave
+
+    def test_interrupted_bootstrap_leaves_no_tarball_and_imports_nothing(self, bootstrap):
+        bootstrap(fails=True)
+        with pytest.raises(ImageError, match="mmdebstrap failed with code 25: E: no space"):
+            base_image.build_base(SimpleNamespace(), cache.silent)
+        assert not base_image.base_tarball().exists()
+
+    def test_finished_bootstrap_is_kept_and_imported(self, bootstrap):
+        bootstrap(fails=False)
+        imported = []
+        api = SimpleNamespace(
+            import_image_from_file=lambda path, *, repository, tag, changes: imported.append(
+                (Path(path).read_text(), f"{repository}:{tag}")
+            )
+        )
+        client = SimpleNamespace(api=api)
+        assert base_image.build_base(client, cache.silent) == base_image.BASE
+        bootstrap(fails=True)
+        base_image.build_base(client, cache.silent)  # from the tarball, so nothing fails
+        assert imported == [("tar", base_image.BASE)] * 2
+
+
+def run_in(image, script):
+    output = connect().containers.run(
+        image, ["bash", "-euc", script], remove=True, labels=labels("test-images"), network="none"
+    )
+    return output.decode()
+
+
+@pytest.mark.cluster
+class TestReal:
+    @pytest.fixture(autouse=True)
+    def own_cache(self):
+        """Use the machine's cache here."""
+
+    def test_broker_image_has_kafka_its_tools_and_a_logger(self):
+        image = images.ensure()
+        classes = ("kafka.Kafka", "org.apache.kafka.tools.VerifiableProducer")
+        script = "".join(
+            f"java {' '.join(images.JAVA_OPTIONS)} -cp '{images.CLASSPATH}' {name} 2>&1 || true\n"
+            for name in (*classes, "no.such.Class")
+        )
+        output = run_in(image.reference, f"{script}\nls /opt/kafka/libs")
+        assert "USAGE: java [options] kafka.Kafka server.properties" in output
+        assert "usage: verifiable-producer" in output
+        assert "Could not find or load main class no.such.Class" in output  # the control
+        assert "log4j-slf4j-impl" in output
+
+    def test_image_built_here_has_a_class_archive_that_fits(self):
+        image = images.ensure()
+        if not image.reference.startswith(images.BUILT):
+            pytest.skip("the published image's archive fits another class path")
+        strict = f"java -Xshare:on {images.JAVA_OPTIONS[0]}"
+        assert "USAGE" in run_in(
+            image.reference, f"{strict} -cp '{images.CLASSPATH}' kafka.Kafka 2>&1 || true"
+        )
+        assert "shared class paths mismatch" in run_in(
+            image.reference, f"{strict} -cp /opt/kafka/libs kafka.Kafka 2>&1 || true"
+        )
+
+    def test_sidecar_has_nft(self):
+        assert "nftables v" in run_in(images.ensure_sidecar(), "nft --version")

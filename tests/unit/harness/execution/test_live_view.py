@@ -1,0 +1,215 @@
+"""The live job as the harness holds it, and its view: with a process of its own in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from ackproof.cluster.admin import PartitionView
+from ackproof.errors import SparkError
+from ackproof.execution import live_view
+from ackproof.execution.live_table import LivePartition, live_line, live_table
+from ackproof.execution.live_view import LiveJob, LiveView
+from ackproof.progress import ConsoleReporter
+from ackproof.waiting import wait_for
+from ackproof_spark.tables import LIVE_PARTITIONS, LOCATION
+
+ROW = {
+    "schema_version": 1,
+    "run_id": "run",
+    "topic": "orders",
+    "partition": 0,
+    "batch": 3,
+    "at": 0,
+    "acked": 1000,
+    "failed": 2,
+    "unknown": 3,
+    "read": 990,
+    "acked_offset": 999,
+    "read_offset": 989,
+    "lag": 10,
+    "unseen": 12,
+    "candidates": 4,
+}
+
+#: Writes the table that says it has begun, then obeys standard input, as the job does.
+JOB = """
+import sys, shutil
+shutil.copy({table!r}, {place!r})
+assert sys.stdin.readline() == '{{"client": {{"sasl.password": "secret"}}}}\\n'
+line = sys.stdin.readline()
+open({told!r}, "w").write(line)
+sys.exit({code})
+"""
+
+
+def table(path: Path, **changed: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([ROW | changed], schema=LIVE_PARTITIONS), path)
+    return path
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[..., LiveJob]:
+    def make(code: int = 0, script: str = JOB) -> LiveJob:
+        made = LiveJob(
+            tmp_path,
+            bootstrap_servers="unused:1",
+            settings={"sasl.password": "secret"},
+            topics=["orders"],
+        )
+        place = tmp_path / LOCATION["live_partitions"]
+        text = script.format(
+            table=str(table(tmp_path / "source.parquet")),
+            place=str(place),
+            told=str(tmp_path / "told"),
+            code=code,
+        )
+        made._command = [sys.executable, "-c", text]
+        return made
+
+    return make
+
+
+class FakeAdmin:
+    def partitions(self) -> dict[tuple[str, int], PartitionView]:
+        return {("orders", 0): PartitionView(leader=2, replicas=(1, 2, 3), isr=(2, 3))}
+
+
+def reporter(terminal: bool = False) -> tuple[ConsoleReporter, io.StringIO]:
+    stream = io.StringIO()
+    return ConsoleReporter(Console(file=stream, width=200, force_terminal=terminal)), stream
+
+
+def test_the_job_is_told_the_ends_and_waited_for(job, tmp_path):
+    with job() as running:
+        running.await_start()
+        assert running.rows()[0]["acked"] == 1000
+        running.end({("orders", 0): 1200, ("orders", 1): 0})
+        assert running.over
+    assert (tmp_path / "told").read_text() == '{"ends": {"orders": {"0": 1200, "1": 0}}}\n'
+
+
+def test_a_job_that_nobody_ends_is_stopped(job, tmp_path):
+    with job() as running:
+        running.await_start()
+    assert running.over
+    assert (tmp_path / "told").read_text() == "", "its standard input was closed, nothing else"
+
+
+def test_a_job_that_does_not_stop_is_killed(job, monkeypatch):
+    monkeypatch.setattr(live_view, "_STOP_S", 0.1)
+    with job(script=JOB.replace("line =", "import time; time.sleep(1000); line =")) as running:
+        running.await_start()
+    assert running.over
+
+
+@pytest.mark.parametrize("script", ["import sys; sys.exit('no Java here')", JOB])
+def test_a_job_that_fails_says_why(job, script):
+    def whole_life(running):
+        running.await_start()
+        running.end({})
+
+    with job(code=4, script=script) as running, pytest.raises(SparkError, match="ended with"):
+        whole_life(running)
+
+
+def test_what_the_job_writes_is_read_again_when_it_changes(job, tmp_path):
+    with job() as running:
+        running.await_start()
+        assert running.rows()[0]["candidates"] == 4
+        table(tmp_path / LOCATION["live_partitions"], candidates=5)
+        assert running.rows()[0]["candidates"] == 5
+
+
+@contextlib.contextmanager
+def shown(running: LiveJob, told: ConsoleReporter) -> Iterator[LiveView]:
+    with LiveView(running, admin=FakeAdmin(), faults=lambda: ["kill of 1"], reporter=told) as view:
+        yield view
+
+
+def test_without_a_terminal_there_are_lines(job):
+    told, stream = reporter()
+    with job() as running:
+        running.await_start()
+        with shown(running, told):
+            wait_for(stream.getvalue, bool, within_s=60, failure=lambda _: SparkError("silent"))
+    first, *_, last = stream.getvalue().splitlines()
+    assert "1,000 acked" in first
+    assert "lag 10, 12 unseen, 4 loss candidates; in force: kill of 1" in first
+    assert last.endswith("12 unseen, 4 loss candidates")
+
+
+def test_on_a_terminal_there_is_a_table_below_the_phase(job):
+    told, stream = reporter(terminal=True)
+    with job() as running:
+        running.await_start()
+        with told.phase("producing"), shown(running, told):
+            wait_for(
+                stream.getvalue,
+                lambda text: "loss candidates" in text,
+                within_s=60,
+                failure=lambda _: SparkError("silent"),
+            )
+            told.update("still at it")
+    text = stream.getvalue()
+    assert "orders-0" in text
+    assert "in force: kill of 1" in text
+
+
+def test_a_job_that_fails_is_told_of_once_and_nothing_is_raised(job):
+    told, stream = reporter()
+    with job(code=4) as running:
+        running.await_start()
+        running._started().stdin.close()
+        with shown(running, told) as view:
+            wait_for(lambda: view.failed, bool, within_s=60, failure=lambda _: SparkError("?"))
+    assert stream.getvalue().count("without its live view, the run goes on") == 1
+
+
+def test_a_rate_is_that_of_the_last_seconds(job):
+    with job() as running:
+        view = LiveView(running, admin=FakeAdmin(), faults=list, reporter=reporter()[0])
+        place = ("orders", 0)
+        assert view._rate(place, 0.0, 100) == 0
+        assert view._rate(place, 2.0, 300) == 100
+        for second in range(3, 20):
+            rate = view._rate(place, float(second), 300)
+        assert rate == 0
+
+
+def partition(**changed: object) -> LivePartition:
+    known = {name: ROW[name] for name in LivePartition.__slots__ if name in ROW}
+    given = {"leader": None, "isr": (), "acked_per_s": 12.4, **known, **changed}
+    return LivePartition(**given)
+
+
+def test_the_table_shows_what_is_wrong():
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(live_table([partition(lag=None)], []))
+    header, row, caption = (line.split() for line in stream.getvalue().splitlines())
+    assert header[:3] == ["partition", "leader", "isr"]
+    assert row == ["orders-0", "none", "?", "12", "1,000", "2", "3", "990", "-", "12", "4"]
+    assert caption == ["no", "fault", "in", "force"]
+
+
+def test_the_line_adds_up_all_partitions():
+    line = live_line([partition(), partition(partition=1, lag=70)], [])
+    assert "2,000 acked (25/s), 4 failed, 6 unknown, 1,980 read, lag 70, 24 unseen, 8 loss" in line
+
+
+def test_lines_come_at_times_only():
+    told, stream = reporter()
+    began = time.monotonic()
+    while time.monotonic() - began < 0.2:
+        told.show("table", line="line")
+    assert stream.getvalue().count("line") == 1

@@ -1,0 +1,417 @@
+"""From a run directory to the trace of a partition: a failover, as its tables and logs tell it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.judgement import partition_trace, trace_validation
+from ackproof.observation.clocks import Clock
+from ackproof.runs.directory import RunRecord, write_table
+from ackproof.runs.trace import PartitionTrace
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_model.validation.partition_trace import Acked, Loads
+from ackproof_spark import tables
+from ackproof_spark.tables import LOCATION
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+METADATA = Path(__file__).parent / "metadata_4.3.1.txt"
+
+SCENARIO = """\
+version: 1
+name: stored
+kafka: "4.3.1"
+topics: {orders: {partitions: 1, settings: {min.insync.replicas: 2}}}
+workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}
+"""
+
+#: Broker 1 leads, is killed at second 20 with offsets 80-99 that nobody else has, and comes back.
+LOGS = {
+    1: """
+5 Leader orders-0 with topic id Some(x) starts at leader epoch 0 from offset 0 with partition \
+epoch 0, high watermark 0, ISR [1,2,3], adding replicas [] and removing replicas []
+25 Completed load of Log(dir=/data/orders-0, topicId=x, topic=orders, partition=0, \
+highWatermark=0, lastStableOffset=0, logStartOffset=0, logEndOffset=100) with 1 segments
+26 Follower orders-0 starts at leader epoch 1 from offset 100 with partition epoch 1 and high \
+watermark 60. Current leader is 2.
+27 [UnifiedLog partition=orders-0, dir=/data] Truncating to offset 80
+28 Added fetcher to broker 2 for partitions HashMap(other-1 -> InitialFetchState(Some(y),\
+BrokerEndPoint[id=2, host=b, port=9092],1,7), orders-0 -> InitialFetchState(Some(x),\
+BrokerEndPoint[id=2, host=b, port=9092],1,100))
+""",
+    2: """
+5 Follower orders-0 starts at leader epoch 0 from offset 0 with partition epoch 0 and high \
+watermark 0. Current leader is 1.
+6 Added fetcher to broker 1 for partitions HashMap(orders-0 -> InitialFetchState(Some(x),\
+BrokerEndPoint[id=1, host=b, port=9092],0,0))
+21 Leader orders-0 with topic id Some(x) starts at leader epoch 1 from offset 80 with partition \
+epoch 1, high watermark 60, ISR [2,3], adding replicas [] and removing replicas []
+30 [Partition orders-0 broker=2] ISR updated to 2,3,1  and version updated to 2
+""",
+    3: """
+5 Follower orders-0 starts at leader epoch 0 from offset 0 with partition epoch 0 and high \
+watermark 0. Current leader is 1.
+6 Added fetcher to broker 1 for partitions HashMap(orders-0 -> InitialFetchState(Some(x),\
+BrokerEndPoint[id=1, host=b, port=9092],0,0))
+21 Follower orders-0 starts at leader epoch 1 from offset 75 with partition epoch 1 and high \
+watermark 60. Current leader is 2.
+22 Added fetcher to broker 2 for partitions HashMap(orders-0 -> InitialFetchState(Some(x),\
+BrokerEndPoint[id=2, host=b, port=9092],1,80))
+""",
+}
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def write(run_dir: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    path = run_dir / LOCATION[table]
+    if path.suffix != ".parquet":
+        path.mkdir(exist_ok=True)
+        path /= "producer-0.parquet"
+    write_table(path, getattr(tables, table.upper()), "run", rows)
+
+
+def state(second: float, leader: int, epoch: int, number: int, *isr: int) -> dict[str, Any]:
+    return {
+        "at": at(second),
+        "metadata_offset": number,
+        "topic": "orders",
+        "partition": 0,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "partition_epoch": number,
+        "replicas": [1, 2, 3],
+        "isr": list(isr),
+        "elr": [],
+        "last_known_elr": [],
+    }
+
+
+STATES = [state(4, 1, 0, 0, 1, 2, 3), state(20, 2, 1, 1, 2, 3), state(30, 2, 1, 2, 1, 2, 3)]
+
+
+def batch(broker: int, base: int, end: int, epoch: int) -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "topic": "orders",
+        "partition": 0,
+        "segment": "00000000000000000000.log",
+        "position": base,
+        "base_offset": base,
+        "last_offset": end - 1,
+        "leader_epoch": epoch,
+        "size": 1,
+        "magic": 2,
+        "crc": 0,
+        "crc_ok": True,
+        "codec": "none",
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "base_sequence": -1,
+        "transactional": False,
+        "control": False,
+        "records": 1,
+        "max_timestamp": 0,
+    }
+
+
+def replica(broker: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "topic": "orders",
+        "partition": 0,
+        "begin_offset": 0,
+        "end_offset": 120,
+        "bytes": 1,
+        "torn_bytes": 0,
+        "complete": True,
+        "reason": None,
+    } | changes
+
+
+def send(offset: int, second: float, *, sequence: int | None = None) -> dict[str, Any]:
+    return {
+        "producer": 0,
+        "sequence": offset if sequence is None else sequence,
+        "topic": "orders",
+        "partition": 0,
+        "outcome": "acked",
+        "error": None,
+        "offset": offset,
+        "sent_at": at(second),
+        "resolved_at": at(second + 0.1),
+    }
+
+
+def window(fault: str, evidence: str = "", node: int = 1) -> dict[str, Any]:
+    return {
+        "window": 0,
+        "fault": fault,
+        "target": "leader of orders-0",
+        "nodes": [node],
+        "parameters": "{}",
+        "trigger": "",
+        "injected_at": at(20),
+        "verified_at": at(20),
+        "healed_at": at(24),
+        "recovered_at": at(26),
+        "verified": True,
+        "evidence": evidence,
+    }
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    shutil.copy(METADATA, tmp_path / "metadata.log")
+    (tmp_path / "logs").mkdir()
+    for broker, said in LOGS.items():
+        log(tmp_path, broker, said)
+    write(tmp_path, "partition_states", STATES)
+    write(tmp_path, "fault_windows", [window("kill")])
+    write(tmp_path, "replica_logs", [replica(broker) for broker in LOGS])
+    write(
+        tmp_path,
+        "replica_batches",
+        [
+            batch(broker, base, base + 20, 0 if base < 80 else 1)
+            for broker in LOGS
+            for base in range(0, 120, 20)
+        ],
+    )
+    sends = [send(offset, 10 if offset < 80 else 40) for offset in range(119)]
+    write(tmp_path, "ledger", sends)
+    write(
+        tmp_path,
+        "final_log",
+        [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "offset": offset,
+                "written_at": START,
+                "state": "intact",
+                "producer": 0,
+                "sequence": offset,
+                "size": 1,
+                "head": None,
+            }
+            for offset in range(119)
+        ],
+    )
+    end = {"topic": "orders", "partition": 0, "begin_offset": 0, "end_offset": 120}
+    write(tmp_path, "partition_ends", [end | {"complete": True, "reason": None}])
+    return tmp_path
+
+
+def log(run_dir: Path, broker: int, said: str) -> None:
+    lines = [line.partition(" ") for line in said.strip().splitlines()]
+    (run_dir / "logs" / f"broker-{broker}.log").write_text(
+        "".join(
+            f"[{at(int(second)):%Y-%m-%dT%H:%M:%S},000] INFO {text} (some.logger)\n"
+            for second, _, text in lines
+        )
+    )
+
+
+def scenario(run_dir: Path) -> Scenario:
+    return load(run_dir / "scenario.yaml")[0].scenario
+
+
+def record(*, apart_ms: float = 1.0) -> RunRecord:
+    clocks = [Clock(of="broker-1", offset_ms=apart_ms, give_or_take_ms=1.0)]
+    return RunRecord(run_id="run", image="none", pid=1, started_at=START, clocks=clocks)
+
+
+def seen(run_dir: Path, **clocks: float) -> partition_trace.Seen:
+    [found] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
+    return found
+
+
+def explained(run_dir: Path) -> PartitionTrace:
+    [found] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
+    return found
+
+
+def test_what_a_run_shows_of_a_partition_is_explained(run_dir: Path) -> None:
+    found = explained(run_dir)
+    assert (found.not_checked, found.local.mismatch) == ("", "")
+    assert found.local.explained == found.local.total > 15
+    assert found.local.steps["fetcher begins after a late append of the one before"] == 1
+    assert found.local.steps["truncates by epoch"] == 1
+
+
+def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_dir: Path) -> None:
+    # The first leader was gone for certain a second after it was loaded again.
+    late = send(50, 60)
+    write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
+    assert seen(run_dir).trace.acks == (
+        Acked(offset=10, everyone=True, epoch=0, lost=False, first=0, last=0),
+        Acked(offset=70, everyone=True, epoch=0, lost=False, first=0, last=0),
+        Acked(offset=50, everyone=True, epoch=0, lost=False, first=2, last=2),
+        Acked(offset=90, everyone=True, epoch=1, lost=False, first=2, last=2),
+    )
+
+
+def test_clocks_that_are_far_apart_do_not_date_acks(run_dir: Path) -> None:
+    acks = seen(run_dir, apart_ms=60_000.0).trace.acks
+    assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
+    write(run_dir, "fault_windows", [window("skew_clock")])
+    assert {(ack.first, ack.last) for ack in seen(run_dir).trace.acks} == {(0, 2)}
+
+
+def test_an_ack_of_another_record_than_stands_there_is_of_a_lost_one(run_dir: Path) -> None:
+    write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
+    first, second = seen(run_dir).trace.acks
+    assert (first.lost, second.lost) == (False, True)
+    # Offsets below 80 were written in epoch 0 alone, and that is what stands there.
+    assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
+
+
+def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
+    run_dir: Path,
+) -> None:
+    # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
+    write(run_dir, "ledger", [send(90, 10, sequence=500)])
+    traced = trace_validation.validate(run_dir, scenario(run_dir), record())
+    [finding] = trace_validation.findings(traced)
+    assert (finding.anomaly, finding.predicted) == ("unexplained-log", "impossible")
+    assert re.search(
+        r"explains \d+ of \d+ steps of orders-0; the first that does not fit: orders-0: acks=all "
+        r"of offset 90, which is lost; by the rules: leader 1 in epoch 0, ISR \[1, 2, 3\]: "
+        r"broker 2 reached 80, broker 3 reached 80",
+        finding.explanation,
+    )
+
+
+def test_a_fetcher_that_begins_again_in_the_same_epoch_is_where_it_is_told(run_dir: Path) -> None:
+    again = (
+        LOGS[3].strip().splitlines()[-1].replace("22 Added", "40 Added").replace(",80))", ",110))")
+    )
+    log(run_dir, 3, f"{LOGS[3].strip()}\n{again}")
+    found = explained(run_dir)
+    assert found.local.mismatch == ""
+    assert found.local.steps["fetcher begins"] == 4
+
+
+def test_what_a_broker_should_not_have_logged_is_a_finding(run_dir: Path) -> None:
+    log(run_dir, 1, LOGS[1].replace("Truncating to offset 80", "Truncating to offset 60"))
+    assert "truncates to offset 60" in explained(run_dir).local.mismatch
+
+
+def test_a_disk_that_holds_something_else_is_a_finding(run_dir: Path) -> None:
+    rows = [
+        batch(broker, base, base + 20, 0 if base < (60 if broker == 3 else 80) else 1)
+        for broker in LOGS
+        for base in range(0, 120, 20)
+    ]
+    write(run_dir, "replica_batches", rows)
+    assert "broker 3 holds in the end 0-59 of epoch 0" in explained(run_dir).local.mismatch
+
+
+def loads(run_dir: Path) -> Loads:
+    [step] = [one for one in seen(run_dir).trace.brokers[1] if isinstance(one, Loads)]
+    return step
+
+
+def test_a_power_loss_tells_what_it_took(run_dir: Path) -> None:
+    assert not loads(run_dir).lossy
+    told = "broker 1 orders-0: ends at 100, not 150, torn; broker 1 orders-1: ends at 1, not 2"
+    write(run_dir, "fault_windows", [window("power_loss", told)])
+    assert (loads(run_dir).lossy, loads(run_dir).before) == (True, 150)
+    assert explained(run_dir).local.mismatch == ""
+    write(run_dir, "fault_windows", [window("power_loss", "broker 1 other-0: ends at 1, not 2")])
+    assert not loads(run_dir).lossy
+    write(run_dir, "fault_windows", [window("power_loss")])
+    assert (loads(run_dir).lossy, loads(run_dir).before) == (True, None)
+
+
+def unlink(*names: str) -> Callable[[Path], None]:
+    def change(run_dir: Path) -> None:
+        for name in names:
+            (run_dir / name).unlink()
+
+    return change
+
+
+def table(name: str, *rows: Mapping[str, Any]) -> Callable[[Path], None]:
+    return lambda run_dir: write(run_dir, name, rows)
+
+
+def settings(old: str, new: str) -> Callable[[Path], None]:
+    def change(run_dir: Path) -> None:
+        assert old in SCENARIO
+        (run_dir / "scenario.yaml").write_text(SCENARIO.replace(old, new))
+
+    return change
+
+
+def unsaid(words: str) -> Callable[[Path], None]:
+    def change(run_dir: Path) -> None:
+        for broker, said in LOGS.items():
+            log(run_dir, broker, said.replace(words, "Something else"))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (unlink("metadata.log"), "no controller left a metadata log"),
+        (unlink("replica_logs.parquet"), "the replicas' disks were not read"),
+        (unlink("logs/broker-2.log"), "the log of broker 2 is missing"),
+        (
+            settings(
+                "topics:", "cluster: {attach: {bootstrap: 'a:1', topic_prefix: ord}}\ntopics:"
+            ),
+            "the logs of an attached cluster's brokers are not ours",
+        ),
+        (
+            table("fault_windows", window("wipe_volume"), window("disk_full")),
+            "the rules do not know what disk_full, wipe_volume changed",
+        ),
+        (
+            table("fault_windows", window("power_loss", node=3)),
+            "broker 3 lost power, and its log does not say what it loaded",
+        ),
+        (table("partition_states"), "the controller's log does not name it"),
+        (
+            table("partition_states", *STATES, STATES[-1] | {"replicas": [2, 3, 4]}),
+            "its replicas were moved",
+        ),
+        (
+            table("replica_logs", replica(1), replica(2, begin_offset=20)),
+            "the log of broker 2 begins at 20",
+        ),
+        (
+            table("replica_batches", batch(1, 0, 20, 0), batch(1, 40, 60, 0)),
+            "the log of broker 1 has gaps",
+        ),
+        (unsaid("Leader orders"), "no broker's log says that it leads"),
+        (unsaid("InitialFetchState"), "no broker's log says from where it fetches"),
+    ],
+)
+def test_what_cannot_be_decided_is_said_to_be_not_checked(
+    run_dir: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    change(run_dir)
+    traced = trace_validation.validate(run_dir, scenario(run_dir), record())
+    assert traced.not_checked == [f"orders-0: {reason}"]
+    assert traced.local_steps == {}
+    assert trace_validation.findings(traced) == []
+
+
+def test_a_run_of_more_sends_than_are_looked_at_is_not_checked(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_trace, "MOST_SENDS", 118)
+    assert seen(run_dir).not_checked == "the run has 119 sends, more than 118"

@@ -1,0 +1,112 @@
+"""A send is failed only if it is certainly not in the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ackproof.ledger.outcome import (
+    RULES,
+    Says,
+    classify,
+    document,
+    earliest_resend_s,
+    error_name,
+)
+from ackproof_spark.tables import Outcome
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "outcomes.md"
+
+MAY_BE_WRITTEN = [
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "NOT_LEADER_FOR_PARTITION",
+    "REQUEST_TIMED_OUT",
+    "KAFKA_STORAGE_ERROR",
+    "NETWORK_EXCEPTION",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "_MSG_TIMED_OUT",
+    "_PURGE_INFLIGHT",
+    "_TRANSPORT",
+    "_TIMED_OUT",
+    "_DESTROY_BROKER",
+    "_FATAL",
+    # Not in the table.
+    "_CRIT_SYS_RESOURCE",
+    "LEADER_NOT_AVAILABLE",
+]
+REFUSED = [
+    "NOT_ENOUGH_REPLICAS",
+    "MSG_SIZE_TOO_LARGE",
+    "INVALID_RECORD",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "PRODUCER_FENCED",
+    "_PURGE_QUEUE",
+    "_UNKNOWN_TOPIC",
+]
+
+
+def error(name: str) -> KafkaError:
+    return KafkaError(getattr(KafkaError, name))
+
+
+@pytest.mark.parametrize("sole_attempt", [True, False])
+def test_only_a_report_without_error_is_acked(sole_attempt):
+    assert classify(None, sole_attempt=sole_attempt) is Outcome.ACKED
+    for code in (getattr(KafkaError, name) for name in RULES):
+        assert classify(code, sole_attempt=sole_attempt) is not Outcome.ACKED
+
+
+@pytest.mark.parametrize("name", MAY_BE_WRITTEN)
+def test_what_may_be_written_is_unknown_however_soon_it_came(name):
+    assert classify(error(name), sole_attempt=True) is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_counts_for_the_sole_attempt_only(name):
+    assert classify(error(name), sole_attempt=True) is Outcome.FAILED
+    assert classify(error(name), sole_attempt=False) is Outcome.UNKNOWN
+
+
+def test_acks_that_every_broker_refuses_are_never_written():
+    assert classify(error("INVALID_REQUIRED_ACKS"), sole_attempt=False) is Outcome.FAILED
+
+
+def test_a_code_that_no_version_knows_yet_is_unknown():
+    assert classify(30_000, sole_attempt=True) is Outcome.UNKNOWN
+
+
+def test_codes_and_errors_are_classified_alike():
+    for name in RULES:
+        code = getattr(KafkaError, name)
+        for sole_attempt in (True, False):
+            assert classify(code, sole_attempt=sole_attempt) is classify(
+                KafkaError(code), sole_attempt=sole_attempt
+            )
+
+
+def test_every_rule_is_of_a_code_that_exists_under_that_name():
+    for name in RULES:
+        assert error_name(getattr(KafkaError, name)) == name
+
+
+def test_every_status_is_used():
+    assert {rule.says for rule in RULES.values()} == set(Says)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({}, 0.08),
+        ({"retry.backoff.ms": 500}, 0.4),
+        ({"retry.backoff.ms": "5000"}, 0.8),
+        ({"retry.backoff.ms": 5000, "retry.backoff.max.ms": 4000}, 3.2),
+    ],
+)
+def test_a_resend_waits_for_the_shorter_backoff_less_its_jitter(settings, seconds):
+    assert earliest_resend_s(settings) == pytest.approx(seconds)
+
+
+def test_the_document_is_the_table():
+    assert DOCUMENT.read_text() == document(), "write document() to docs/outcomes.md"

@@ -1,0 +1,276 @@
+"""The ledger keeps what was written, drops what was torn, and infers only what was reserved."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.errors import DiskError, RunDirectoryError
+from ackproof.ledger import producer_ledger
+from ackproof.ledger.producer_ledger import (
+    LedgerWriter,
+    Origin,
+    recover,
+    stream_path,
+    table_path,
+)
+from ackproof_spark.tables import LEDGER, Outcome
+
+ORIGIN = Origin(run_id="run-1", producer=7, topic="orders", partitions=3)
+ACKED, FAILED, UNKNOWN = range(3)
+TIMED_OUT = -192
+
+
+def int64s(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def acked(writer: LedgerWriter, *sequences: int) -> None:
+    writer.write(
+        sequence=int64s(*sequences),
+        outcome=ACKED,
+        offset=pa.array([100 + sequence for sequence in sequences], pa.int64()),
+        sent_at=int64s(*(1_000_000 + sequence for sequence in sequences)),
+        resolved_at=int64s(*(2_000_000 + sequence for sequence in sequences)),
+    )
+
+
+def timed_out(writer: LedgerWriter, *sequences: int) -> None:
+    writer.write(
+        sequence=int64s(*sequences),
+        outcome=UNKNOWN,
+        error=pa.repeat(pa.scalar(TIMED_OUT, pa.int16()), len(sequences)),
+        sent_at=int64s(*([1_000_000] * len(sequences))),
+        resolved_at=int64s(*([2_000_000] * len(sequences))),
+    )
+
+
+def outcomes(table: pa.Table) -> dict[int, str]:
+    return dict(zip(table["sequence"].to_pylist(), table["outcome"].to_pylist(), strict=True))
+
+
+def small(path: Path) -> list[tuple[int, dict[int, str]]]:
+    """Write a small ledger; return its size and what must be read after each message."""
+    writer = LedgerWriter(path, ORIGIN)
+    known: dict[int, str] = {}
+    reserved = 0
+    steps: list[tuple[int, dict[int, str]]] = []
+
+    def note() -> None:
+        inferred = dict.fromkeys(range(reserved), "unknown")
+        steps.append((path.stat().st_size, inferred | known))
+
+    note()
+    writer.reserve(reserved := 4)
+    note()
+    acked(writer, 0, 2)
+    known |= {0: "acked", 2: "acked"}
+    note()
+    timed_out(writer, 1)
+    known |= {1: "unknown"}
+    note()
+    writer.reserve(reserved := 8)
+    note()
+    acked(writer, 3, 5, 4)
+    known |= {3: "acked", 4: "acked", 5: "acked"}
+    note()
+    writer.close()
+    steps.append((path.stat().st_size, dict(known)))
+    return steps
+
+
+def test_a_stream_cut_at_any_byte_is_read_as_the_messages_before_the_cut(tmp_path):
+    whole = tmp_path / "whole"
+    steps = small(whole)
+    content = whole.read_bytes()
+    assert steps[-1][0] == len(content)
+    torn = tmp_path / "torn"
+    seen = set()
+    for cut in range(len(content) + 1):
+        torn.write_bytes(content[:cut])
+        complete = [expected for size, expected in steps if size <= cut]
+        expected = complete[-1] if complete else {}
+        assert outcomes(recover(torn)) == expected, f"cut at byte {cut} of {len(content)}"
+        seen.add(tuple(sorted(expected.items())))
+    assert len(seen) == 6, "each message must make a difference, or the test proves nothing"
+
+
+def test_recovered_rows_are_the_ledgers_schema_and_hold_what_was_written(tmp_path):
+    path = tmp_path / "stream"
+    writer = LedgerWriter(path, ORIGIN)
+    writer.reserve(3)
+    acked(writer, 1)
+    timed_out(writer, 2)
+    table = recover(path)
+    assert table.schema == LEDGER
+    rows = {row["sequence"]: row for row in table.to_pylist()}
+    assert rows[1]["offset"] == 101
+    assert rows[1]["error"] is None
+    assert rows[1]["partition"] == 1
+    assert rows[1]["sent_at"].timestamp() == pytest.approx(1.000001)
+    assert rows[1]["resolved_at"].timestamp() == pytest.approx(2.000001)
+    assert (rows[2]["error"], rows[2]["offset"]) == ("_MSG_TIMED_OUT", None)
+    assert rows[0] == {
+        "schema_version": 1,
+        "run_id": "run-1",
+        "producer": 7,
+        "sequence": 0,
+        "topic": "orders",
+        "partition": 0,
+        "outcome": "unknown",
+        "error": None,
+        "offset": None,
+        "sent_at": None,
+        "resolved_at": None,
+    }
+
+
+def test_a_closed_stream_infers_nothing_from_its_reservations(tmp_path):
+    path = tmp_path / "stream"
+    writer = LedgerWriter(path, ORIGIN)
+    writer.reserve(100)
+    acked(writer, 0)
+    assert len(outcomes(recover(path))) == 100
+    writer.close()
+    assert outcomes(recover(path)) == {0: "acked"}
+
+
+def test_an_end_mark_within_a_torn_message_is_not_taken_for_the_end(tmp_path):
+    path = tmp_path / "stream"
+    writer = LedgerWriter(path, ORIGIN)
+    writer.reserve(2)
+    # Eight bytes of data that look like Arrow's end-of-stream mark.
+    writer.write(
+        sequence=int64s(0),
+        outcome=ACKED,
+        sent_at=int64s(0xFFFFFFFF),
+        resolved_at=int64s(0xFFFFFFFF),
+    )
+    content = path.read_bytes()
+    mark = content.rindex(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+    path.write_bytes(content[: mark + 8])
+    assert outcomes(recover(path))[1] == "unknown"
+
+
+def test_a_stream_is_never_written_over(tmp_path):
+    path = tmp_path / "stream"
+    LedgerWriter(path, ORIGIN).reserve(2)
+    with pytest.raises(DiskError, match="exists"):
+        LedgerWriter(path, ORIGIN)
+    assert len(outcomes(recover(path))) == 2
+
+
+def test_recovering_what_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(RunDirectoryError, match="nothing-here"):
+        recover(tmp_path / "nothing-here")
+
+
+def test_a_full_disk_is_an_error_that_says_so_and_keeps_what_was_recorded(tmp_path):
+    path = tmp_path / "stream"
+    writer = LedgerWriter(path, ORIGIN)
+    writer.reserve(1000)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    written: list[int] = []
+
+    def fill() -> None:
+        for sequence in range(1000):
+            acked(writer, sequence)
+            written.append(sequence)
+
+    try:
+        with pytest.raises(DiskError, match="cannot write the ledger") as caught:
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(path) in str(caught.value)
+    assert "free space" in caught.value.hint
+    kept = outcomes(recover(path))
+    assert written
+    assert {kept[sequence] for sequence in written} == {"acked"}
+    assert kept[written[-1] + 1] == "unknown"
+
+
+def test_a_send_takes_at_most_40_bytes(tmp_path):
+    path = tmp_path / "stream"
+    writer = LedgerWriter(path, ORIGIN)
+    rows = 2048
+    acked(writer, *range(rows))
+    assert path.stat().st_size / rows <= 40
+
+
+class TestClose:
+    def fill(self, run_dir: Path, producer: int = 7, *, whole: bool = True) -> Path:
+        path = stream_path(run_dir, producer)
+        writer = LedgerWriter(path, ORIGIN)
+        writer.reserve(6)
+        acked(writer, 4, 1, 0, 3, 2)
+        if whole:
+            writer.close()
+        return path
+
+    def test_turns_streams_into_parquet_sorted_by_partition_and_offset(self, tmp_path):
+        stream = self.fill(tmp_path)
+        assert producer_ledger.close(tmp_path) == [table_path(tmp_path, 7)]
+        assert not stream.exists()
+        table = pq.read_table(table_path(tmp_path, 7))
+        assert table.schema == LEDGER
+        assert table["partition"].to_pylist() == [0, 0, 1, 1, 2]
+        assert table["offset"].to_pylist() == [100, 103, 101, 104, 102]
+
+    def test_of_a_torn_stream_holds_the_unknown_sends_too(self, tmp_path):
+        self.fill(tmp_path, whole=False)
+        producer_ledger.close(tmp_path)
+        assert outcomes(pq.read_table(table_path(tmp_path, 7)))[5] == Outcome.UNKNOWN
+
+    def test_reads_the_same_as_recover(self, tmp_path):
+        stream = self.fill(tmp_path, whole=False)
+        recovered = recover(stream)
+        producer_ledger.close(tmp_path)
+        assert pq.read_table(table_path(tmp_path, 7)).equals(recovered)
+
+    def test_again_changes_nothing(self, tmp_path):
+        self.fill(tmp_path)
+        paths = producer_ledger.close(tmp_path)
+        content = paths[0].read_bytes()
+        assert producer_ledger.close(tmp_path) == paths
+        assert paths[0].read_bytes() == content
+
+    def test_finishes_a_close_that_was_interrupted(self, tmp_path):
+        """Producer 1 was converted but its stream not yet removed; 2 was being written."""
+        self.fill(tmp_path, 1)
+        producer_ledger.close(tmp_path)
+        converted = table_path(tmp_path, 1).read_bytes()
+        stream_path(tmp_path, 1).write_bytes(b"anything: the Parquet file counts")
+        self.fill(tmp_path, 2)
+        half = tmp_path / "ledger" / "_producer-2.parquet.tmp"
+        half.write_bytes(b"PAR1 half")
+        assert producer_ledger.close(tmp_path) == [table_path(tmp_path, 1), table_path(tmp_path, 2)]
+        assert table_path(tmp_path, 1).read_bytes() == converted
+        assert pq.read_table(table_path(tmp_path, 2)).num_rows == 5
+        assert sorted(path.name for path in (tmp_path / "ledger").iterdir()) == [
+            "producer-1.parquet",
+            "producer-2.parquet",
+        ]
+
+    def test_of_many_rows_sorts_within_each_row_group(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(producer_ledger, "ROW_GROUP", 4)
+        writer = LedgerWriter(stream_path(tmp_path, 7), ORIGIN)
+        writer.reserve(20)
+        for start in range(0, 16, 2):
+            acked(writer, start + 1, start)
+        producer_ledger.close(tmp_path)
+        file = pq.ParquetFile(table_path(tmp_path, 7))
+        groups = [file.read_row_group(group) for group in range(file.num_row_groups)]
+        assert [group.num_rows for group in groups] == [4, 4, 4, 4, 4]
+        for group in groups[:-1]:
+            keys = list(
+                zip(group["partition"].to_pylist(), group["offset"].to_pylist(), strict=True)
+            )
+            assert keys == sorted(keys)
+        assert groups[-1]["sequence"].to_pylist() == [18, 16, 19, 17]

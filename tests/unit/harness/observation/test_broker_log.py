@@ -1,0 +1,173 @@
+"""Lines as real brokers wrote them, of Kafka 4.3.1 and 3.9.1."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ackproof.observation.broker_log import (
+    BrokerEvent,
+    Kind,
+    parse,
+    read_logs,
+)
+
+AT_4 = datetime(2026, 11, 21, 13, 12, 59, 704_000, tzinfo=UTC)
+T4, T3 = "[2026-11-21T13:12:59,704] INFO ", "[2026-11-21 13:12:59,704] INFO "
+LEADER = (
+    "[Broker id=2] Leader orders-0 with topic id Some(Qaw_7ywnTPiZg7ZpNphf7A) starts at leader "
+    "epoch 1 from offset 1141 with partition epoch 1, high watermark 1119, ISR [2,3], adding "
+    "replicas [] and removing replicas [] . Previous leader Some(1) and previous leader epoch "
+    "was 0. (state.change.logger)"
+)
+FOLLOWER = (
+    "[Broker id=1] Follower orders-0 starts at leader epoch 1 from offset 2859 with partition "
+    "epoch 1 and high watermark 1137. Current leader is 2. Previous leader None and previous "
+    "leader epoch was -1. (state.change.logger)"
+)
+TRUNCATING = (
+    "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Truncating partition orders-0 with "
+    "TruncationState(offset=1141, completed=true) due to leader epoch and offset "
+    "EpochEndOffset(errorCode=0, partition=0, leaderEpoch=0, endOffset=1141) "
+    "(kafka.server.ReplicaFetcherThread)"
+)
+LOG = "[UnifiedLog partition=orders-0, dir=/var/lib/ackproof/data] "
+PLACE = {"topic": "orders", "partition": 0}
+
+LINES = {
+    "a leader": (
+        LEADER,
+        {
+            "kind": Kind.LEADER,
+            "leader": 2,
+            "leader_epoch": 1,
+            "offset": 1141,
+            "high_watermark": 1119,
+            "isr": (2, 3),
+            **PLACE,
+        },
+    ),
+    "a follower": (
+        FOLLOWER,
+        {
+            "kind": Kind.FOLLOWER,
+            "leader": 2,
+            "leader_epoch": 1,
+            "offset": 2859,
+            "high_watermark": 1137,
+            **PLACE,
+        },
+    ),
+    "a truncation decided": (TRUNCATING, {"kind": Kind.TRUNCATING, "offset": 1141, **PLACE}),
+    "a truncation": (
+        LOG + "Truncating to offset 1141 (org.apache.kafka.storage.internals.log.UnifiedLog)",
+        {"kind": Kind.TRUNCATED, "offset": 1141, **PLACE},
+    ),
+    "an ISR": (
+        "[Partition orders-0 broker=2] ISR updated to 1,2,3  and version updated to 2 "
+        "(kafka.cluster.Partition)",
+        {"kind": Kind.ISR_CHANGED, "isr": (1, 2, 3), "partition_epoch": 2, **PLACE},
+    ),
+    "an ISR that is too small": (
+        "[Partition orders-0 broker=2] ISR updated to 2 (under-min-isr) and version updated to 5 "
+        "(kafka.cluster.Partition)",
+        {"kind": Kind.ISR_CHANGED, "isr": (2,), "partition_epoch": 5, **PLACE},
+    ),
+    "a shrinking ISR": (
+        "[Partition orders-0 broker=2] Shrinking ISR from 2,3,1 to 2. Leader: (highWatermark: "
+        "100, endOffset: 180). Out of sync replicas: (brokerId: 3, endOffset: 100, "
+        "lastCaughtUpTimeMs: 1795267199301). (kafka.cluster.Partition)",
+        {"kind": Kind.ISR_SHRINKING, "isr": (2,), "offset": 180, "high_watermark": 100, **PLACE},
+    ),
+    "a fetcher": (
+        "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
+        "orders-0 -> InitialFetchState(Some(IT0R-34hT9qf6ZuWsUYDCQ),BrokerEndPoint[id=1, "
+        "host=broker-1, port=9092],1,5513)) (kafka.server.ReplicaFetcherManager)",
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 1, "offset": 5513, **PLACE},
+    ),
+    "a fetcher of Kafka 3.9": (
+        "[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions HashMap("
+        "orders-0 -> InitialFetchState(Some(kXyB6TwwSGCRIcNRGN-SWQ),BrokerEndPoint(id=1, "
+        "host=broker-1:9092),4,70)) (kafka.server.ReplicaFetcherManager)",
+        {"kind": Kind.FETCHING, "leader": 1, "leader_epoch": 4, "offset": 70, **PLACE},
+    ),
+    "a log loaded": (
+        "Completed load of Log(dir=/var/lib/ackproof/data/orders-0, topicId=IT0R-34hT9qf6ZuWsUYDCQ"
+        ", topic=orders, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=0, "
+        "logEndOffset=5513) with 1 segments, local-log-start-offset 0 and log-end-offset 5513 in "
+        "664ms (3/3 completed in /var/lib/ackproof/data) (kafka.log.LogManager)",
+        {"kind": Kind.LOADED, "offset": 5513, **PLACE},
+    ),
+    "a torn log": (
+        "[LogLoader partition=orders-0, dir=/var/lib/ackproof/data] Corruption found in segment "
+        "0, truncating to offset 77 (org.apache.kafka.storage.internals.log.LogLoader)",
+        {"kind": Kind.RECOVERY_TRUNCATED, "offset": 77, **PLACE},
+    ),
+    "an unclean start": (
+        "Recovering 3 logs from /var/lib/ackproof/data since no clean shutdown file was found "
+        "(kafka.log.LogManager)",
+        {"kind": Kind.UNCLEAN_START},
+    ),
+    "a clean start": (
+        "Skipping recovery of 3 logs from /var/lib/ackproof/data since clean shutdown file was "
+        "found (kafka.log.LogManager)",
+        {"kind": Kind.CLEAN_START},
+    ),
+    "an unfencing": (
+        "[BrokerLifecycleManager id=1] The broker has been unfenced. Transitioning from RECOVERY "
+        "to RUNNING. (org.apache.kafka.server.BrokerLifecycleManager)",
+        {"kind": Kind.UNFENCED},
+    ),
+    "a shutdown": (
+        "[BrokerLifecycleManager id=1] Beginning controlled shutdown. "
+        "(kafka.server.BrokerLifecycleManager)",
+        {"kind": Kind.SHUTTING_DOWN},
+    ),
+}
+NOTHING = [
+    LOG + "Truncating to 0 has no effect as the largest offset in the log is -1 (kafka.log.X)",
+    "[BrokerServer id=1] Waiting for the broker to be unfenced (kafka.server.BrokerServer)",
+    "java.io.IOException: ISR updated to nothing",
+]
+
+
+@pytest.mark.parametrize("stamp", [T4, T3], ids=["log4j 2", "log4j 1"])
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_is_an_event(name, stamp):
+    line, fields = LINES[name]
+    (event,) = parse([stamp + line + "\n"], broker=2)
+    text = line.rpartition(" (")[0]
+    assert event == BrokerEvent(at=AT_4, broker=2, text=text, **fields)
+
+
+def test_a_line_about_several_partitions_is_an_event_each():
+    state = "InitialFetchState(Some(x),BrokerEndPoint[id=1, host=b, port=9092],{},{})"
+    line = (
+        f"Added fetcher to broker 1 for partitions HashMap(a-b-0 -> {state.format(1, 7)}, "
+        f"orders-1 -> {state.format(2, 9)}) (kafka.server.ReplicaFetcherManager)"
+    )
+    found = [
+        (one.topic, one.partition, one.leader_epoch, one.offset)
+        for one in parse([T4 + line], broker=2)
+    ]
+    assert found == [("a-b", 0, 1, 7), ("orders", 1, 2, 9)]
+
+
+@pytest.mark.parametrize("line", NOTHING)
+def test_other_lines_are_none(line):
+    assert list(parse([T4 + line, line], broker=1)) == []
+
+
+def test_partitions_of_other_topics_are_left_out(tmp_path: Path):
+    other = LEADER.replace("orders-0", "__consumer_offsets-3")
+    (tmp_path / "b2.log").write_text(f"{T4}{other}\n{T4}{LEADER}\n")
+    (tmp_path / "b1.log").write_bytes(b"\xff\xfe\n" + (T3 + FOLLOWER).encode() + b"\n")
+    events = read_logs(tmp_path, {1: "b1", 2: "b2", 3: "b3"}, topics=["orders"])
+    assert [(event.broker, event.kind) for event in events] == [(1, "follower"), (2, "leader")]
+
+
+def test_a_topic_may_have_dashes():
+    (event,) = parse([T4 + LEADER.replace("orders-0", "my-orders-12")], broker=2)
+    assert (event.topic, event.partition) == ("my-orders", 12)

@@ -1,0 +1,82 @@
+"""What polling sees, and how what a cluster recorded is cut where a run begins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from ackproof.cluster.admin import PartitionView
+from ackproof.observation.leader_polling import UNKNOWN, Poll
+from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
+
+PLACE = ("orders", 0)
+FULL = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2))
+ALONE = PartitionView(leader=1, replicas=(1, 2), isr=(1,))
+NOBODY = PartitionView(leader=None, replicas=(1, 2), isr=(1,))
+
+
+def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
+    answers = iter(
+        [{PLACE: FULL, ("other", 0): FULL}, {PLACE: FULL}, {}, {PLACE: ALONE}, {PLACE: NOBODY}]
+    )
+    poll = Poll(lambda: next(answers), [PLACE])
+    for _ in range(5):
+        poll.turn()
+    assert [(s.topic, s.leader, s.isr) for s in poll.states] == [
+        ("orders", 1, (1, 2)),
+        ("orders", 1, (1,)),
+        ("orders", UNKNOWN, (1,)),
+    ]
+    assert {s.metadata_offset for s in poll.states} == {UNKNOWN}
+
+
+def test_an_open_poll_asks_by_itself() -> None:
+    with Poll(lambda: {PLACE: FULL}, [PLACE]) as poll:
+        pass
+    assert len(poll.states) == 1
+
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def partition(seconds: int) -> PartitionState:
+    return PartitionState(
+        at=BEGAN + timedelta(seconds=seconds),
+        metadata_offset=0,
+        topic="orders",
+        partition=0,
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=(1,),
+        isr=(1,),
+        elr=(),
+    )
+
+
+def broker(number: int, seconds: int, state: str) -> BrokerState:
+    return BrokerState(
+        at=BEGAN + timedelta(seconds=seconds),
+        metadata_offset=0,
+        broker=number,
+        state=state,
+        broker_epoch=0,
+    )
+
+
+def test_a_log_is_cut_where_the_run_begins_and_keeps_how_brokers_stood() -> None:
+    log = MetadataLog(
+        partitions=(partition(-5), partition(3)),
+        brokers=(
+            broker(1, -9, "registered"),
+            broker(1, -8, "unfenced"),
+            broker(2, -9, "unfenced"),
+            broker(2, 4, "fenced"),
+        ),
+    )
+    cut = log.since(BEGAN)
+    assert cut.partitions == (partition(3),)
+    assert [(one.broker, one.state) for one in cut.brokers] == [
+        (1, "unfenced"),
+        (2, "unfenced"),
+        (2, "fenced"),
+    ]

@@ -1,0 +1,132 @@
+"""Reading a replica's directory from a tar stream, without a broker."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from docker.errors import NotFound
+
+from ackproof.observation.replica_logs import LIMIT, ReplicaLog, take_replica_logs
+from ackproof_spark.tables import LOCATION, REPLICA_BATCHES
+from segment_files import batch
+
+TORN = batch(20, count=5)[:-1]
+
+
+def tar(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+class Spec:
+    directories = ("/data", "/data-2")
+
+
+class Node:
+    """A broker whose engine hands out what the test gives it, a few bytes at a time."""
+
+    spec = Spec()
+
+    def __init__(self, **folders: bytes) -> None:
+        self.folders = folders
+        self.asked: list[str] = []
+
+    @property
+    def container(self) -> Node:
+        return self
+
+    def get_archive(self, path: str):
+        self.asked.append(path)
+        content = self.folders.get(path.removeprefix("/").replace("-", "_").replace("/", "_"))
+        if content is None:
+            raise NotFound(path)
+        return (content[i : i + 700] for i in range(0, len(content), 700)), {}
+
+
+FIRST, SECOND = "t-0/00000000000000000000.log", "t-0/00000000000000000010.log"
+WHOLE = {
+    "t-0/00000000000000000000.index": bytes(5000),
+    FIRST: batch(0, count=4) + batch(4, count=6),
+    SECOND: batch(10, count=10, epoch=2),
+    "t-0/leader-epoch-checkpoint": b"0\n",
+    "t-0/00000000000000000020.log.deleted": b"gone",
+}
+LOG = ReplicaLog(broker=1, topic="t", partition=0, end_offset=20, bytes=0)
+
+
+def take(tmp_path: Path, node: Node, *, limit: int = LIMIT):
+    run_dir = tmp_path / "run-of-tests"
+    run_dir.mkdir()
+    (log,) = take_replica_logs({1: node}, {("t", 0): [1, 2]}, run_dir, limit=limit)
+    table = pq.read_table(run_dir / LOCATION["replica_batches"])
+    assert table.schema.equals(REPLICA_BATCHES)
+    return log, table.to_pylist()
+
+
+def size(files: dict[str, bytes]) -> int:
+    return sum(len(content) for name, content in files.items() if name.endswith(".log"))
+
+
+def test_every_batch_of_every_segment_is_taken(tmp_path: Path) -> None:
+    log, rows = take(tmp_path, Node(data_t_0=tar(WHOLE)))
+    assert log == replace(LOG, bytes=size(WHOLE))
+    found = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
+    first, second = Path(FIRST).name, Path(SECOND).name
+    assert found == [(first, 0, 3), (first, 4, 9), (second, 10, 19)]
+    assert [row["leader_epoch"] for row in rows] == [0, 0, 2]
+    assert {(row["run_id"], row["broker"], row["topic"]) for row in rows} == {
+        ("run-of-tests", 1, "t")
+    }
+
+
+def test_a_torn_tail_is_dropped_and_said(tmp_path: Path) -> None:
+    files = WHOLE | {SECOND: WHOLE[SECOND] + TORN}
+    log, rows = take(tmp_path, Node(data_t_0=tar(files)))
+    assert len(rows) == 3
+    assert (log.end_offset, log.torn_bytes, log.complete) == (20, len(TORN), True)
+    assert log.reason == f"{Path(SECOND).name}: a batch is cut short at byte {len(WHOLE[SECOND])}"
+
+
+def test_a_log_that_begins_later_says_so_and_an_empty_one_too(tmp_path: Path) -> None:
+    log, _ = take(tmp_path, Node(data_t_0=tar({SECOND: b""})))
+    assert (log.begin_offset, log.end_offset, log.complete) == (10, 10, True)
+
+
+def test_a_partition_may_lie_in_another_log_directory(tmp_path: Path) -> None:
+    node = Node(data_2_t_0=tar(WHOLE))
+    assert take(tmp_path, node)[0].complete
+    assert node.asked == ["/data/t-0", "/data-2/t-0"]
+
+
+@pytest.mark.parametrize(
+    ("folders", "reason"),
+    [
+        ({}, "the broker has no directory for it"),
+        ({"data_t_0": tar({"t-0/partition.metadata": b""})}, "its directory holds no segment"),
+        ({"data_t_0": b"no archive" * 100}, "its directory cannot be read"),
+    ],
+)
+def test_what_cannot_be_taken_is_said(tmp_path: Path, folders, reason: str) -> None:
+    log, rows = take(tmp_path, Node(**folders))
+    assert not log.complete
+    assert log.reason.startswith(reason)
+    assert rows == []
+
+
+def test_reading_is_bounded(tmp_path: Path) -> None:
+    least = size(WHOLE)
+    log, _ = take(tmp_path, Node(data_t_0=tar(WHOLE)), limit=least - 1)
+    assert not log.complete
+    assert "the most that are read" in log.reason
+    (tmp_path / "again").mkdir()
+    assert take(tmp_path / "again", Node(data_t_0=tar(WHOLE)), limit=least)[0].complete

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from zlib import adler32
+
+import pytest
+
+from ackproof.observation.metadata_log import MetadataLog
+from ackproof.observation.zookeeper_log import states, writes
+
+# Taken from real clusters: broker 2 leads orders-0, is killed, deregistered, and comes back.
+LOGS = {
+    version: (Path(__file__).parent / f"zookeeper_{version}.log").read_bytes()
+    for version in ("0.10.2.2", "2.6.2")
+}
+HEADER = LOGS["2.6.2"][:16]
+
+CREATE, DELETE, SET_DATA, CLOSE_SESSION, MULTI = 1, 2, 5, -11, 14
+STATE = "/brokers/topics/t/partitions/0/state"
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">i", len(value)) + value.encode()
+
+
+def create(path: str, data: object, *, ephemeral: bool = False) -> tuple[int, bytes]:
+    rights = struct.pack(">ii", 1, 31) + text("world") + text("anyone")
+    return CREATE, text(path) + text(json.dumps(data)) + rights + struct.pack(">?i", ephemeral, 1)
+
+
+def changed(path: str, data: object, version: int) -> tuple[int, bytes]:
+    return SET_DATA, text(path) + text(json.dumps(data)) + struct.pack(">i", version)
+
+
+def deleted(path: str) -> tuple[int, bytes]:
+    return DELETE, text(path)
+
+
+def transaction(
+    zxid: int, kind: int, body: bytes, *, session: int = 7, milliseconds: int = 1000
+) -> bytes:
+    content = struct.pack(">qiqqi", session, 1, zxid, milliseconds, kind) + body
+    return struct.pack(">qi", adler32(content), len(content)) + content + b"B"
+
+
+def leads(leader: int, epoch: int, isr: list[int]) -> dict[str, object]:
+    return {"leader": leader, "leader_epoch": epoch, "isr": isr, "version": 1}
+
+
+TOPIC = transaction(1, *create("/brokers/topics/t", {"partitions": {"0": [1, 2]}}))
+CREATED = transaction(2, *create(STATE, leads(1, 0, [1, 2])))
+
+
+def read(*transactions: bytes) -> MetadataLog:
+    return states([HEADER + b"".join(transactions)])
+
+
+@pytest.mark.parametrize(
+    ("version", "story"),
+    [
+        ("2.6.2", [(2, 0, 0, (2, 3, 1)), (3, 1, 1, (3, 1)), (3, 1, 2, (3, 1, 2))]),
+        ("0.10.2.2", [(2, 0, 0, (2, 1, 3)), (1, 1, 1, (1, 3)), (1, 1, 2, (1, 3, 2))]),
+    ],
+)
+def test_a_partition_is_followed_through_failover_and_return(
+    version: str, story: list[tuple[int, int, int, tuple[int, ...]]]
+) -> None:
+    found = [
+        s for s in states([LOGS[version]]).partitions if (s.topic, s.partition) == ("orders", 0)
+    ]
+    assert [(s.leader, s.leader_epoch, s.partition_epoch, s.isr) for s in found] == story
+    assert {s.replicas for s in found} == {story[0][3]}
+    assert [s.at for s in found] == sorted(s.at for s in found)
+    assert len({s.at.microsecond for s in found}) > 1, "times are finer than seconds"
+
+
+@pytest.mark.parametrize("version", LOGS)
+def test_a_broker_is_followed_through_the_end_of_its_session(version: str) -> None:
+    found = [b for b in states([LOGS[version]]).brokers if b.broker == 2]
+    assert [b.state for b in found] == [
+        "registered",
+        "unfenced",
+        "fenced",
+        "registered",
+        "unfenced",
+    ]
+    assert found[0].broker_epoch == found[2].broker_epoch < found[3].broker_epoch
+
+
+def test_an_ephemeral_node_goes_with_its_own_session_only() -> None:
+    broker = "/brokers/ids/1"
+    log = read(
+        transaction(1, *create(broker, {}, ephemeral=True), session=7),
+        transaction(2, *deleted(broker), session=7),
+        transaction(3, *create(broker, {}, ephemeral=True), session=8),
+        transaction(4, CLOSE_SESSION, b"", session=7),
+    )
+    assert [b.state for b in log.brokers].count("fenced") == 1
+    assert log.brokers[-1].state == "unfenced"
+
+
+def test_writes_of_one_multi_are_all_read() -> None:
+    kind, body = changed(STATE, leads(2, 1, [2]), 1)
+    multi = struct.pack(">ii", 1, kind) + struct.pack(">i", len(body)) + body
+    log = read(TOPIC, CREATED, transaction(3, MULTI, multi))
+    assert [s.leader for s in log.partitions] == [1, 2]
+
+
+def test_a_reassignment_is_a_state_of_its_own() -> None:
+    moved = transaction(3, *changed("/brokers/topics/t", {"partitions": {"0": [3, 2]}}, 1))
+    log = read(TOPIC, CREATED, moved)
+    assert [s.replicas for s in log.partitions] == [(1, 2), (3, 2)]
+    assert log.partitions[1].partition_epoch == 0
+
+
+def test_a_topic_created_anew_begins_anew() -> None:
+    again = transaction(5, *create(STATE, leads(2, 0, [2])))
+    log = read(TOPIC, CREATED, transaction(3, *deleted(STATE)), again)
+    assert [(s.leader, s.partition_epoch) for s in log.partitions] == [(1, 0), (2, 0)]
+
+
+def test_logs_of_several_nodes_fill_each_others_gaps() -> None:
+    third = transaction(3, *changed(STATE, leads(2, 1, [2]), 1))
+    fourth = transaction(4, *changed(STATE, leads(2, 1, [1, 2]), 2))
+    whole = read(TOPIC, CREATED, third, fourth)
+    gap = HEADER + TOPIC + CREATED + fourth
+    assert states([gap, HEADER + TOPIC + CREATED + third]) == whole
+    assert states([gap]) != whole
+
+
+def test_what_is_being_written_is_left_out() -> None:
+    third = transaction(3, *changed(STATE, leads(2, 1, [2]), 1))
+    assert len(read(TOPIC, CREATED, third[:-1]).partitions) == 1
+    assert len(read(TOPIC, CREATED, third[:-20]).partitions) == 1
+    assert len(read(TOPIC, CREATED, third, bytes(64)).partitions) == 2
+
+
+def test_damage_is_an_error() -> None:
+    broken = bytearray(LOGS["2.6.2"])
+    broken[60] ^= 1
+    with pytest.raises(ValueError, match="damaged at byte 16"):
+        list(writes(bytes(broken)))
+    with pytest.raises(ValueError, match="not a ZooKeeper transaction log"):
+        list(writes(b"ABCD" + HEADER))

@@ -1,0 +1,110 @@
+"""What the model says of transactions and groups of consumers, as a scenario has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackproof.judgement.judge import find
+from ackproof.prediction.clients import of_clients
+from ackproof.prediction.replication import foresee
+from ackproof.scenario.model import Scenario
+
+NO_FAULT = {"fault": "none"}
+KILL = {"fault": "kill", "target": "leader of orders-0"}
+PAUSE = {"fault": "pause_client", "client": "consumers"}
+
+
+def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -> Scenario:
+    settings = {"acks": "all", "enable.idempotence": True}
+    return Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "clients",
+            "kafka": version,
+            "topics": {name: {"partitions": 1} for name in ("orders", "invoices")},
+            "workload": {"topic": "orders", "settings": settings, **workload},
+            "faults": list(faults),
+        }
+    )
+
+
+def told(asked: Scenario) -> dict[str, str]:
+    return {str(anomaly): outlook.value for anomaly, outlook, _ in of_clients(asked)}
+
+
+def test_without_transactions_and_groups_nothing_is_said():
+    assert told(scenario(KILL)) == {}
+    assert "aborted-read" not in foresee(scenario()).predicted
+
+
+def test_a_fault_that_the_model_does_not_know_may_make_a_commit_late():
+    found = foresee(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
+    assert found.predicted["aborted-read"] == "possible"
+    assert "KAFKA-17754" in found.prediction.reasons["aborted-read"]
+
+
+@pytest.mark.parametrize("version", ["3.5.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize(
+    ("transactions", "faults", "expected"),
+    [
+        ({}, [], ("impossible", "impossible")),
+        ({}, [NO_FAULT], ("impossible", "impossible")),
+        ({"zombie_in": 2}, [], ("impossible", "impossible")),
+        ({"zombie_in": 2, "successor": "new"}, [], ("impossible", "possible")),
+        ({}, [KILL], ("possible", "possible")),
+    ],
+)
+def test_what_may_come_of_transactions(version, transactions, faults, expected):
+    found = told(scenario(*faults, version=version, transactions=transactions))
+    assert found == dict(zip(("aborted-read", "zombie-commit"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("commit", "expected"),
+    [
+        ("before", ("possible", "possible")),
+        ("after", ("impossible", "possible")),
+        ("auto", ("possible", "possible")),
+        ("never", ("impossible", "possible")),
+        ("transaction", ("impossible", "impossible")),
+    ],
+)
+def test_what_may_come_of_a_group(commit, expected):
+    group = {"commit": commit, "into": ["invoices"] if commit == "transaction" else []}
+    found = told(scenario(consumers={"billing": group}))
+    assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("group", "faults", "unprocessed"),
+    [
+        ({"commit": "after"}, [], "impossible"),
+        ({"commit": "after", "via": "assign"}, [], "impossible"),
+        ({"commit": "after", "via": "assign"}, [PAUSE], "possible"),
+        ({"commit": "after"}, [PAUSE], "impossible"),
+        ({"commit": "after"}, [KILL], "possible"),
+        ({"commit": "after", "settings": {"auto.offset.reset": "latest"}}, [], "possible"),
+    ],
+)
+def test_what_a_group_may_miss(group, faults, unprocessed):
+    assert told(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
+
+
+def test_of_several_groups_the_most_that_may_come_is_told():
+    groups = {"billing": {"commit": "after"}, "audit": {"commit": "before"}}
+    record = foresee(scenario(consumers=groups))
+    assert record.predicted["unprocessed"] == "possible"
+    assert record.prediction.reasons["unprocessed"].startswith("audit: ")
+
+
+def test_what_was_impossible_and_is_seen_is_a_finding():
+    predicted = foresee(scenario(transactions={})).predicted
+    (finding,) = find(predicted, {"aborted-read": 2}, conclusive=True)
+    assert finding.anomaly == "aborted-read"
+
+
+def test_of_a_cluster_whose_rules_are_unknown_nothing_is_said():
+    record = foresee(scenario(version="2.6.2", transactions={}))
+    assert "aborted-read" not in record.predicted

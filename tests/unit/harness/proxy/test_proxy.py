@@ -1,0 +1,212 @@
+"""The proxy between a client and a server that answers each request with its number."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ackproof.cluster.ports import reserved
+from ackproof.errors import ClusterError
+from ackproof.proxy.protocol import Framer, correlation_id, request_header
+from ackproof.proxy.proxy import LinkProxy, Route
+from ackproof_faults.interfaces.kafka_proxy import Rule
+from unit.harness.proxy.test_protocol import request, response
+
+PRODUCE, METADATA = 0, 3
+HERE = "127.0.0.1"
+
+
+class Server:
+    """Answers every request, and remembers what it was asked."""
+
+    def __init__(self, port: int) -> None:
+        self.asked: list[int] = []
+        self._listening = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        framer = Framer()
+        with contextlib.suppress(OSError), connection:
+            while data := connection.recv(4096):
+                for message in framer.feed(data):
+                    number = request_header(message).correlation_id
+                    self.asked.append(number)
+                    connection.sendall(response(number))
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+class Client:
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._framer = Framer()
+        self._come: list[int] = []
+
+    def send(self, key: int, number: int, name: str = "c") -> None:
+        self._socket.sendall(request(key, number, name))
+
+    def answer(self) -> int | None:
+        """Return the next answer's number; None if the connection ends."""
+        while not self._come:
+            data = self._socket.recv(4096)
+            if not data:
+                return None
+            self._come += [correlation_id(message) for message in self._framer.feed(data)]
+        return self._come.pop(0)
+
+    def ask(self, key: int, number: int, name: str = "c") -> int | None:
+        self.send(key, number, name)
+        return self.answer()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def link() -> Iterator[tuple[LinkProxy, Server, Client]]:
+    with reserved(2) as (listen, forward), contextlib.ExitStack() as stack:
+        server = Server(forward)
+        stack.callback(server.close)
+        proxy = LinkProxy()
+        stack.enter_context(proxy.running())
+        proxy.add_route(Route(broker=1, listen=(HERE, listen), forward=(HERE, forward)))
+        client = Client(listen)
+        stack.callback(client.close)
+        yield proxy, server, client
+
+
+Link = tuple[LinkProxy, Server, Client]
+
+
+def rule(action: str, direction: str = "response", **more: object) -> Rule:
+    return Rule(
+        **{
+            "api": "Produce",
+            "direction": direction,
+            "action": action,
+            "brokers": frozenset({1}),
+            **more,
+        }  # type: ignore[arg-type]
+    )
+
+
+def test_without_a_rule_everything_passes(link: Link) -> None:
+    _, server, client = link
+    assert [client.ask(PRODUCE, n) for n in range(50)] == list(range(50))
+    assert server.asked == list(range(50))
+
+
+def test_a_held_response_comes_when_it_is_let_go_and_nothing_overtakes_it(link: Link) -> None:
+    proxy, server, client = link
+    held = rule("hold")
+    proxy.add(held)
+    client.send(PRODUCE, 1)
+    assert proxy.hits(held, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
+    assert proxy.held(held) == 1
+    assert server.asked == [1]  # it was done; only nobody knows
+    client.send(METADATA, 2)
+    proxy.remove(held)
+    assert [client.answer(), client.answer()] == [1, 2]
+    assert proxy.held(held) == 0
+    assert client.ask(PRODUCE, 3) == 3
+
+
+def test_a_held_request_is_not_done_before_it_is_let_go(link: Link) -> None:
+    proxy, server, client = link
+    held = rule("hold", "request")
+    proxy.add(held)
+    client.send(PRODUCE, 1)
+    assert proxy.hits(held, at_least=1, within_s=10)
+    assert server.asked == []
+    proxy.remove(held)
+    assert client.answer() == 1
+
+
+def test_other_apis_clients_and_brokers_are_left_alone(link: Link) -> None:
+    proxy, _, client = link
+    for other in (
+        rule("drop", api="EndTxn"),
+        rule("drop", client="other"),
+        rule("drop", brokers=frozenset({2})),
+    ):
+        proxy.add(other)
+        assert client.ask(PRODUCE, 1, "c-1") == 1
+        assert proxy.hits(other, at_least=1, within_s=0) == []
+    mine = rule("drop", client="c-")
+    proxy.add(mine)
+    client.send(PRODUCE, 2, "c-1")
+    assert client.ask(METADATA, 3, "c-1") == 3
+    assert len(proxy.hits(mine, at_least=1, within_s=10)) == 1
+
+
+def test_a_dropped_response_never_comes_and_a_dropped_request_is_never_asked(link: Link) -> None:
+    proxy, server, client = link
+    lost = rule("drop", count=1)
+    proxy.add(lost)
+    client.send(PRODUCE, 1)
+    assert client.ask(PRODUCE, 2) == 2  # only one
+    assert server.asked == [1, 2]
+    proxy.remove(lost)
+    proxy.add(rule("drop", "request"))
+    client.send(PRODUCE, 3)
+    assert client.ask(METADATA, 4) == 4
+    assert server.asked == [1, 2, 4]
+
+
+def test_a_repeated_request_is_asked_twice_and_answered_once(link: Link) -> None:
+    proxy, server, client = link
+    proxy.add(rule("duplicate", "request"))
+    assert client.ask(PRODUCE, 1) == 1
+    assert client.ask(METADATA, 2) == 2
+    assert server.asked == [1, 1, 2]
+
+
+def test_a_repeated_response_comes_twice(link: Link) -> None:
+    proxy, _, client = link
+    proxy.add(rule("duplicate"))
+    client.send(PRODUCE, 1)
+    assert [client.answer(), client.answer()] == [1, 1]
+
+
+def test_a_cut_response_ends_the_connection_after_the_request_was_done(link: Link) -> None:
+    proxy, server, client = link
+    proxy.add(rule("cut"))
+    assert client.ask(PRODUCE, 1) is None
+    assert server.asked == [1]
+
+
+def test_a_delayed_response_comes_by_itself(link: Link) -> None:
+    proxy, _, client = link
+    late = rule("delay", delay_s=0.05)
+    proxy.add(late)
+    assert client.ask(PRODUCE, 1) == 1
+    assert len(proxy.hits(late, at_least=1, within_s=0)) == 1
+    assert proxy.held(late) == 0
+
+
+def test_what_is_not_kafka_ends_the_connection(link: Link) -> None:
+    _, server, client = link
+    client._socket.sendall(struct.pack(">i", -5))
+    assert client.answer() is None
+    assert server.asked == []
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with reserved(1) as (port,):
+        server = Server(port)
+        proxy = LinkProxy()
+        with proxy.running(), pytest.raises(ClusterError, match=f"cannot listen on port {port}"):
+            proxy.add_route(Route(broker=1, listen=(HERE, port), forward=(HERE, 1)))
+        server.close()

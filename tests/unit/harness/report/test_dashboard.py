@@ -1,0 +1,159 @@
+"""The page of trends: whole, offline, and true to the rows it is given."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ackproof.report.dashboard import Trends, figures, write_dashboard
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def run(number: int, **changes: object) -> dict[str, object]:
+    return {
+        "run_id": f"run-{number}",
+        "scenario": "acks",
+        "configuration_name": "acks=1",
+        "kafka_version": "4.3.1",
+        "commit": f"{number}" + 39 * "a",
+        "verdict": "holds",
+        "reason": "as expected",
+        "acked": 1000,
+        "lost": 10,
+        "duplicated": 0,
+        "availability": 0.9,
+        "ack_latency_p99_ms": 12.5,
+        "started": f"2026-11-{number:02} 12:00:00",
+    } | changes
+
+
+def loss(**changes: object) -> dict[str, object]:
+    return {
+        "scenario": "acks",
+        "configuration_name": "acks=1",
+        "kafka_version": "4.3.1",
+        "runs": 2,
+        "runs_with_loss": 1,
+        "runs_with_loss_share": 0.5,
+        "runs_with_loss_share_low": 0.1,
+        "runs_with_loss_share_high": 0.9,
+        "acked": 2000,
+        "lost": 20,
+        "lost_share": 0.01,
+        "effective_records": 2.0,
+        "lost_share_low": 0.0,
+        "lost_share_high": 0.6,
+    } | changes
+
+
+TRENDS = Trends(
+    losses=[loss()],
+    duplicates=[
+        {
+            "scenario": "acks",
+            "configuration_name": "acks=1",
+            "kafka_version": "4.3.1",
+            "acked": 2000,
+            "duplicated": 3,
+            "duplicated_per_million_acked": 1500.0,
+        }
+    ],
+    recoveries=[
+        {
+            "run_id": "run-1",
+            "scenario": "acks",
+            "configuration_name": "acks=1",
+            "kafka_version": "4.3.1",
+            "fault": "kill",
+            "target": "leader of orders-0",
+            "recovery_s": 4.5,
+        }
+    ],
+    runs=[
+        run(1),
+        run(2, verdict="violated", reason="10 lost, <none> expected"),
+        run(3, availability=None, ack_latency_p99_ms=None, commit=None, verdict="inconclusive"),
+    ],
+)
+
+
+def written(tmp_path: Path, trends: Trends) -> str:
+    path = tmp_path / "page.html"
+    write_dashboard(path, trends, title="Trends <of> it")
+    return path.read_text()
+
+
+def test_the_page_says_everything_and_asks_nobody(tmp_path):
+    page = written(tmp_path, TRENDS)
+    ours = page[: page.index('<script type="application/json"')]
+    assert not re.search(r"(?:src|href)=\"(?!#|data:)", ours)
+    assert "Trends &lt;of&gt; it" in ours
+    assert "10 lost, &lt;none&gt; expected" in ours
+    assert "1 of 2" in ours
+    assert "<span>3 runs, 2026-11-01 to 2026-11-03 UTC</span>" in ours
+    assert ours.count('class="pill violated"') == ours.count('class="pill inconclusive"') == 1
+    assert "1aaaaaaaaaaa<" in ours
+    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
+    assert list(drawn) == [
+        f"trend-{name}"
+        for name in ("losing-runs", "losses", "availability", "latency", "recoveries", "duplicates")
+    ]
+
+
+def test_the_plots_draw_the_rows():
+    losing, losses, availability, latency, recoveries, duplicates = figures(TRENDS)
+    assert losing.traces[0]["x"] == [50.0]
+    assert losing.traces[0]["error_x"]["array"] == [40.0]
+    trace = losses.traces[0]
+    assert (trace["x"], trace["y"]) == ([1.0], [0])
+    assert losses.layout["annotations"][0]["text"] == "acks=1, Kafka 4.3.1"
+    assert trace["error_x"]["array"] == [59.0]
+    assert trace["error_x"]["arrayminus"] == [1.0]
+    assert availability.traces[0]["y"] == [90.0, 90.0]
+    assert availability.traces[0]["marker"]["symbol"] == ["circle", "x"]
+    assert latency.traces[0]["y"] == [12.5, 12.5]
+    assert recoveries.traces[0]["x"] == [4.5]
+    assert duplicates.traces[0]["x"] == [1500.0]
+
+
+def test_a_share_without_an_interval_has_none(tmp_path):
+    alone = loss(lost=0, lost_share=0.0, lost_share_low=None, lost_share_high=None)
+    trends = Trends(losses=[alone], duplicates=[], recoveries=[], runs=[run(1)])
+    _, losses, *_ = figures(trends)
+    assert losses.traces[0]["error_x"]["array"] == [0.0]
+    assert "interval" not in losses.spoken
+    assert "no interval" in written(tmp_path, trends)
+
+
+def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
+    trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
+    assert [figure.name for figure in figures(trends)] == ["latency"]
+    page = written(tmp_path, trends)
+    assert "No run wrote a record more than once" in page
+    assert "No recovery from a fault is recorded" in page
+    assert "No conclusive run acked anything" in page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_draws_every_plot(tmp_path):
+    written(tmp_path, TRENDS)
+    done = subprocess.run(
+        [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *("--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"),
+            *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom"),
+            (tmp_path / "page.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    assert done.stdout.count('data-drawn="yes"') == 6
+    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]

@@ -1,0 +1,134 @@
+"""What many trials say: on the page, on the terminal, in words."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ackproof.comparison.plan import Plan
+from ackproof.comparison.statistics import Sequential, design
+from ackproof.comparison.summary import Summary, counts, summarise
+from ackproof.comparison.trials import Measures, Trial
+from ackproof.report import comparison, print_trials, write_html
+from ackproof.runs.verdict import Latency, Word
+from unit.harness.report.test_report_browser import CHROMIUM, opened
+
+SAFE, RISKY, WORSE = "acks=all", "acks=1", "acks=0"
+
+
+def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Trial:
+    return Trial(
+        configuration=name,
+        round=number,
+        run_id=f"{name}-{number}",
+        seconds=30,
+        measures=Measures(
+            verdict=Word.HOLDS,
+            lost=lost,
+            acked=1000,
+            duplicated=0,
+            predicted="possible",
+            findings=0,
+            unavailability_s=away + number / 100,
+            availability=0.9,
+            recovery_s=2.0,
+            acked_per_s=1000 / away,
+            ack_latency_ms=Latency(p50=1, p95=2, p99=p99 + number, p999=2 * p99, max=3 * p99),
+        ),
+    )
+
+
+def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
+    names = [WORSE, RISKY, SAFE]
+    plan = Plan(
+        comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
+    )
+    trials = [
+        one
+        for number in range(1, rounds + 1)
+        for one in (
+            trial(WORSE, number, lost=worse_lost, away=5.0, p99=300),
+            trial(RISKY, number, lost=100, away=1.0, p99=10),
+            trial(SAFE, number, lost=0, away=3.0, p99=200),
+        )
+    ]
+    progress = Sequential(design(30), names, margin=0.2)
+    for until in (look for look in progress.plan.looks if look <= rounds):
+        progress.update(counts([one for one in trials if one.round <= until], names))
+    return summarise(plan, trials, progress, ended="settled")
+
+
+def test_the_answer_says_how_likely_what_it_costs_and_how_sure_that_is() -> None:
+    said = " ".join(comparison.answer(summary(rounds=30)))
+    assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in said
+    assert "acks=1 lost in 30 of 30 trials, 100 records each time" in said
+    assert "acks=1 loses more often than acks=all." in said
+    assert "acks=all against acks=1: unavailability +2.0 s" in said
+    assert "throughput \N{MINUS SIGN}66.7 %" in said
+    assert "acks=0 and acks=1 lose alike" in said
+
+
+def test_what_is_not_settled_is_said_with_the_trials_it_takes() -> None:
+    found = summary(rounds=3)
+    said = " ".join(comparison.answer(found))
+    assert "is not settled: about" in said
+    assert all(not pair.settled for pair in found.pairs)
+
+
+def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
+    advice = {cell.configuration: text for cell, text in comparison.recommendations(summary())}
+    assert next(iter(advice)) == SAFE
+    assert advice[SAFE].startswith("perhaps, where acked records must survive")
+    assert "acceptable" in advice[RISKY]
+    assert advice[WORSE].startswith("no reason seen: ")
+
+
+def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
+    found = summary()
+    faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
+    plan = found.plan.model_copy(update={"faults": faults})
+    cells = {cell.configuration: cell for cell in found.cells}
+    assert [one.configuration for one in comparison.better(cells[WORSE], found)] == [RISKY, SAFE]
+    apart = found.model_copy(update={"plan": plan})
+    assert [one.configuration for one in comparison.better(cells[WORSE], apart)] == [SAFE]
+
+
+def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
+    found = summary()
+    broken = found.cells[0].model_copy(
+        update={"trials": 0, "losing": 0, "failed": 2, "error": "no quorum"}
+        | dict.fromkeys(("unavailability_s", "lost_per_incident", "acked_per_s"))
+        | {"ack_latency_ms": {}}
+    )
+    found = found.model_copy(update={"cells": [broken, *found.cells[1:]]})
+    assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(found))
+    assert len(comparison.figures(found)[0].traces[0]["x"]) == 2
+    stream = io.StringIO()
+    print_trials(Console(file=stream, width=100), found, [], Path("report.html"))
+    assert "failed" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_terminal_has_one_line_for_each(width: int) -> None:
+    stream = io.StringIO()
+    print_trials(Console(file=stream, width=width), summary(), [], Path("report.html"))
+    lines = stream.getvalue().splitlines()
+    assert any("acks=all" in line and "0 / 12" in line for line in lines)
+    assert all(len(line) <= width for line in lines)
+    assert lines[-1] == "Report: report.html"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_the_page_draws_it_and_complains_about_nothing(acks_0, acks_all, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_html(path, [acks_0.directory, acks_all.directory], title="acks", summary=summary())
+    assert path.stat().st_size < 10_000_000
+    dom, log = opened(path, tmp_path / "profile")
+    assert dom.count('data-drawn="yes"') == dom.count('class="plot-figure"')
+    assert 'id="comparison-pareto"' in dom
+    assert "Uncaught" not in log
+    assert "CONSOLE" not in log
+    assert "Which to take" in dom

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof import report
+from ackproof.report import wording, write_html
+from ackproof.report.data.run import read_run
+from ackproof.report.plots import time_axis
+from ackproof.report.plots.rate import rate
+from ackproof_spark.tables import LOCATION, OPTIONAL
+
+NEEDED = [name for name in LOCATION if name not in OPTIONAL]
+
+
+class Page(HTMLParser):
+    """Collects what the tests look at; the text of scripts apart from that of the page."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self._stack: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in {"meta", "link", "br"}:
+            self._stack.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._stack.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data):
+        if self._stack and self._stack[-1] == "script":
+            self.scripts.append(data)
+        elif self._stack and self._stack[-1] != "style":
+            self.text += f" {data.strip()}"
+
+    def all(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.elements if tag in tags]
+
+    @property
+    def figures(self) -> dict:
+        return json.loads(self.scripts[0])
+
+
+def page_of(tmp_path: Path, *directories: Path, title: str = "A report") -> Page:
+    path = tmp_path / "report.html"
+    write_html(path, directories, title=title)
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory, acks_0, acks_1, acks_all) -> Page:
+    runs = (acks_0.directory, acks_1.directory, acks_all.directory)
+    return page_of(tmp_path_factory.mktemp("page"), *runs, title="acks compared")
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory, acks_1, finding, unverified, interrupted) -> Page:
+    runs = (acks_1.directory, finding.directory, unverified.directory, interrupted)
+    return page_of(tmp_path_factory.mktemp("page"), *runs)
+
+
+def test_page_is_one_small_file_that_needs_no_network(tmp_path, acks_0, acks_1, acks_all):
+    path = tmp_path / "report.html"
+    write_html(path, [run.directory for run in (acks_0, acks_1, acks_all)], title="x")
+    assert path.stat().st_size < 10_000_000
+    page = Page(path.read_text(encoding="utf-8"))
+    assert len(page.scripts) == 3
+    assert page.scripts[1].count("plotly.js v") == 1
+    for attributes in page.all("script", "img", "iframe"):
+        assert "src" not in attributes
+    assert [link["href"] for link in page.all("link")] == ["data:,"]
+    assert "default-src 'none'" in str(page.all("meta"))
+
+
+def test_verdicts_come_first_as_a_table(comparison):
+    tags = [tag for tag, _ in comparison.elements]
+    assert tags.index("table") < tags.index("article")
+    head = comparison.text[: comparison.text.index("Prediction and observation agree in all") + 80]
+    assert "certain / possible" in head
+    assert "impossible / impossible" in head
+    assert "Prediction and observation agree in all 3 configurations." in head
+
+
+def test_every_run_shows_its_verdict_in_the_table_and_at_its_head(everything):
+    pills = [
+        span["class"] for span in everything.all("span") if "pill" in (span.get("class") or "")
+    ]
+    shown = [f"pill {word}" for word in ("holds", "violated", "inconclusive", "none")]
+    assert pills == [*shown, *shown]
+
+
+def test_comparison_is_answered_in_words(comparison, acks_1):
+    lost, acked = acks_1.verdict.observed["lost"], acks_1.verdict.observed["acked"]
+    assert f"acks=1 lost {lost:,} of {acked:,} acked records" in comparison.text
+    assert "'acks=all, min.insync.replicas=2' lost none." in comparison.text
+    assert "shows what can happen, not how often" in comparison.text
+
+
+def test_single_run_has_no_comparison(tmp_path, acks_1):
+    page = page_of(tmp_path, acks_1.directory)
+    assert "shows what can happen" not in page.text
+    assert not any("bar" in (span.get("class") or "").split() for span in page.all("span"))
+    assert "certain / possible" in page.text
+
+
+def test_finding_and_inconclusive_stand_before_the_table_with_their_reason(everything):
+    head = everything.text[: everything.text.index("Lost of acked")]
+    assert "Finding in acks=all: model and cluster disagree" in head
+    assert "only one broker failed" in head
+    assert "Inconclusive: acks=1" in head
+    assert "kill of broker 1 was never seen to hold" in head
+
+
+def test_agreeing_runs_raise_no_notice(comparison):
+    assert "Finding" not in comparison.text
+    assert "Inconclusive" not in comparison.text
+    assert "is not whole" not in comparison.text
+
+
+def test_interrupted_run_says_what_is_missing(everything):
+    assert "acks=1, killed is not whole" in everything.text
+    assert "verdict.json: not there" in everything.text
+    assert "ledger/part-1.parquet: cannot be read" in everything.text
+    assert "The run was not analysed, so nothing can be said about losses." in everything.text
+    assert "never healed" in everything.text
+    assert "broker 1 did not come back" in everything.text
+
+
+def test_stories_name_record_place_time_and_fault(comparison):
+    assert re.search(
+        r"LOST producer \d+ sequence \d+ on orders-0, acked at offset \d+ at 12:04:\d\d\.\d{3} "
+        r"during isolate_replication of broker 1; at that offset now: record of producer",
+        comparison.text,
+    )
+
+
+def test_page_says_how_to_run_it_again(comparison, acks_1):
+    assert f"ackproof run {acks_1.directory}/scenario.yaml" in comparison.text
+    assert "acks: '1'" in comparison.text
+
+
+def test_commands_quote_awkward_paths():
+    commands = dict(wording.reproduce(Path("my runs/a")))
+    assert "ackproof check 'my runs/a'" in commands.values()
+
+
+def test_every_plot_has_its_words_and_its_figure(everything):
+    shown = [
+        attributes for attributes in everything.all("div") if attributes.get("class") == "plot"
+    ]
+    assert {attributes["id"] for attributes in shown} == set(everything.figures)
+    assert len(shown) == 5 + 5 + 5 + 4
+    for attributes in shown:
+        assert attributes["role"] == "img"
+        assert len(attributes["aria-label"]) > 40
+
+
+def test_structure_serves_screen_readers(everything):
+    headings = [int(tag[1]) for tag, _ in everything.elements if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(headings))
+    assert all(attributes.get("scope") in {"col", "row"} for attributes in everything.all("th"))
+    ids = [attributes["id"] for _, attributes in everything.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in everything.elements:
+        for reference in filter(None, [attributes.get("aria-labelledby")]):
+            assert reference in ids
+    links = [link["href"] for link in everything.all("a")]
+    assert links[0] == "#content"
+    assert all(link.removeprefix("#") in ids for link in links)
+
+
+def test_swatches_of_every_colour_have_a_style(everything, comparison):
+    style = Path(report.__file__).parent / "templates" / "report.css"
+    sheet = style.read_text(encoding="utf-8")
+    colours = {
+        match
+        for page in (everything, comparison)
+        for match in re.findall(r'"@([a-z0-9-]+)', page.scripts[0])
+    }
+    assert {"acked", "lost", "fault", "broker1"} <= colours
+    for colour in colours:
+        assert len(re.findall(rf"--{colour}: #[0-9a-f]{{6}}", sheet)) == 2, colour
+    for page in (everything, comparison):
+        for span in page.all("span"):
+            if (span.get("class") or "").startswith("swatch "):
+                assert f".{span['class'].replace(' ', '.')} " in sheet
+
+
+def test_text_from_outside_stays_text(tmp_path, acks_1):
+    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+    evil = "</script><script>alert(1)</script>"
+    for name, column in (("fault_windows", "evidence"), ("partition_states", "topic")):
+        path = directory / LOCATION[name]
+        table = pq.read_table(path)
+        place = table.schema.get_field_index(column)
+        values = pa.array([evil] * table.num_rows)
+        pq.write_table(table.set_column(place, table.schema.field(place), values), path)
+    (directory / "scenario.yaml").write_text(evil)
+    page = page_of(tmp_path, directory, title=evil)
+    assert len(page.scripts) == 3
+    assert page.text.count(evil) >= 5
+    assert evil.replace("<", "&lt;").replace(">", "&gt;") in str(page.figures["run-1-timeline"])
+
+
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("state", ["missing", "empty"])
+def test_page_survives_any_table_missing_or_empty(tmp_path, acks_1, name, state):
+    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+    path = directory / LOCATION[name]
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    for file in files:
+        if state == "empty":
+            pq.write_table(pq.read_table(file).slice(0, 0), file)
+    if state == "missing":
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    page = page_of(tmp_path, directory)
+    assert ("This run is not whole" in page.text) == (state == "missing")
+
+
+def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    (directory / "scenario.yaml").write_text("name: x")
+    page = page_of(tmp_path, directory)
+    assert "No send is recorded" in page.text
+    assert page.figures == {}
+
+
+@pytest.mark.parametrize(("acked", "says"), [(12, "not claimed"), (0, "nothing acked")])
+def test_a_latency_that_is_missing_says_why(tmp_path, acks_1, acked, says):
+    directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
+    verdict = json.loads((directory / "verdict.json").read_text())
+    verdict["metrics"]["ack_latency_ms"] = None
+    verdict["observed"]["acked"] = acked
+    (directory / "verdict.json").write_text(json.dumps(verdict))
+    assert says in page_of(tmp_path, directory).text
+
+
+def test_runs_of_one_configuration_are_told_apart(tmp_path, acks_1):
+    page = page_of(tmp_path, acks_1.directory, acks_1.directory)
+    assert "acks=1 (run 1)" in page.text
+    assert "acks=1 (run 2)" in page.text
+    assert "in 2 of 2 runs" in page.text
+
+
+def test_close_faults_get_labels_in_different_rows(acks_1):
+    run = read_run(acks_1.directory)
+    assert time_axis._band_rows(run) == [0, 1]
+
+
+def test_few_losses_are_ticked_where_an_area_would_not_show(finding):
+    run = read_run(finding.directory)
+    few = rate(run, run.sends).traces
+    (ticks,) = [trace for trace in few if trace["mode"] == "markers"]
+    assert len(ticks["x"]) == (run.sends.lost > 0).sum() > 0
+    all_lost = replace(run.sends, acked=run.sends.lost)
+    assert all(trace["mode"] == "lines" for trace in rate(run, all_lost).traces)

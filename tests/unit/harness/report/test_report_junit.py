@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ackproof.report import write_junit
+from ackproof.runs.verdict import (
+    ExitCode,
+    Verdict,
+    Word,
+    exit_code,
+)
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(*made) -> ET.Element:
+        path = tmp_path / "junit.xml"
+        verdicts = [each if isinstance(each, Verdict) else each.verdict for each in made]
+        write_junit(path, verdicts)
+        root = ET.parse(path).getroot()
+        counts = {
+            "tests": len(root.findall(".//testcase")),
+            "failures": len(root.findall(".//failure")),
+            "errors": len(root.findall(".//error")),
+        }
+        assert counts == {key: int(root.get(key)) for key in counts}
+        red = counts["failures"] + counts["errors"] > 0
+        assert red == (exit_code(verdicts) is not ExitCode.HOLDS)
+        return root
+
+    return write
+
+
+def test_one_case_for_each_configuration_and_expectation(written, acks_1, acks_all):
+    root = written(acks_1, acks_all)
+    suites = root.findall("testsuite")
+    assert [suite.get("name") for suite in suites] == [
+        "acks[acks=1]",
+        "acks[acks=all, min.insync.replicas=2]",
+    ]
+    assert [case.get("name") for case in suites[0].findall("testcase")] == [
+        "loss: some",
+        "phantom: none",
+        "corrupt: none",
+    ]
+    assert all(case.get("classname") and case.get("time") for case in root.iter("testcase"))
+
+
+def test_failure_carries_the_evidence(written, finding):
+    root = written(finding)
+    (failure,) = root.findall(".//failure")
+    assert failure.get("message") == (
+        f"loss: wanted none, observed 3 of {finding.verdict.observed['acked']:,} acked"
+    )
+    assert "broker 1: exit status 137" in failure.text
+    assert "FINDING: lost is predicted impossible, observed 3: With acks=all" in failure.text
+
+
+def test_inconclusive_is_an_error_with_its_reason(written, unverified):
+    root = written(unverified)
+    errors = root.findall(".//error")
+    assert len(errors) == 3
+    assert {error.get("type") for error in errors} == {"inconclusive"}
+    assert "never seen to hold" in errors[0].get("message")
+
+
+def test_counts_are_properties(written, acks_1):
+    root = written(acks_1)
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    assert properties["observed.lost"] == str(acks_1.verdict.observed["lost"])
+    assert properties["predicted.lost"] == "certain"
+    assert properties["configuration.acks"] == "1"
+    assert float(properties["ack_latency_ms.p99"]) > 0
+    assert "findings" not in properties
+
+
+def test_finding_in_a_run_that_holds_is_written_but_not_red(written, finding):
+    verdict = finding.verdict.model_copy(update={"verdict": Word.HOLDS, "expectations": []})
+    root = written(verdict)
+    assert "impossible" in root.find(".//property[@name='findings']").get("value")
+    assert "FINDING" in root.find(".//system-out").text
+
+
+def test_violation_that_no_expectation_tells_is_still_red(written, finding):
+    met = [line.model_copy(update={"met": True}) for line in finding.verdict.expectations]
+    root = written(finding.verdict.model_copy(update={"expectations": met}))
+    assert root.find(".//failure") is not None
+
+
+def test_characters_that_xml_cannot_hold_are_replaced(written, acks_1):
+    root = written(acks_1.verdict.model_copy(update={"reason": "a\x00b\x1b[31m"}))
+    assert "holds: a\ufffdb\ufffd[31m" in root.find(".//system-out").text
+
+
+def test_elements_stand_in_the_order_that_schemas_want(written, acks_1):
+    (suite,) = written(acks_1).findall("testsuite")
+    tags = [child.tag for child in suite]
+    assert tags == ["properties", "testcase", "testcase", "testcase", "system-out"]
+    assert suite.get("timestamp") == "2026-11-21T12:03:48"

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ackproof.report import print_comparison, print_run, wording
+from ackproof.runs.verdict import Word
+
+
+def printed(call, *, width: int = 80, terminal: bool = False) -> str:
+    stream = io.StringIO()
+    colours = "truecolor" if terminal else "auto"
+    call(Console(file=stream, width=width, force_terminal=terminal, color_system=colours))
+    return stream.getvalue()
+
+
+def compared(*made, width: int = 80, terminal: bool = False) -> str:
+    verdicts = [each.verdict for each in made]
+    run_dirs = [each.directory for each in made]
+    return printed(
+        lambda console: print_comparison(console, verdicts, run_dirs, Path("out/report.html")),
+        width=width,
+        terminal=terminal,
+    )
+
+
+def shown(made, **options) -> str:
+    return printed(lambda console: print_run(console, made.verdict, made.directory), **options)
+
+
+def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all):
+    lines = compared(acks_0, acks_1, acks_all, width=140).splitlines()
+    (line,) = [line for line in lines if line.startswith(" acks=1 ")]
+    observed = acks_1.verdict.observed
+    assert "certain / possible" in line
+    assert f"{observed['lost']:,} / {observed['acked']:,}" in line
+    assert line.rstrip().endswith("holds")
+    assert any("impossible / impossible" in line for line in lines)
+    assert "Prediction and observation agree in all 3 configurations." in lines
+    assert lines[-1] == "Report: out/report.html"
+
+
+def test_disagreement_is_said_in_words(acks_1, finding, unverified):
+    text = " ".join(compared(acks_1, finding, unverified).split())
+    assert "Prediction and observation agree in acks=1." in text
+    assert "FINDING in acks=all: lost is predicted impossible, observed 3: With acks=all" in text
+    assert "Undecided in acks=1: kill of broker 1 was never seen to hold" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
+    text = compared(acks_1, acks_all, unverified, width=width)
+    paths = {str(each.directory) for each in (acks_1, acks_all, unverified)}
+    assert all(len(line) <= width for line in text.splitlines() if line not in paths)
+    assert "…" not in text
+    assert "inconclusive" in text
+    assert "impossible" in text
+
+
+def test_plain_where_there_is_no_terminal(acks_1):
+    assert "\x1b" not in compared(acks_1)
+    assert "\x1b" not in shown(acks_1)
+    assert "\x1b" in compared(acks_1, terminal=True)
+
+
+def test_no_color_is_honoured(acks_1, monkeypatch):
+    assert "32m" in compared(acks_1, terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "32m" not in compared(acks_1, terminal=True)
+
+
+def test_run_says_verdict_and_reason_first(finding):
+    first, second, *_ = shown(finding).splitlines()
+    assert first.startswith("VIOLATED")
+    assert second == finding.verdict.reason
+    assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
+
+
+def test_several_topics_are_told_apart(acks_1):
+    by_topic = {"orders": {"sent": 2000, "acked": 2000}, "clicks": {"sent": 10, "lost": 3}}
+    verdict = acks_1.verdict.model_copy(update={"by_topic": by_topic})
+    several = printed(lambda console: print_run(console, verdict, acks_1.directory))
+    lines = several.splitlines()
+    assert "orders: 2,000 sent, 2,000 acked" in lines
+    assert "clicks: 10 sent, 3 lost" in lines
+    assert not any(line.startswith("orders: ") for line in shown(acks_1).splitlines())
+
+
+def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
+    text = " ".join(shown(acks_1).split())
+    assert "1. orders-0: leader 1, ISR {1, 2, 3}" in text
+    assert "6. broker 1 comes back" in text
+    assert "F2 kill of leader of orders-0 (broker 1)" in text
+    assert "proof: broker 1: exit status 137" in text
+    assert text.count("LOST producer") == 8
+    assert f"Lost records (8 of {acks_1.verdict.observed['lost']})" in text
+
+
+def test_unverified_fault_is_not_shown_as_proved(unverified, acks_1):
+    assert "NOT VERIFIED: not verified: broker 1 still answers" in shown(unverified)
+    assert "NOT VERIFIED" not in shown(acks_1)
+
+
+def test_table_marks_the_anomaly_that_disagrees(finding, unverified):
+    rows = {line.split()[0]: line.split() for line in shown(finding).splitlines() if line.strip()}
+    assert rows["lost"] == ["lost", "impossible", "3", "FINDING"]
+    assert rows["duplicated"] == ["duplicated", "impossible", "0", "agrees"]
+    assert "phantom impossible 0 undecided" in " ".join(shown(unverified).split())
+
+
+def test_long_paths_stay_whole(acks_1, tmp_path):
+    directory = tmp_path / ("long" * 30)
+    assert f"Run directory: {directory}" in shown(acks_1._replace(directory=directory))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "observed", "verdict", "together"),
+    [
+        ("certain", 3, Word.HOLDS, "agrees"),
+        ("certain", 0, Word.VIOLATED, "undecided"),
+        ("certain", 3, Word.INCONCLUSIVE, "agrees"),
+        ("possible", 0, Word.HOLDS, "agrees"),
+        ("possible", 3, Word.INCONCLUSIVE, "agrees"),
+        ("impossible", 0, Word.HOLDS, "agrees"),
+        ("impossible", 0, Word.INCONCLUSIVE, "undecided"),
+        ("impossible", 3, Word.VIOLATED, "undecided"),
+    ],
+)
+def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, together):
+    changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": verdict}
+    assert wording.agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
+
+
+def test_brackets_are_text_not_markup(acks_1):
+    made = acks_1._replace(verdict=acks_1.verdict.model_copy(update={"reason": "[bold]x[/bold]"}))
+    assert "[bold]x[/bold]" in shown(made)
+
+
+def test_run_without_tables_is_printed_as_far_as_it_goes(acks_1, tmp_path):
+    assert "LOST" not in shown(acks_1._replace(directory=tmp_path))

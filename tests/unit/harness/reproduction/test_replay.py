@@ -1,0 +1,260 @@
+"""A replay brings about what was recorded: on a slower cluster, and after blocks and draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.errors import RunDirectoryError
+from ackproof.reproduction.replay import Replay, recorded_run
+from ackproof.runs.directory import read_verdict, write_model
+from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import Configured, dump, load
+from ackproof_faults import plain
+from command_line import ackproof
+from unit.faults.schedule.test_execution import World
+from unit.harness.comparison.test_comparison import verdict
+from unit.harness.reproduction.recorded import (
+    Acks,
+    always,
+    play,
+    scenario,
+    store,
+)
+
+
+def kill(target: Any = 1, **more: Any) -> dict[str, Any]:
+    return {"fault": "kill", "target": target, **more}
+
+
+def recorded(tmp_path: Path, *faults: Any, acks: Acks = always, **changes: Any) -> Any:
+    """Return the world of a run of these steps, and its replay's scenario."""
+    world, one = World(), scenario(*faults, **changes)
+    rows = play(one, world, acks=acks)
+    run_dir = store(tmp_path / "run", one, world.windows, rows)
+    return world, recorded_run(run_dir).scenario
+
+
+def begun(world: World) -> list[tuple[str, tuple[int, ...]]]:
+    return [(window.fault, window.nodes) for window in world.windows]
+
+
+NEMESIS = {
+    "random": [kill("any broker"), {"fault": "isolate_replication", "target": "any 2 brokers"}],
+    "for": "20s",
+    "lasting": ["200ms", "2s"],
+    "stable": ["100ms", "1s"],
+}
+SCHEDULES: dict[str, list[dict[str, Any]]] = {
+    "on acks": [kill(1, when="300 acked", heal_after="1s"), kill(2, when="500 more acked")],
+    "on time": [kill(1, or_after="2s", heal_after="1s"), kill(2, when="after 4s")],
+    "at once": [kill(1, heal_after="1s"), kill(2)],
+    "a nemesis": [NEMESIS],
+    "a loop": [{"sequence": [kill("any broker", heal_after="300ms")], "repeat": 4, "every": "1s"}],
+    "branches": [
+        {
+            "parallel": [
+                kill(1, when="900 acked", heal_when="the-cut ended"),
+                {"fault": "isolate_replication", "target": 2, "id": "the-cut", "heal_after": "2s"},
+                {"sequence": [kill(3, or_after="500ms")]},
+            ]
+        },
+        kill(2, when="after 1s"),
+    ],
+}
+
+
+@pytest.mark.parametrize("rate", [250, 1000, 4000])
+@pytest.mark.parametrize("steps", SCHEDULES.values(), ids=SCHEDULES.keys())
+def test_every_fault_begins_where_it_did_in_the_stream_of_acks(
+    steps: list[dict[str, Any]], rate: int, tmp_path: Path
+) -> None:
+    then, replay = recorded(tmp_path, *steps, blast_radius={"brokers": 2}, seed=7)
+    assert plain(replay.faults), "everything drawn is written down"
+    now = World()
+    play(replay, now, rate=rate)
+    assert begun(now) == begun(then)
+    assert len(begun(now)) == len(replay.faults) >= 2
+    at = {(window.injected_at.timestamp()) for window in then.windows}
+    assert len(at) >= 1
+    for fault, before, after in zip(replay.faults, then.windows, now.windows, strict=True):
+        acked_then = 1000 * before.injected_at.timestamp()
+        acked_now = rate * after.injected_at.timestamp()
+        assert acked_now >= acked_then - 20, f"{fault.id} began before its milestone"
+        for other, late in zip(then.windows, now.windows, strict=True):
+            if other.recovered_at and other.recovered_at <= before.injected_at:
+                assert late.recovered_at is not None
+                assert late.recovered_at <= after.injected_at, "it had recovered then"
+
+
+def test_a_step_after_acks_waits_for_as_many_again(tmp_path: Path) -> None:
+    _, replay = recorded(tmp_path, *SCHEDULES["on acks"])
+    first, second = replay.faults
+    assert str(first.when) in ("300 acked", "310 acked")
+    assert 800 <= second.when[0].count <= 820
+    assert not second.when[0].more
+
+
+def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
+    steps = [
+        kill(1, when=["200 acked", "isr of orders-0 == 3"], heal_when="leader of orders-0 == 1"),
+        kill(2, when="leader of orders-0 == 1"),
+    ]
+    _, replay = recorded(tmp_path, *steps)
+    first, second = replay.faults
+    assert str(first.when).endswith(" acked and isr of orders-0 == 3")
+    assert str(first.heal_when) == "leader of orders-0 == 1"
+    assert "leader of orders-0 == 1" in str(second.when)
+    assert "acked" not in str(second.when)
+
+
+def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> None:
+    _, replay = recorded(tmp_path, kill(1, when="isr of orders-0 == 2", or_after="2s"))
+    assert 1990 <= replay.faults[0].when[0].count <= 2020
+    assert len(replay.faults[0].when) == 1
+
+
+def test_acks_whose_transaction_was_aborted_later_count(tmp_path: Path) -> None:
+    world, one = World(), scenario(kill(1, when="300 acked"))
+    rows = [{**row, "outcome": "aborted", "offset": None} for row in play(one, world)]
+    replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
+    assert 300 <= replay.faults[0].when[0].count <= 310
+    assert replay.faults[0].when[0].outcome == "acked"
+
+
+def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
+    cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
+    then, replay = recorded(
+        tmp_path, cut, kill(1, or_after="5s"), acks=lambda seconds: not 1.2 < seconds < 30
+    )
+    assert str(replay.faults[1].when).endswith(" sent")
+    now = World()
+    play(replay, now, acks=lambda seconds: not 1.15 < seconds < 30)  # fewer slipped through
+    assert begun(now) == begun(then)
+    apart = (now.windows[1].injected_at - now.windows[0].injected_at).total_seconds()
+    assert 4.8 < apart < 5.2
+
+
+def test_once_nothing_is_sent_either_time_is_the_clock(tmp_path: Path) -> None:
+    world, one = World(), scenario(kill(1, or_after="1s", heal_after="1s"), kill(2, or_after="7s"))
+    rows = [row for row in play(one, world) if row["sequence"] < 2000]
+    replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
+    assert str(replay.faults[1].when).startswith("after 7")
+
+
+def test_replicas_lie_where_they_first_lay(tmp_path: Path) -> None:
+    world = World()
+    one = scenario(kill(1), topics={"orders": {"partitions": 2}})
+    rows = play(one, world)
+    where = [[2, 3, 1], [3, 1, 2]]
+    run_dir = store(tmp_path / "run", one, world.windows, rows, replicas=where)
+    again = recorded_run(run_dir)
+    assert again.scenario.topic.assignment == where
+    assert again.configured.varied == {"a": 1}
+
+
+def test_what_never_began_is_left_out_and_said(tmp_path: Path) -> None:
+    world, one = World(), scenario(kill(1, heal_after="1s"))
+    rows = play(one, world)
+    longer = scenario(kill(1, heal_after="1s"), kill(2, when="100000 acked"))
+    again = recorded_run(store(tmp_path / "run", longer, world.windows, rows))
+    assert [fault.target.brokers for fault in again.scenario.faults] == [(1,)]
+    assert again.notes == ("1 of 2 faults never began, and are left out",)
+
+
+def test_a_replay_is_a_scenario_of_its_own(tmp_path: Path) -> None:
+    _, replay = recorded(tmp_path, *SCHEDULES["branches"])
+    for defaults in (True, False):
+        dump(replay, tmp_path / "again.yaml", defaults=defaults)
+        [again] = load(tmp_path / "again.yaml")
+        assert again.scenario == replay
+
+
+def test_a_fault_with_keys_of_its_own_is_read_back(tmp_path: Path) -> None:
+    command = {
+        "fault": "command",
+        "target": 1,
+        "inject": "true",
+        "verify": "echo held",
+        "heal": "true",
+    }
+    attached = {
+        "attach": {"bootstrap": "kafka:9092", "topic_prefix": "orders", "i_own": "kafka:9092"}
+    }
+    _, replay = recorded(tmp_path, command, cluster=attached)
+    assert replay.faults[0].inject_command == "true"
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match=r"no run\.json"):
+        recorded_run(tmp_path)
+
+
+# The command
+
+
+def judged(run_dir: Path, one: Any, *, lost: int) -> Path:
+    """Give a stored run a verdict, as `judge` would."""
+    made = verdict(
+        Configured(scenario=one, name="", varied={}, path=run_dir), 1, run_dir.name, lost=lost
+    )
+    write_model(run_dir / "verdict.json", made)
+    return run_dir
+
+
+@pytest.fixture
+def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return the command, with a cluster on paper in place of brokers."""
+    one = scenario(kill(1, when="300 acked", heal_after="1s"), kill(2, when="500 more acked"))
+    world = World()
+    rows = play(one, world)
+    judged(store(tmp_path / "then", one, world.windows, rows), one, lost=5)
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+
+    def command(*arguments: str, lost: int = 7, begins: int = 2) -> int:
+        def run(configured: Configured, *, replays: str, **_: object) -> tuple[Path, Verdict]:
+            assert replays == "then"
+            again = World()
+            rows = play(configured.scenario, again)
+            windows = again.windows[:begins]
+            run_dir = store(tmp_path / "again", configured.scenario, windows, rows)
+            return judged(run_dir, configured.scenario, lost=lost), read_verdict(run_dir)
+
+        monkeypatch.setattr("ackproof.execution.runner.run", run)
+        return ackproof("replay", *arguments, "--out", tmp_path)
+
+    return command
+
+
+def test_the_command_says_that_it_went_the_same_way(
+    replay: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay("then") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "It went the same way" in said
+    assert "lost 5 7" in said
+    stored = Replay.model_validate_json((tmp_path / "again" / "replay.json").read_text())
+    assert (stored.replays, stored.same) == ("then", True)
+    assert (tmp_path / "again" / "report.html").exists()
+    assert (tmp_path / "again" / "junit.xml").exists()
+
+
+@pytest.mark.parametrize(("lost", "begins"), [(0, 2), (7, 1)])
+def test_another_outcome_or_a_fault_that_never_began_is_another_way(
+    replay: Callable[..., int], lost: int, begins: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay("then", "--json", lost=lost, begins=begins)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["same"] is False
+    assert [step["now_acked"] is None for step in printed["steps"]] == [False, begins == 1]
+
+
+def test_no_run_of_that_name_is_one_sentence(
+    replay: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay("nothing-there") == 2
+    assert "no such run" in capsys.readouterr().err

@@ -1,0 +1,401 @@
+"""Shrinking with made-up trials: what is tried, what the model spares, how it ends."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.errors import ClusterError, RunDirectoryError
+from ackproof.reproduction import reductions
+from ackproof.reproduction.shrink import Shrinking
+from ackproof.reproduction.store import (
+    Plan,
+    Shrunk,
+    Store,
+    create,
+    resume,
+)
+from ackproof.reproduction.summary import headline, needed, write_story
+from ackproof.reproduction.trials import Lab, Predict, asked_briefly
+from ackproof.runs.directory import PredictionRecord, write_model
+from ackproof.runs.verdict import PredictionReport, Verdict
+from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Scenario
+from command_line import ackproof
+from unit.faults.schedule.test_execution import World
+from unit.harness.comparison.test_comparison import verdict as made_verdict
+from unit.harness.reproduction.recorded import (
+    RUN_ID,
+    Quiet,
+    play,
+    scenario,
+    store,
+)
+
+TWELVE = Path(__file__).parents[3] / "integration" / "twelve_steps.yaml"
+#: Steps of it, by their ids in a replay: the leader is cut off, and then killed.
+CULPRITS = {"step-6", "step-8"}
+
+Loses = Callable[[Scenario], int | BaseException]
+
+
+def twelve() -> Configured:
+    """Return the twelve steps as a replay has them: ids, and absolute milestones."""
+    [configured] = load(TWELVE)
+    faults = []
+    for number, fault in enumerate(configured.scenario.faults):
+        written = fault.model_dump(mode="json", by_alias=True)
+        written |= {"id": f"step-{number + 1}", "when": [f"{200 * (number + 1)} acked"]}
+        faults.append(written)
+    document = configured.scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    again = Scenario.model_validate({**document, "faults": faults})
+    return Configured(scenario=again, name="", varied={}, path=TWELVE)
+
+
+def two_matter(one: Scenario) -> int:
+    return 7 if {fault.id for fault in one.faults} >= CULPRITS else 0
+
+
+class MadeUp:
+    """Runs scenarios without a cluster: `loses` says how many records are lost."""
+
+    def __init__(self, loses: Loses) -> None:
+        self.loses = loses
+        self.tried: list[Scenario] = []
+        self.out = Path()
+
+    def __call__(self, one: Scenario) -> tuple[Path, Verdict]:
+        self.tried.append(one)
+        lost = self.loses(one)
+        if isinstance(lost, BaseException):
+            raise lost
+        run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
+        run_dir.mkdir()
+        configured = Configured(scenario=one, name="", varied={}, path=TWELVE)
+        made = made_verdict(configured, 1, run_dir.name, lost=lost)
+        write_model(run_dir / "verdict.json", made)
+        return run_dir, made
+
+
+def begun(
+    tmp_path: Path, loses: Loses, *, trials: int = 3, losses: int = 2, of: Configured | None = None
+) -> tuple[Store, MadeUp]:
+    plan = Plan(shrink_id="shrunk", run_id=RUN_ID, anomaly="lost", trials=trials, losses=losses)
+    made = MadeUp(loses)
+    kept = create(tmp_path, plan, of or twelve())
+    made.out = kept.directory / "runs"
+    made.out.mkdir()
+    return kept, made
+
+
+def says(outlook: Callable[[Scenario], str]) -> Predict:
+    """Return a model that says this of a loss, and knows a way to what is possible."""
+
+    def predict(one: Scenario) -> PredictionRecord:
+        said = outlook(one)
+        trace = [] if said == "impossible" else ["a way"]
+        report = PredictionReport(trace=trace, reasons={}, bounds="")
+        return PredictionRecord.model_validate({"predicted": {"lost": said}, "prediction": report})
+
+    return predict
+
+
+#: Knows exactly what matters; of many steps it excludes nothing, as a search that was cut off.
+KNOWING = says(
+    lambda one: "impossible" if len(one.faults) < 3 and not two_matter(one) else "possible"
+)
+IGNORANT = says(lambda one: "possible")
+
+
+def shrunk(
+    tmp_path: Path, loses: Loses, *, predict: Predict = KNOWING, **options: Any
+) -> tuple[Shrunk, MadeUp]:
+    kept, made = begun(tmp_path, loses, **options)
+    return Shrinking(Lab(kept, made, Quiet(), predict=predict)).run(), made
+
+
+def test_a_number_is_not_lessened_to_where_loss_becomes_luck(tmp_path: Path) -> None:
+    def mostly(one: Scenario) -> int:
+        """Two trials of three lose where a record fewer is sent."""
+        turns.append(one)
+        fewer = (one.workload.records or 0) < 60_000
+        return 0 if fewer and len(turns) % 3 == 0 else two_matter(one)
+
+    turns: list[Scenario] = []
+    found, _ = shrunk(tmp_path, mostly)
+    assert found.ended == "minimal"
+    assert "records" not in [change.what for change in found.changes]
+    assert "tail" in [change.what for change in found.changes]
+    assert (found.losing, found.trials) == (3, 3)
+
+
+def test_twelve_steps_become_the_two_that_matter(tmp_path: Path) -> None:
+    """With the real model, which blames them at once."""
+    found, made = shrunk(tmp_path, two_matter, predict=asked_briefly)
+    assert (found.ended, set(found.kept)) == ("minimal", CULPRITS)
+    assert [len(one.faults) for one in made.tried[:4]] == [12, 12, 2, 2]
+    assert found.excluded >= 3, "nothing, and each of the two alone, were not run"
+    assert not any(len(one.faults) == 1 for one in made.tried)
+    [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
+    assert {fault.id for fault in minimal.scenario.faults} == CULPRITS
+    assert two_matter(minimal.scenario)
+    assert minimal.scenario.kafka == twelve().scenario.kafka
+
+
+def test_without_a_model_delta_debugging_finds_them_too(tmp_path: Path) -> None:
+    guided, spared = shrunk(tmp_path / "guided", two_matter)
+    found, made = shrunk(tmp_path / "unguided", two_matter, predict=IGNORANT)
+    assert set(found.kept) == set(guided.kept) == CULPRITS
+    assert found.excluded == 0
+    assert len(made.tried) > len(spared.tried)
+    for step, answer in needed(found).items():
+        assert answer is not None, f"nobody asked what happens without {step}"
+        assert (answer.loses, answer.losing) == (False, 0)
+
+
+def test_where_the_model_is_wrong_about_the_run_it_is_not_asked(tmp_path: Path) -> None:
+    found, _ = shrunk(tmp_path, two_matter, predict=says(lambda _: "impossible"))
+    assert set(found.kept) == CULPRITS
+    assert found.excluded == 0
+    assert "impossible in the run that had it" in found.notes[0]
+
+
+def test_a_wrong_guess_costs_trials_and_nothing_else(tmp_path: Path) -> None:
+    def three_matter(one: Scenario) -> int:
+        return int({fault.id for fault in one.faults} >= {*CULPRITS, "step-11"})
+
+    found, _ = shrunk(tmp_path, three_matter)
+    assert set(found.kept) == {*CULPRITS, "step-11"}
+
+
+def test_numbers_are_lessened_as_far_as_it_still_loses(tmp_path: Path) -> None:
+    def needs_time(one: Scenario) -> int:
+        waits = {fault.id: fault.when[0].count for fault in one.faults}
+        return 3 if two_matter(one) and waits["step-8"] - waits["step-6"] >= 150 else 0
+
+    found, _ = shrunk(tmp_path, needs_time)
+    [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
+    first, second = (fault.when[0].count for fault in minimal.scenario.faults)
+    assert first == 1
+    assert 150 <= second - first < 400
+    assert minimal.scenario.workload.tail == 0
+    assert minimal.scenario.workload.records < 60000
+    assert [change.what for change in found.changes][:1] == ["step-6 begins"]
+
+
+def test_brokers_and_controllers_that_are_not_needed_go(tmp_path: Path) -> None:
+    configured = twelve()
+    document = configured.scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    document["cluster"] |= {"brokers": 5, "controllers": 3}
+    document["topics"]["orders"] |= {"assignment": [[5, 4, 3]]}
+    big = Configured(
+        scenario=Scenario.model_validate(document), name="", varied={}, path=configured.path
+    )
+    found, _ = shrunk(tmp_path, two_matter, of=big)
+    [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
+    assert (minimal.scenario.cluster.brokers, minimal.scenario.cluster.controllers) == (3, 1)
+    assert minimal.scenario.topic.assignment == []
+    assert {"brokers", "controllers"} <= {change.what for change in found.changes}
+    assert "brokers: 1" not in {answer.what for answer in found.answers}, "fewer than replicas"
+
+
+def test_a_step_no_longer_waits_for_one_that_is_gone() -> None:
+    first = {"fault": "kill", "target": 1, "id": "step-1", "heal_after": "1s"}
+    second = {
+        "fault": "kill",
+        "target": 2,
+        "id": "step-2",
+        "when": ["50 acked", "step-1 recovered"],
+        "heal_when": "step-1 ended",
+    }
+    both = scenario(first, second)
+    alone = reductions.keep_steps(both, [1])
+    assert alone is not None
+    assert (str(alone.faults[0].when), str(alone.faults[0].heal_when)) == ("50 acked", "at once")
+    assert reductions.keep_steps(both, [0, 1]) == both
+
+
+def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:
+    document = scenario(
+        {"fault": "kill", "target": 4, "id": "step-1", "heal_after": "1s"},
+        cluster={"brokers": 5},
+    )
+    [brokers, _] = reductions.nodes(document)
+    assert (brokers.value, brokers.least) == (5, 4)
+
+
+@pytest.mark.parametrize(("losing", "enough"), [([1, 1], True), ([0, 1, 1], True), ([1, 0], None)])
+def test_trials_end_once_the_answer_is_settled(
+    losing: list[int], enough: bool | None, tmp_path: Path
+) -> None:
+    answers = iter([*losing, *([0] * 50)])
+    found, made = shrunk(tmp_path, lambda _: next(answers, 0), trials=3, losses=2)
+    first = found.answers[0]
+    assert first.loses is (enough or False)
+    assert first.trials == (len(losing) if enough else 3)
+    assert len(made.tried) == found.trials_run
+
+
+def test_what_does_not_lose_again_is_said(tmp_path: Path) -> None:
+    found, made = shrunk(tmp_path, lambda _: 0)
+    assert (found.ended, found.minimal, len(made.tried)) == ("not-again", None, 2)
+    story = write_story(tmp_path / "shrunk", found).read_text()
+    assert "was not seen to have lost records again (lost in 0 of 2 trials)" in story
+
+
+def test_rare_losses_elsewhere_do_not_mislead(tmp_path: Path) -> None:
+    chance = random.Random(3)
+
+    def noisy(one: Scenario) -> int:
+        return two_matter(one) or int(chance.random() < 0.05)
+
+    found, _ = shrunk(tmp_path, noisy, predict=IGNORANT, trials=5, losses=4)
+    assert set(found.kept) >= CULPRITS
+
+
+def test_the_budget_keeps_what_was_found_until_then(tmp_path: Path) -> None:
+    kept, made = begun(tmp_path, two_matter)
+    lab = Lab(kept, made, Quiet(), deadline=float("-inf"), predict=KNOWING)
+    found = Shrinking(lab).run()
+    assert (found.ended, found.minimal, made.tried) == ("budget", None, [])
+
+
+def test_an_interrupted_one_is_kept_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    kept, made = begun(tmp_path, two_matter)
+
+    def interrupted(one: Scenario) -> int | BaseException:
+        return KeyboardInterrupt() if len(made.tried) > 4 else two_matter(one)
+
+    made.loses = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        Shrinking(Lab(kept, made, Quiet(), predict=KNOWING)).run()
+    stored = Shrunk.model_validate_json((kept.directory / "shrink.json").read_text())
+    assert (stored.ended, set(stored.kept)) == ("interrupted", CULPRITS)
+    again, _ = resume(kept.directory)
+    tried = len(made.tried)
+    made.loses = two_matter
+    found = Shrinking(Lab(again, made, Quiet(), predict=KNOWING)).run()
+    assert found.ended == "minimal"
+    assert all(len(one.faults) == 2 for one in made.tried[tried:]), "an answer was asked for again"
+
+
+def test_a_trial_that_could_not_be_run_is_tried_again_and_then_ends_it(tmp_path: Path) -> None:
+    failures = iter([ClusterError("no quorum")])
+
+    def once(one: Scenario) -> int | BaseException:
+        return next(failures, None) or two_matter(one)
+
+    found, _ = shrunk(tmp_path / "once", once)
+    assert set(found.kept) == CULPRITS
+    with pytest.raises(ClusterError, match="no quorum"):
+        shrunk(tmp_path / "always", lambda _: ClusterError("no quorum"))
+
+
+def test_the_story_says_what_is_left_and_why_each_step_is_needed(tmp_path: Path) -> None:
+    found, _ = shrunk(tmp_path, two_matter)
+    story = write_story(tmp_path / "shrunk", found).read_text()
+    assert headline(found) == "2 of 12 steps are enough: 3 of 3 trials had lost records."
+    for part in (
+        "Nothing more can be taken away.",
+        "**step-6**: isolate_replication of leader of orders-0",
+        "without it: impossible by the model, not run",
+        "- step-1: none of all, 200 acked",
+        "at least 2 of 3 trials do, smaller numbers only if all do",
+        "ackproof run",
+    ):
+        assert part in story
+
+
+# The command
+
+
+@pytest.fixture
+def losing_run(tmp_path: Path) -> Path:
+    """A stored run of two kills that lost."""
+    kills = [{"fault": "kill", "target": one, "heal_after": "1s"} for one in (1, 2)]
+    world, one = World(), scenario(*kills)
+    rows = play(one, world)
+    run_dir = store(tmp_path / RUN_ID, one, world.windows, rows)
+    configured = Configured(scenario=one, name="", varied={}, path=TWELVE)
+    write_model(run_dir / "verdict.json", made_verdict(configured, 1, RUN_ID, lost=5))
+    return run_dir
+
+
+@pytest.fixture
+def shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    monkeypatch.setattr("ackproof.reproduction.trials.foresee", lambda one, **_: IGNORANT(one))
+
+    def run(*arguments: str, loses: Loses = lambda one: len(one.faults)) -> int:
+        made = MadeUp(loses)
+
+        def stand_in(*_: object, out: Path, **__: object) -> MadeUp:
+            made.out = out
+            out.mkdir(exist_ok=True)
+            return made
+
+        monkeypatch.setattr("ackproof.reproduction.shrink.on_clusters", stand_in)
+        return ackproof("shrink", *arguments, "--out", tmp_path)
+
+    return run
+
+
+def test_the_command_prints_the_story_or_json(
+    shrink: Callable[..., int], losing_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shrink(losing_run.name, "--json", "--budget", "1h") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["kept"]) == 1
+    directory = Path(printed["directory"])
+    assert load(directory / printed["minimal"])[0].scenario.name == "recorded-minimal"
+    assert shrink("--resume", str(directory)) == 0
+    assert "1 of 2 steps is enough" in capsys.readouterr().out
+
+
+def test_what_did_not_lose_again_is_inconclusive(
+    shrink: Callable[..., int], losing_run: Path
+) -> None:
+    assert shrink(str(losing_run), loses=lambda _: 0) == 3
+    assert shrink(str(losing_run), "--budget", "0s") == 3
+
+
+def test_interrupted_it_says_how_to_go_on(
+    shrink: Callable[..., int], losing_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shrink(str(losing_run), loses=lambda _: KeyboardInterrupt()) == 3
+    assert "ackproof shrink --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name a run, or --resume DIR"),
+        (("RUN", "--resume", "x"), "name a run, or --resume DIR"),
+        (("nothing-there",), "no such run"),
+        (("RUN", "--losses", "4"), "4 of 3 trials can never lose"),
+        (("RUN", "--budget", "soon"), "'soon' is not a time"),
+        (("RUN", "--anomaly", "phantom"), "had no phantom records"),
+        (("--resume", "RUN"), "no directory of `ackproof shrink`"),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    shrink: Callable[..., int],
+    losing_run: Path,
+    arguments: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert shrink(*(str(losing_run) if one == "RUN" else one for one in arguments)) == 2
+    assert said in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    kept, _ = begun(tmp_path, two_matter)
+    (kept.directory / "trials.jsonl").write_text("{}\n")
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        resume(kept.directory)

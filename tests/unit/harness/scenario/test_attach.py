@@ -1,0 +1,103 @@
+"""What may be said of a cluster that is there already, and what is refused before it is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.loader import dump, load
+
+KILL = {"fault": "docker", "target": "leader of mine-orders-0"}
+
+
+def scenario(tmp_path: Path, *, faults: list[Any] | None = None, **attach: Any) -> Path:
+    document = {
+        "version": 1,
+        "name": "attached",
+        "cluster": {"attach": {"bootstrap": "kafka:9092", "topic_prefix": "mine-", **attach}},
+        "topics": {"mine-orders": {"replication_factor": 5}},
+        "workload": {
+            "topic": "mine-orders",
+            "settings": {"acks": "all", "enable.idempotence": True},
+        },
+        "faults": faults or [],
+    }
+    path = tmp_path / "s.yaml"
+    YAML().dump(document, path)
+    return path
+
+
+def test_what_is_resolved_is_read_again(tmp_path: Path) -> None:
+    (one,) = load(scenario(tmp_path))
+    dump(one.scenario, tmp_path / "resolved.yaml")
+    (again,) = load(tmp_path / "resolved.yaml")
+    assert again.scenario == one.scenario
+
+
+@pytest.mark.parametrize(
+    ("attach", "faults", "said"),
+    [
+        ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
+        ({}, [KILL], "i_own must say 'kafka:9092'"),
+        ({"i_own": "kafka:9092"}, [KILL], "containers must name"),
+        ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "'kill' needs a cluster"),
+        ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
+        ({"client": {"bootstrap.servers": "x:1"}}, [], "set by ackproof itself"),
+        ({"bootstrap": "kafka"}, [], "bootstrap"),
+    ],
+)
+def test_what_is_refused(
+    attach: dict[str, Any], faults: list[Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=r"s\.yaml:[0-9]+") as refused:
+        load(scenario(tmp_path, faults=faults, **attach))
+    assert said in str(refused.value)
+
+
+def test_with_leave_and_containers_the_fault_is_taken(tmp_path: Path) -> None:
+    (one,) = load(scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"}))
+    assert [fault.name for fault in one.scenario.faults] == ["docker"]
+
+
+def test_faults_for_others_clusters_are_not_for_ours(tmp_path: Path) -> None:
+    path = scenario(tmp_path, faults=[KILL])
+    document = YAML().load(path.read_text())
+    document["cluster"] = {"brokers": 5}
+    YAML().dump(document, path)
+    with pytest.raises(ScenarioError, match="'docker' is for clusters that ackproof did not start"):
+        load(path)
+
+
+@pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password", "ssl.key.pem"])
+def test_a_secret_in_the_file_is_refused_and_not_repeated(key: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="is a secret") as refused:
+        load(scenario(tmp_path, client={key: "hunter2"}))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_secrets_come_from_the_environment_and_are_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
+    (one,) = load(scenario(tmp_path, client={"sasl.password": "${env:KAFKA_PASSWORD}"}))
+    attach = one.scenario.cluster.attach
+    assert attach is not None
+    assert attach.client_settings() == {"sasl.password": "hunter2"}
+    dump(one.scenario, tmp_path / "resolved.yaml")
+    assert "hunter2" not in (tmp_path / "resolved.yaml").read_text()
+
+
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+    attach = AttachSpec(
+        bootstrap="kafka:9092",
+        topic_prefix="mine-",
+        client={"sasl.password": "${env:KAFKA_PASSWORD}"},
+    )
+    with pytest.raises(ScenarioError, match="KAFKA_PASSWORD, which is not set"):
+        attach.client_settings()

@@ -1,0 +1,143 @@
+"""What a cluster may be is refused or taken, with the version that brought it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ackproof import kafka_versions
+from ackproof.errors import ScenarioError
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+
+SCENARIO = """\
+version: 1
+name: cluster
+kafka: "4.3.1"
+cluster: {}
+topics: {orders: {}}
+workload:
+  topic: orders
+  settings: {acks: all, enable.idempotence: false}
+"""
+
+
+def scenario(tmp_path: Path, text: str) -> Scenario:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text)
+    return load(path)[0].scenario
+
+
+CLUSTERS = [
+    ('"4.3.1"', "{controllers: 2}", "1, 3 or 5"),
+    ('"4.3.1"', "{controllers: true}", "1, 3 or 5"),
+    ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need as many"),
+    ('"2.6.2"', "{combined: true}", "KIP-500"),
+    ('"4.3.1"', "{brokers: 8}", "less than or equal to 7"),
+    ('"3.6.2"', "{log_dirs: 2}", "3.7.0 (KIP-858)"),
+    ('"3.6.2"', "{overrides: {2: {log_dirs: 2}}}", "3.7.0 (KIP-858)"),
+    ('"4.3.1"', "{overrides: {4: {rack: a}}}", "no broker 4"),
+    ('"4.3.1"', "{overrides: {2: {settings: {broker.rack: a}}}}", "overrides.N.rack"),
+    ('"4.3.1"', "{overrides: {2: {rak: a}}}", "did you mean 'rack'"),
+    ('"4.3.1"', "{settings: {zookeeper.connect: x}}", "set by ackproof itself"),
+    ('"4.3.1"', "{listeners: [INTERNAL]}", "there already"),
+    ('"4.3.1"', "{listeners: [slow]}", "capitals"),
+    ('"4.3.1"', "{listeners: [SLOW, SLOW]}", "twice"),
+    ('"4.3.1"', "{clock: wrong}", "'machine' or 'adjustable'"),
+    ('"4.3.1"', "{memory: 10}", "it must be text"),
+    ('"4.3.1"', "{memory: 10q}", "10q"),
+    ('"3.9.1"', "{features: {eligible.leader.replicas.version: 1}}", "came with Kafka 4.0"),
+    ('"4.3.1"', "{features: {elr: 1}}", "eligible.leader.replicas.version"),
+    ('"2.6.2"', "{features: {metadata.version: 1}}", "came with Kafka 3.3"),
+    ('"4.3"', "{}", "'0.10.2.2', '2.6.2'"),
+    ("4.3", "{}", "'4.3' is not a Kafka version"),
+    ('"0.10.1.0"', "{}", "0.10.2"),
+]
+
+
+@pytest.mark.parametrize(("kafka", "cluster", "said"), CLUSTERS)
+def test_what_cannot_be_is_refused_with_its_line_and_reason(
+    kafka: str, cluster: str, said: str, tmp_path: Path
+) -> None:
+    text = SCENARIO.replace('"4.3.1"', kafka).replace("cluster: {}", f"cluster: {cluster}")
+    with pytest.raises(ScenarioError) as refusal:
+        scenario(tmp_path, text)
+    message = str(refusal.value)
+    assert said in message
+    assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
+
+
+@pytest.mark.parametrize("version", kafka_versions.TRIED)
+def test_a_version_is_all_it_takes(version: str, tmp_path: Path) -> None:
+    assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
+
+
+def test_an_idempotent_producer_needs_0_11(tmp_path: Path) -> None:
+    text = SCENARIO.replace("idempotence: false", "idempotence: true")
+    with pytest.raises(ScenarioError, match=r"0\.11\.0 \(KIP-98\)"):
+        scenario(tmp_path, text.replace("4.3.1", "0.10.2.2"))
+    assert scenario(tmp_path, text.replace("4.3.1", "2.6.2")).workload.settings.idempotence
+
+
+TOPICS = [
+    ("{partitions: 2, assignment: [[1, 2]]}", "partitions is 2, but assignment has 1"),
+    ("{assignment: [[1, 2], [3]]}", "as many replicas as the first"),
+    ("{assignment: [[1, 1]]}", "twice"),
+    ("{assignment: [[1, 4]]}", "not there"),
+    ("{settings: {cleanup.policy: compact}}", "compaction removes records that were acked"),
+    ("{settings: {retention.ms: 60000}}", "retention (retention.ms=60000) may remove records"),
+    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: leave it out, or say"),
+    ("{settings: {cleanup.policy: dellete}}", "delete, compact"),
+]
+
+
+@pytest.mark.parametrize(("topic", "said"), TOPICS)
+def test_a_topic_that_cannot_be_is_refused(topic: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as refusal:
+        scenario(tmp_path, SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
+    assert said in str(refusal.value)
+    assert f"{tmp_path}/scenario.yaml:5:" in str(refusal.value)
+
+
+def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
+    text = SCENARIO.replace("{orders: {}}", "{orders: {assignment: [[3, 1], [1, 2]]}}")
+    topic = scenario(tmp_path, text).topic
+    assert (topic.partitions, topic.replication_factor) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expect"),
+    [
+        ("retention.ms: 60000", "any"),
+        ("retention.ms: -1", "none"),
+        ("retention.ms: 604800000", "none"),
+    ],
+)
+def test_a_topic_may_lose_to_retention_what_nobody_counts(
+    tmp_path: Path, settings: str, expect: str
+) -> None:
+    text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
+    scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
+
+
+def test_another_topic_than_the_workloads_may_be_compacted(tmp_path: Path) -> None:
+    text = SCENARIO.replace(
+        "{orders: {}}", "{orders: {}, state: {settings: {cleanup.policy: 'compact,delete'}}}"
+    )
+    assert scenario(tmp_path, text).topics["state"].compacted
+
+
+def test_a_workload_may_use_a_listener_that_is_there(tmp_path: Path) -> None:
+    text = SCENARIO.replace("  topic: orders\n", "  topic: orders\n  listener: SLOW\n")
+    with pytest.raises(ScenarioError, match="'SLOW' is not a listener for clients here"):
+        scenario(tmp_path, text)
+    text = text.replace("cluster: {}", "cluster: {listeners: [SLOW]}")
+    assert scenario(tmp_path, text).workload.listener == "SLOW"
+
+
+def test_order_of_versions_is_that_of_their_numbers() -> None:
+    numbers = kafka_versions.numbers
+    assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("3.10.0")
+    assert kafka_versions.uses_zookeeper("3.2.3")
+    assert not kafka_versions.uses_zookeeper("3.3.0")

@@ -1,0 +1,152 @@
+"""Transactions and consumers in a scenario file: what they mean, and what is refused, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario.librdkafka import KNOWN
+from ackproof.scenario.loader import dump, load
+from ackproof.scenario.model import Scenario
+
+SCENARIO = """\
+version: 1
+name: small
+topics:
+  orders: {partitions: 3}
+  a: {}
+workload:
+  topic: orders
+  settings:
+    acks: all
+    enable.idempotence: true
+  transactions:
+    abort: 25%
+    timeout: 5s
+  consumers:
+    billing:
+      commit: after
+      settings:
+        isolation.level: read_committed
+"""
+
+
+def read(tmp_path: Path, text: str = SCENARIO) -> Scenario:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    return load(path)[0].scenario
+
+
+def test_without_the_keys_there_are_no_transactions_and_no_consumers(tmp_path):
+    workload = read(tmp_path, SCENARIO[: SCENARIO.index("  transactions")]).workload
+    assert workload.transactions is None
+    assert workload.consumers == {}
+    assert "transaction.timeout.ms" not in workload.client_settings
+
+
+def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
+    workload = read(tmp_path).workload
+    assert workload.transactions is not None
+    assert workload.transactions.abort == 0.25
+    assert workload.client_settings["transaction.timeout.ms"] == 5000
+    assert workload.client_settings["delivery.timeout.ms"] == 5000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("idempotence: true", "idempotence: false", "need enable.idempotence: true (KIP-98)"),
+        (
+            "idempotence: true",
+            "idempotence: true\n    delivery.timeout.ms: 6000",
+            ":11: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
+            "timeout of 5000 ms",
+        ),
+        ("  topic: orders", "  topic: orders\n  size: big", "'big' is not a size"),
+        ("  topic: orders", "  topic: orders\n  size: 31", "workload.size.min: 31"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, max: 40}", "turn them round"),
+        ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
+        ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
+        ("  topic: orders", "  topic: orders\n  partition: 0\n  keys: 3", "leave one of them out"),
+        (
+            "  consumers:",
+            "  beside: {b: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "workload.beside.b: 'b' is not a topic here (a, orders)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {orders: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
+            "others need a topic of their own",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {partition: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "workload.beside.a.partition: 1 is not a partition of a (0 to 0)",
+        ),
+        (
+            "  consumers:",
+            "  beside: {a: {seize: 1, settings: {acks: 1, enable.idempotence: false}}}\n"
+            "  consumers:",
+            "did you mean 'size'?",
+        ),
+        ("timeout: 5s", "crash_in: 1\n    zombie_in: 2", "name one"),
+        ("abort: 25%", "abort: 125%", "abort"),
+        ("abort: 25%", "aborts: 25%", "did you mean 'abort'?"),
+        (
+            "commit: after",
+            "commit: afterwards",
+            "'auto', 'before', 'after', 'transaction' or 'never'",
+        ),
+        (
+            "commit: after",
+            "commit: transaction",
+            ":16: workload.consumers.billing.commit: a transaction holds what is sent on",
+        ),
+        ("commit: after", "into: [invoices]", "'invoices' is not a topic here (a, orders)"),
+        ("commit: after", "into: [orders]", "'orders' is what producers write to"),
+        (
+            "    billing:\n      commit: after",
+            "    audit:\n      into: [a]\n    billing:\n      into: [a]",
+            "audit sends on into 'a' already",
+        ),
+        ("commit: after", "comit: after", "did you mean 'commit'?"),
+        ("isolation.level: read_committed", "group.id: x", "group.id is the name of the consumers"),
+        (
+            "isolation.level: read_committed",
+            "enable.auto.commit: true",
+            "enable.auto.commit is what the key `commit` says",
+        ),
+        (
+            "isolation.level: read_committed",
+            "isolation.levle: read_committed",
+            "did you mean 'isolation.level'?",
+        ),
+        ("idempotence: true", "idempotence: true\n    linger.sm: 3", "did you mean 'linger.ms'?"),
+        ("isolation.level: read_committed", "isolation.level: most", "isolation.level"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_could(tmp_path, old, new, says):
+    assert old in SCENARIO
+    with pytest.raises(ScenarioError) as caught:
+        read(tmp_path, SCENARIO.replace(old, new))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_librdkafka_knows_every_property_that_is_suggested(name):
+    said = ""
+    try:
+        Consumer({"group.id": "any", "log_level": 0, name: "neither a number nor a word"}).close()
+    except KafkaException as refusal:
+        said = refusal.args[0].str()
+    assert "No such configuration property" not in said
+
+
+def test_a_resolved_scenario_reads_back_as_itself(tmp_path):
+    scenario = read(tmp_path)
+    dump(scenario, tmp_path / "resolved.yaml")
+    assert load(tmp_path / "resolved.yaml")[0].scenario == scenario

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario.loader import dump, load, load_all
+from ackproof.scenario.model import json_schema
+
+ROOT = Path(__file__).parents[4]
+SCENARIOS = ROOT / "scenarios"
+ACKS = (SCENARIOS / "acks.yaml").read_text()
+
+
+def test_every_scenario_that_is_shipped_is_valid() -> None:
+    folders = (SCENARIOS, SCENARIOS / "guarantees")
+    assert {item.path for folder in folders for item in load_all(folder)} == {
+        *SCENARIOS.rglob("*.yaml")
+    }
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_scenario_that_is_shipped_meets_the_published_schema(path: Path) -> None:
+    document = json.loads(json.dumps(YAML(typ="safe").load(path.read_text())))
+    jsonschema.validate(document, json_schema())
+
+
+def test_the_committed_schema_is_current() -> None:
+    committed = json.loads((ROOT / "docs" / "scenario.v1.json").read_text())
+    assert committed == json_schema(), "run: ackproof schema > docs/scenario.v1.json"
+
+
+def test_a_matrix_is_one_scenario_for_each_configuration() -> None:
+    none, one, everyone = load(SCENARIOS / "acks.yaml")
+    assert [c.scenario.workload.settings.acks for c in (none, one, everyone)] == ["0", "1", "all"]
+    assert none.varied == {"acks": 0}
+    assert everyone.varied == {"acks": "all", "enable.idempotence": True}
+    assert none.scenario.faults == everyone.scenario.faults
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_resolved_scenario_reads_back_as_itself(number: int, tmp_path: Path) -> None:
+    scenario = load(SCENARIOS / "acks.yaml")[number].scenario
+    dump(scenario, tmp_path / "scenario.yaml")
+    (again,) = load(tmp_path / "scenario.yaml")
+    assert again.scenario == scenario
+
+
+BAD = [
+    # what is wrong, what it becomes, what the message must say
+    ("target: leader of orders-0\n    # U", "target: leeder of orders-0\n    # U", "'leeder of"),
+    ("fault: kill", "fault: kil", "did you mean 'kill'?"),
+    ("fault: kill", "fault: fail_log_dir", "one log directory only: set cluster.log_dirs"),
+    ("fault: kill", "fault: skew_clock\n    by: 90m", "set cluster.clock: adjustable"),
+    ("fault: kill", "fault: skew_clock\n    by: 90y", "'90y' is not a duration"),
+    ("fault: kill", "fault: power_loss\n    partitions: order-0", "there is no topic 'order'"),
+    ("or_after: 5s", "or_aftr: 5s", "did you mean 'or_after'?"),
+    ("tail: 2000", "tails: 2000", "did you mean 'tail'?"),
+    ("topics:", "topcis:", "did you mean 'topics'?"),
+    ("heal_after: 30s", "heal_after: 30x", "'30x' is not a duration"),
+    ("3000 acked", "3000 ackd", "'3000 ackd' is not a condition"),
+    ("3000 acked", "9000000 acked", "more than workload.records: 200000"),
+    ("{acks: 1}", "{acks: 3}", "3 is not a value of acks (0, 1 or all)"),
+    ("{acks: 1}", "{acks: 1, enable.idempotence: true}", "needs acks: all, not acks: 1"),
+    (": true}", ": true, retries: 0}", "needs retries above 0"),
+    (
+        ": true}",
+        ": true, max.in.flight.requests.per.connection: 6}",
+        "of at most 5, not 6",
+    ),
+    (": true}", ": true, bootstrap.servers: x}", "bootstrap.servers is set by ackproof"),
+    ("partitions: 3", "partitions: three", "'three'"),
+    ("replication_factor: 3", "replication_factor: 4", "4 replicas need as many brokers"),
+    ("target: leader of orders-0\n    when", "target: 9\n    when", "there is no broker 9"),
+    ("isr of orders-0", "isr of orders-7", "orders has partitions 0 to 2, not 7"),
+    ("isr of orders-0", "isr of order-0", "there is no topic 'order'"),
+    ("topic: orders", "topic: order", "'order' is not a topic here (orders)"),
+    ('kafka: "4.3.1"', "kafka: 4.3", "4.3"),
+    ("loss: some", "loss: much", "'much'"),
+    (": true}", ": true, linger.mss: 4}", "linger.mss"),
+    (": true}", ": true, compression.type: bogus}", "librdkafka refuses this: Invalid"),
+    (": true}", ": true, request.required.acks: 1}", "another name of acks"),
+    (": true}", ": true, debug: [a]}", "workload.settings.debug: it must be text, a number"),
+    ("min.insync.replicas: 2", "min.insync.replicas: two", "a whole number from 1"),
+    ("min.insync.replicas: 2", "cleanup.policy: compact", "compaction removes"),
+    (
+        "seed: 1\n",
+        "seed: 1\ncluster: {settings: {min.insync.replicas: 2}}\n",
+        "move it to topics.NAME.settings",
+    ),
+    ("seed: 1\n", "seed: 1\ncluster: {settings: {replica.lag.time.max.ms: soon}}\n", "'soon'"),
+    ("topics:\n  orders", "topics:\n  or ders", "is not a topic name"),
+    ('kafka: "4.3.1"', 'kafka: "0.9.0.1"', "too old"),
+    ("rate: 1500/s", "rate: 0/s", "greater than 0"),
+    ("{acks: 0}", "{acks: 0}\n    name: other", "cannot differ"),
+    ("name: acks\n", "name: acks\nname: acks\n", "duplicate key"),
+    ("rate: 1500/s", "rate: fast", "'fast' is not a rate"),
+    ("size: 200", "size: 8", "greater than or equal to 32"),
+    ("seed: 1\n", "seed: 1\ncluster: {settings: {node.id: 7}}\n", "node.id is set by ackproof"),
+    ("workload:\n  topic", "work: 1\nworkload:\n  topic", "'work' is not a key here"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), BAD, ids=[wrong for _, wrong, _ in BAD])
+def test_what_is_wrong_is_refused_with_file_line_and_reason(
+    right: str, wrong: str, said: str, tmp_path: Path
+) -> None:
+    assert right in ACKS
+    path = tmp_path / "bad.yaml"
+    path.write_text(ACKS.replace(right, wrong, 1))
+    with pytest.raises(ScenarioError) as refusal:
+        load(path)
+    message = str(refusal.value)
+    assert said in message
+    at = path.read_text()[: path.read_text().index(wrong)].count("\n") + 1
+    # A condition that cannot be read is reported at the key that holds the list.
+    lines = range(at - 1, at + wrong.count("\n") + 2)
+    assert any(f"{path}:{line}:" in message for line in lines), message
+
+
+def _blocks(tmp_path: Path, faults: str, *more: str) -> Path:
+    """Write a scenario with these faults, in lines that begin where the file's own lines end."""
+    head = ACKS.split("faults:")[0]
+    path = tmp_path / "blocks.yaml"
+    path.write_text(f"{head}{''.join(more)}faults:\n{faults}")
+    return path
+
+
+BAD_BLOCKS = [
+    (
+        "  - parallel:\n      - {fault: kill, target: 1}\n      - {fault: kil, target: 2}\n",
+        3,
+        "faults.0.parallel.1.fault: 'kil' is not a fault",
+    ),
+    (
+        "  - sequence:\n      - {fault: kill, target: 1}\n      - {fault: kill, target: 9}\n",
+        3,
+        "faults.0.sequence.1.target: there is no broker 9",
+    ),
+    (
+        "  - sequence: [{fault: kill, target: 1}]\n    often: 3\n",
+        2,
+        "'often' is not a key here (sequence, repeat, every, for, until, probability)",
+    ),
+    ("  - sequence: [{fault: kill, target: 1}]\n    evry: 3\n", 2, "did you mean 'every'?"),
+    (
+        "  - one_of:\n    - {fault: kill, target: 1}\n    - {fault: kill, targt: 1}\n",
+        3,
+        "did you mean 'target'?",
+    ),
+    ("  - {when: 5 acked}\n", 1, "a block of steps one of sequence, parallel, one_of, random"),
+    ("  - {fault: kill, target: 1, when: cut began}\n", 1, "no fault with the name or id 'cut'"),
+    ("  - {fault: kill, target: 1, when: after 5m}\n", 1, "not within workload.seconds: 120"),
+    ("  - {fault: kill, target: 1, when: leader of orders-0 == 7}\n", 1, "there is no broker 7"),
+    ("  - {fault: kill, target: 1, when: epoch of orders-9 == 7}\n", 1, "partitions 0 to 2"),
+    ("  - {fault: kill, target: any 4 brokers}\n", 1, "cluster.brokers is 3"),
+    ("  - {fault: kill, target: minority of controllers}\n", 1, "one controller has no minority"),
+    (
+        "  - {fault: kill, target: 1}\n  - {fault: kill, target: 1}\n",
+        2,
+        "would undo kill of broker 1",
+    ),
+    ("  - {fault: reassign, topic: other, to: [1]}\n", 1, "there is no topic 'other'"),
+    ("  - {fault: add_partitions, topic: orders}\n", 1, "partitions: is missing"),
+    (
+        "  - {fault: link, target: 1, api: Produce, direction: response, action: cut}\n",
+        1,
+        "'link' needs a listener that leads through the link proxy",
+    ),
+    ("  - {fault: crash_client, client: producer 9}\n", 1, "there is no producer 9"),
+    ("  - {fault: pause_client, client: consumers}\n", 1, "there are no consumers"),
+    ("  - {fault: purge_client, client: consumers}\n", 1, "producers"),
+    ("  - {fault: pause_client, client: all}\n", 1, "'all'"),
+    ("  - {fault: remove_controller}\n", 1, "there is one controller only"),
+    ("  - {fault: remove_controller, target: 1}\n", 1, "'broker 1' is no controller that votes"),
+    ("  - {fault: upgrade_feature, feature: transaction.version, level: 0}\n", 1, "level"),
+    ("  - {fault: link, target: 1, api: Fetsch, direction: response, action: cut}\n", 1, "'Fetch'"),
+]
+
+
+@pytest.mark.parametrize(("faults", "line", "said"), BAD_BLOCKS, ids=[b[2] for b in BAD_BLOCKS])
+def test_what_is_wrong_in_a_block_is_refused_with_its_line(
+    faults: str, line: int, said: str, tmp_path: Path
+) -> None:
+    path = _blocks(tmp_path, faults)
+    begins = path.read_text().split("\n").index("faults:") + 1
+    with pytest.raises(ScenarioError) as refusal:
+        load(path)
+    assert said in refusal.value.message
+    assert f"{path}:{begins + line}: " in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("proxied", "fault", "said"),
+    [
+        ("LINK", "target: 1, api: AlterPartition", "needs CONTROLLER in cluster.proxied"),
+        ("LINK", "target: 1, api: WriteTxnMarkers", "needs INTERNAL in cluster.proxied"),
+        ("LINK", "target: active controller, api: Fetch", "needs CONTROLLER"),
+        ("CONTROLLER", "target: 1, api: AlterPartition", "say 'active controller'"),
+        ("OTHER", "target: 1, api: Fetch", "'OTHER' is not one of cluster.listeners"),
+    ],
+)
+def test_what_does_not_pass_the_proxy_is_refused(
+    proxied: str, fault: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "link.yaml"
+    path.write_text(
+        "version: 1\nname: link\n"
+        f"cluster: {{listeners: [LINK], proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
+        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
+        f"faults:\n  - {{fault: link, direction: response, action: hold, {fault}}}\n"
+    )
+    with pytest.raises(ScenarioError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize("proxied", ["INTERNAL", "CONTROLLER"])
+def test_what_leads_through_the_proxy_is_not_cut_beside_it(proxied: str, tmp_path: Path) -> None:
+    path = tmp_path / "cut.yaml"
+    text = (
+        f"version: 1\nname: cut\ncluster: {{proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
+        "workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}\n"
+        "faults:\n  - {fault: partition, target: 1, peers: PEERS}\n"
+    )
+    path.write_text(text.replace("PEERS", "brokers"))
+    with pytest.raises(ScenarioError, match=f"{proxied} leads through the link proxy"):
+        load(path)
+    path.write_text(text.replace("PEERS", "clients"))
+    assert load(path)
+
+
+@pytest.mark.parametrize(
+    ("workload", "fault", "said"),
+    [
+        ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),
+        ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "all are assigned theirs"),
+        ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
+    ],
+)
+def test_a_client_that_cannot_do_what_a_fault_wants_is_refused(
+    workload: str, fault: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "clients.yaml"
+    path.write_text(
+        "version: 1\nname: clients\ntopics: {orders: {}}\n"
+        "workload:\n  topic: orders\n  settings: {acks: all, enable.idempotence: true}\n"
+        f"  {workload}\n"
+        f"faults:\n  - {{{fault}}}\n"
+    )
+    with pytest.raises(ScenarioError, match=said):
+        load(path)
+
+
+def test_a_fault_beyond_the_blast_radius_is_refused(tmp_path: Path) -> None:
+    path = _blocks(
+        tmp_path, "  - {fault: kill, target: [1, 2]}\n", "blast_radius: {brokers: minority}\n"
+    )
+    with pytest.raises(ScenarioError, match=r"hits 2 brokers, and blast_radius.brokers allows 1"):
+        load(path)
+
+
+def test_a_scenario_with_blocks_reads_back_as_itself(tmp_path: Path) -> None:
+    (nemesis,) = load(SCENARIOS / "nemesis.yaml")
+    dump(nemesis.scenario, tmp_path / "again.yaml")
+    (again,) = load(tmp_path / "again.yaml")
+    assert again.scenario == nemesis.scenario
+
+
+@pytest.mark.parametrize("matrix", ["[]", "", "{}", "3"])
+def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(ACKS[: ACKS.index("matrix:")] + f"matrix: {matrix}\n")
+    with pytest.raises(ScenarioError, match="names of configurations"):
+        load(path)
+
+
+def test_a_file_that_is_missing_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
+        load(SCENARIOS / "acsk.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])
+def test_what_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match="a scenario is a mapping"):
+        load(path)
+
+
+def test_a_folder_without_scenarios_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="holds no scenario file"):
+        load_all(tmp_path)

@@ -1,0 +1,208 @@
+"""The plugin in a pytest of its own, with made-up runs in place of brokers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCENARIO = (Path(__file__).parents[2] / "user_project" / "orders.chaos.yaml").read_text()
+
+#: Replaces the run of a scenario: each leaves a verdict as VERDICT says, and a line in `ran`.
+FAKE = """
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from ackproof import pytest_plugin
+
+def fake(configured, out):
+    from ackproof.runs.verdict import Expectation, Metrics, PredictionReport, Verdict
+    word = os.environ["VERDICT"]
+    seed = configured.scenario.seed
+    with (out / "ran").open("a") as file:
+        file.write(f"{configured.name} {seed}\\n")
+    run_dir = out / f"run-{seed}"
+    run_dir.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    (run_dir / "verdict.json").write_text(Verdict(
+        run_id=run_dir.name, scenario="orders", seed=seed, kafka_version="4.3.1", image="",
+        started_at=now, finished_at=now, verdict=word, reason="because",
+        observed={"acked": 10, "lost": 3}, predicted={},
+        prediction=PredictionReport(trace=[], reasons={}, bounds=""), findings=[],
+        expectations=[
+            Expectation(what="loss", wanted="none", observed="3", met=word != "violated"),
+            Expectation(what="duplicates", wanted="none", observed="0", met=True),
+        ],
+        faults=[], configuration={}, metrics=Metrics(duration_s=1, acked_per_s=10,
+        unavailability_s=0, unavailability_gap_s=0.5, ack_latency_ms=None),
+    ).model_dump_json())
+    return run_dir
+
+pytest_plugin._run = fake
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "conftest.py").write_text(FAKE)
+    (tmp_path / "orders.chaos.yaml").write_text(SCENARIO)
+    return tmp_path
+
+
+def pytested(
+    project: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest in the project; the plugin's entry point loads it."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--strict-markers", "-q", "-rA", *arguments],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def ran(project: Path) -> list[str]:
+    return (project / "runs" / "ran").read_text().splitlines()
+
+
+def test_every_expectation_is_an_item_and_its_scenario_is_run_once(project: Path) -> None:
+    done = pytested(project, VERDICT="holds")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "orders.chaos.yaml::loss: none" in done.stdout
+    assert "orders.chaos.yaml::duplicates: none" in done.stdout
+    assert len(ran(project)) == 1
+
+
+def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> None:
+    done = pytested(project, VERDICT="violated")
+    assert done.returncode == 1
+    assert "VIOLATED orders, seed 1: because" in done.stdout
+    assert "loss: wanted none, observed 3" in done.stdout
+    assert "ackproof check" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+    assert "PASSED orders.chaos.yaml::duplicates: none" in done.stdout
+
+
+def test_what_is_inconclusive_never_passes(project: Path) -> None:
+    done = pytested(project, VERDICT="inconclusive")
+    assert done.returncode == 1
+    assert "4 failed" in done.stdout
+
+
+def test_trials_and_seed(project: Path) -> None:
+    done = pytested(project, "--chaos-trials=3", "--chaos-seed=7", VERDICT="holds")
+    assert done.returncode == 0, done.stdout
+    assert ran(project) == [" 7", " 8", " 9"]
+    assert "loss: none[trial 3]" in done.stdout
+
+
+def test_workers_share_what_was_run(project: Path) -> None:
+    done = pytested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(ran(project)) == [" 1", " 2"]
+
+
+def test_a_wrong_scenario_is_one_message_with_its_line(project: Path) -> None:
+    (project / "orders.chaos.yaml").write_text(SCENARIO.replace("rate:", "raet:"))
+    done = pytested(project, VERDICT="holds")
+    assert done.returncode == 2
+    assert "orders.chaos.yaml:7: workload.raet: 'raet' is not a key here" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.chaos("scenario.yaml")
+def test_marked():
+    print("the body ran")
+
+@pytest.mark.chaos("scenario.yaml", judge=False)
+def test_looks_itself(chaos_run):
+    assert chaos_run.verdict.observed["lost"] == 3
+
+@pytest.mark.chaos("nowhere.yaml")
+def test_nowhere():
+    pass
+"""
+
+
+def test_a_marked_test_fails_with_its_scenario(project: Path) -> None:
+    (project / "orders.chaos.yaml").rename(project / "scenario.yaml")
+    (project / "test_it.py").write_text(MARKED)
+    done = pytested(project, VERDICT="violated")
+    assert "FAILED test_it.py::test_marked" in done.stdout
+    assert "the body ran" not in done.stdout
+    assert "PASSED test_it.py::test_looks_itself" in done.stdout
+    assert "nowhere.yaml: no such scenario file" in done.stdout
+    assert len(ran(project)) == 1
+    assert "PASSED test_it.py::test_marked" in pytested(project, VERDICT="holds").stdout
+
+
+RERUN = """
+import pytest
+from ackproof import pytest_plugin
+
+class Found:
+    holds, lost = False, (1,)
+    def evidence(self): return "1 of 9 acked records are lost"
+
+@pytest.fixture
+def kafka_cluster(): return None
+
+@pytest.fixture
+def chaos_run(chaos_run):
+    chaos_run.ledger._ledger.verify = lambda: Found
+    Found.evidence = staticmethod(lambda: "1 of 9 acked records are lost")
+    return chaos_run
+
+attempts = []
+
+def test_flaky(chaos_run):
+    attempts.append(1)
+    if len(attempts) == 1:
+        chaos_run.ledger.verify()
+"""
+
+#: Runs each test a second time, as a plugin for reruns does.
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    runtestprotocol(item, nextitem=nextitem, log=False)
+    item._initrequest()
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+def test_a_rerun_does_not_hide_a_loss(project: Path) -> None:
+    (project / "orders.chaos.yaml").unlink()
+    (project / "conftest.py").write_text(AGAIN)
+    (project / "test_it.py").write_text(RERUN)
+    done = pytested(project)
+    assert done.returncode == 1, done.stdout
+    assert "a rerun does not take that back" in done.stdout
+    assert "1 of 9 acked records are lost" in done.stdout
+
+
+def test_unused_it_imports_nothing_of_ackproof_or_its_libraries(tmp_path: Path) -> None:
+    (tmp_path / "test_light.py").write_text(
+        "import sys\n"
+        "def test_light():\n"
+        "    heavy = {'docker', 'confluent_kafka', 'pyspark', 'pydantic', 'pyarrow', 'plotly'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+        "    ours = {name for name in sys.modules if name.startswith('ackproof.')}\n"
+        "    assert ours == {'ackproof', 'ackproof.pytest_plugin'}\n"
+    )
+    done = pytested(tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,161 @@
+"""When offsets are committed, and what a group then misses or does twice: claim 44, B26, B27."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from ackproof_model.consumer_groups import (
+    ANOMALIES,
+    OffsetBudgets,
+    OffsetGuards,
+    OffsetQuestion,
+    search,
+)
+from specifications.consumer_group_mutants import MUTANTS, mutations
+
+CRASH, THROWN_OUT, DELAY, GONE = (
+    {"crashes": 1},
+    {"rebalances": 1},
+    {"delays": 1},
+    {"offset_losses": 1},
+)
+GAP, TWICE = {"unprocessed": 5}, {"reprocessed": 7}
+NEVER: dict[str, int] = {}
+
+
+def question(commit, budgets, version="4.3.1", **settings):
+    return OffsetQuestion(
+        kafka_version=version, commit=commit, budgets=OffsetBudgets(**budgets), **settings
+    )
+
+
+def ways(commit, budgets, version="4.3.1", **settings):
+    found = search(question(commit, budgets, version, **settings))
+    assert found.complete
+    assert set(found.ways) <= set(ANOMALIES)
+    return {anomaly: len(way) for anomaly, way in found.ways.items()}
+
+
+@pytest.mark.parametrize("version", ["2.6.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize(
+    ("commit", "budgets", "expected"),
+    [
+        # 44: commit, then process: at most once.
+        ("before", CRASH, GAP),
+        ("before", THROWN_OUT, NEVER),
+        # 44: process, then commit: at least once.
+        ("after", CRASH, TWICE),
+        ("after", THROWN_OUT, {"reprocessed": 6}),
+        # 44, B26: librdkafka's timer commits what was handed over: neither.
+        ("auto", CRASH, GAP | TWICE),
+        ("auto", THROWN_OUT, {"reprocessed": 6}),
+        # B26: the Java client commits what was polled before.
+        ("auto-on-poll", CRASH, TWICE),
+        ("auto-on-poll", THROWN_OUT, {"reprocessed": 6}),
+        ("never", CRASH, TWICE),
+        # 57: offsets in the transaction: exactly once.
+        ("transaction", CRASH, NEVER),
+        ("transaction", THROWN_OUT, NEVER),
+        ("transaction", CRASH | THROWN_OUT, NEVER),
+    ],
+)
+def test_what_is_missed_and_what_is_done_twice(version, commit, budgets, expected):
+    assert ways(commit, budgets, version) == expected
+
+
+@pytest.mark.parametrize(
+    "commit", ["before", "after", "auto", "auto-on-poll", "transaction", "never"]
+)
+def test_without_perturbations_everything_is_processed_once(commit):
+    assert ways(commit, {"records": 3}) == NEVER
+    assert ways(commit, DELAY) == NEVER
+
+
+def test_b26_only_processing_elsewhere_loses_with_the_java_client():
+    assert ways("auto-on-poll", CRASH, asynchronous=True) == GAP | TWICE
+
+
+@pytest.mark.parametrize(
+    ("commit", "reset", "expected"),
+    [
+        # The group begins again at the start, and does twice what it had done.
+        ("before", "earliest", {"unprocessed": 5, "reprocessed": 10}),
+        ("transaction", "earliest", {"reprocessed": 12}),
+        # It begins again at the end, and misses what it had not done.
+        ("before", "latest", {"unprocessed": 3}),
+        ("after", "latest", {"unprocessed": 3, "reprocessed": 10}),
+        ("transaction", "latest", {"unprocessed": 3}),
+    ],
+)
+def test_b27_offsets_that_are_lost(commit, reset, expected):
+    assert ways(commit, CRASH | GONE, reset=reset) == expected
+
+
+def test_a_group_that_has_not_committed_yet_begins_at_the_end_again():
+    assert ways("after", CRASH, reset="latest")["unprocessed"] == 3
+    assert "unprocessed" not in ways("after", CRASH)
+
+
+def test_a_late_commit_takes_the_group_back():
+    # At most once needs commits to arrive in order: a late one is older than the last.
+    assert "reprocessed" not in ways("before", CRASH)
+    assert "reprocessed" in ways("before", CRASH | DELAY)
+    assert "unprocessed" not in ways("after", CRASH | DELAY)
+
+
+def test_before_kip_447_only_a_transactional_id_for_each_partition_fences():
+    assert ways("transaction", CRASH, "2.4.1") == NEVER
+    assert ways("transaction", THROWN_OUT, "2.4.1") == {"reprocessed": 10}
+    assert ways("transaction", THROWN_OUT, "2.4.1", same_id=True) == NEVER
+    assert ways("transaction", THROWN_OUT, "2.5.1") == NEVER
+
+
+def test_who_goes_on_after_a_refused_commit_does_twice_what_another_does():
+    assert ways("before", THROWN_OUT) == NEVER
+    assert ways("before", THROWN_OUT, heedless=True) == {"reprocessed": 8}
+    assert "unprocessed" not in ways("after", CRASH | THROWN_OUT, heedless=True)
+    assert ways("transaction", CRASH | THROWN_OUT, heedless=True) == NEVER
+
+
+def test_a_trace_tells_the_gap():
+    found = search(question("before", CRASH), wanted=["unprocessed"])
+    assert [label for label, _ in found.ways["unprocessed"]] == [
+        "member 0 polls up to 1",
+        "member 0 commits 1",
+        "member 0 is killed",
+        "the group notices",
+        "member 1 begins at 1",
+    ]
+
+
+def test_each_guard_is_refuted():
+    assert {guard for guard, _ in MUTANTS} == {field.name for field in fields(OffsetGuards)}
+    assert all(mutation.refuted for mutation in mutations())
+
+
+@pytest.mark.slow
+def test_offsets_in_transactions_hold_within_larger_budgets():
+    budgets = {"crashes": 1, "rebalances": 2}
+    assert ways("transaction", budgets) == NEVER
+    assert ways("transaction", budgets, "2.4.1", same_id=True) == NEVER
+
+
+def test_a_search_without_room_decides_nothing():
+    found = search(question("after", CRASH), max_states=10)
+    assert not found.complete
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: question("sometimes", {}), "commit 'sometimes' is not one of before, after"),
+        (lambda: question("after", {}, reset="none"), "reset 'none'"),
+        (lambda: question("transaction", {}, "0.10.2"), "no transactions"),
+        (lambda: replace(OffsetBudgets(), crashes=8), "crashes is 8"),
+    ],
+)
+def test_bad_questions_are_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong()

@@ -1,0 +1,111 @@
+"""The search: its bounds and reductions change nothing, its traces tell the shortest story."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_model import (
+    Injection,
+    LeaderChanged,
+    Outlook,
+    join,
+    predict,
+)
+from ackproof_model.prediction.search import SEARCHED, explore
+from ackproof_model.replication.question import Model
+from unit.reference_model.schedules import (
+    CUT,
+    DEMO,
+    FOLLOWERS,
+    KILL_FOLLOWERS,
+    KILL_LEADER,
+    RESTART_LEADER,
+    kill,
+)
+
+WAYS = [{"acks": "0"}, {"acks": "1"}, {}, {"idempotence": True}, {"retries": 1}]
+SCHEDULES = [(), KILL_LEADER, KILL_FOLLOWERS, RESTART_LEADER]
+
+
+def seen(model):
+    found = explore(model, max_states=400_000)
+    assert found.complete
+    assert found.stuck == 0
+    assert found.final > 0
+    return {name: (found.having[name] > 0, found.having[name] == found.final) for name in SEARCHED}
+
+
+@pytest.mark.parametrize("settings", WAYS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_leaving_out_what_cannot_matter_changes_nothing(configure, settings, schedule):
+    settings = settings | {"replication_factor": 2}
+    model = Model(configure(**settings), schedule)
+    assert seen(model) == seen(Model(configure(**settings), schedule, reduction=False))
+
+
+@pytest.mark.parametrize("settings", WAYS)
+@pytest.mark.parametrize("schedule", [*SCHEDULES, DEMO])
+def test_more_records_change_nothing(configure, settings, schedule):
+    settings = settings | {"replication_factor": 2}
+    few = Model(configure(**settings), schedule)
+    assert seen(few) == seen(Model(configure(**settings), schedule, more_records=1))
+
+
+def test_a_budget_that_runs_out_excludes_nothing(configure):
+    prediction = predict(configure(acks="1"), DEMO, max_states=500)
+    assert not prediction.complete
+    assert {prediction.outlook[name] for name in SEARCHED} == {Outlook.POSSIBLE}
+    assert "cut off" in prediction.reasons["lost"]
+    assert prediction.bounds.startswith("INCOMPLETE")
+
+
+def test_the_trace_is_the_shortest_story_to_a_loss(configure):
+    trace = predict(configure(acks="1"), DEMO).trace
+    told = [sentence.split(":")[0].split(" (")[0] for sentence in trace]
+    assert told == [
+        "Fault 1",
+        "The producer sends record 2 to A.",
+        "A appends record 2 to its log.",
+        "A acks record 2.",
+        "Fault 2",
+        "The controller fences A",
+        "B learns that it leads.",
+        "A is started again.",
+        "The schedule is done. Others can fetch from A again.",
+        "The final log is that of B. Acked and lost",
+    ]
+    assert "A held it and truncates it when following B" in trace[-1]
+
+
+def test_no_loss_has_no_trace(configure):
+    prediction = predict(configure(idempotence=True), DEMO)
+    assert prediction.trace == ()
+    assert "no way leads" in prediction.reasons["lost"]
+    assert prediction.states > 1000
+
+
+def test_a_fault_that_can_never_begin_ends_the_run(configure):
+    # Everybody is down, so there is no leader to hit, and none comes back by itself.
+    schedule = (
+        Injection(fault="kill", targets=CUT.targets | FOLLOWERS, heal_when=(LeaderChanged(),)),
+        kill(when=(), or_after=5.0),
+    )
+    prediction = predict(configure(replication_factor=2), schedule)
+    assert prediction.complete
+    assert prediction.outlook["lost"] == Outlook.IMPOSSIBLE
+
+
+def test_joining_takes_the_worst_of_all_partitions(configure):
+    sure = predict(configure(acks="1"), DEMO)
+    maybe = predict(configure(acks="1"), KILL_LEADER)
+    never = predict(configure(idempotence=True), DEMO)
+    assert join([never, maybe]).outlook["lost"] == Outlook.POSSIBLE
+    assert join([never, maybe]).trace == maybe.trace
+    joined = join([never, sure, maybe])
+    assert joined.outlook["lost"] == Outlook.CERTAIN
+    assert joined.trace == sure.trace
+    assert joined.reasons["lost"] == sure.reasons["lost"]
+    assert joined.states == sure.states + maybe.states + never.states
+    assert not join([never, predict(configure(), DEMO, max_states=10)]).complete
+    with pytest.raises(ValueError, match="at least one"):
+        join([])

@@ -1,0 +1,73 @@
+"""What a prediction tells besides its outlook: diagram, records at risk, error codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_model import join, predict
+from unit.reference_model.schedules import (
+    DEMO,
+    KILL_LEADER,
+    LONG_CUT,
+    NO_FAULT,
+)
+
+
+def test_the_diagram_has_a_line_for_each_step_of_the_story(configure):
+    told = predict(configure(acks="1"), DEMO)
+    head, *lines = told.diagram
+    assert head.split() == ["producer", "controller", "A", "B", "C"]
+    assert len(lines) == len(told.trace) - 1  # the last sentence sums up
+    places = {name: head.index(name) for name in "ABC"}
+    (ack,) = [line for line in lines if "ack for record" in line]
+    assert ack.index("<") < ack.index("o")
+    assert abs(ack.index("o") - places["A"]) <= 1
+    (fenced,) = [line for line in lines if line.endswith("fence")]
+    assert fenced.count("*") == 2
+
+
+@pytest.mark.parametrize(
+    ("acks", "schedule", "at_risk"),
+    [
+        ("all", DEMO, ()),
+        (
+            "1",
+            DEMO,
+            (
+                "not yet replicated when fault 1 (isolate_replication) begins",
+                "after fault 1 (isolate_replication) is verified and before fault 2 (kill) is",
+            ),
+        ),
+        ("1", NO_FAULT, ()),
+        ("1", KILL_LEADER, ("not yet replicated when fault 1 (kill) begins",)),
+    ],
+)
+def test_records_at_risk_are_those_that_some_way_loses(configure, acks, schedule, at_risk):
+    assert predict(configure(acks=acks), schedule).at_risk == at_risk
+
+
+@pytest.mark.parametrize(
+    ("acks", "schedule", "codes"),
+    [
+        ("0", DEMO, ()),
+        ("all", NO_FAULT, ()),
+        ("1", DEMO, ("NOT_LEADER_OR_FOLLOWER",)),
+        ("all", DEMO, ("NOT_LEADER_OR_FOLLOWER",)),
+        (
+            "all",
+            LONG_CUT,
+            ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT"),
+        ),
+    ],
+)
+def test_error_codes_are_those_that_were_answered(configure, acks, schedule, codes):
+    assert predict(configure(acks=acks), schedule).error_codes == codes
+
+
+def test_joined_predictions_tell_of_all(configure):
+    one, other = predict(configure(acks="1"), DEMO), predict(configure(), DEMO)
+    joined = join([other, one])
+    assert joined.diagram == one.diagram
+    assert joined.at_risk == one.at_risk
+    assert joined.error_codes == other.error_codes
+    assert not predict(configure(), DEMO).diagram

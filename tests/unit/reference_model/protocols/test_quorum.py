@@ -1,0 +1,124 @@
+"""Majority quorums, and what in-sync replicas are compared with them for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_model.protocols import quorum
+from ackproof_model.protocols.comparison import (
+    Failures,
+    Protocol,
+    Row,
+    compare,
+)
+from ackproof_model.protocols.quorum import (
+    QuorumQuestion,
+    initial,
+    search,
+    successors,
+    writable,
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "lost"),
+    [
+        (QuorumQuestion(voters=3, kills=2, records=2, elections=2), False),
+        (QuorumQuestion(voters=3, power_losses=2, records=2), False),
+        (QuorumQuestion(voters=3, power_losses=1, fsync=False), True),
+        (QuorumQuestion(voters=5, power_losses=1, fsync=False), True),
+        (QuorumQuestion(voters=3, kills=2, fsync=False), False),
+        # One voter is its own majority.
+        (QuorumQuestion(voters=1, kills=1, elections=1), False),
+        (QuorumQuestion(voters=1, power_losses=1, fsync=False, elections=1), True),
+    ],
+)
+def test_what_a_quorum_loses(question, lost):
+    answer = search(question)
+    assert answer.complete
+    assert (answer.lost, answer.impossible) == (lost, not lost)
+
+
+def test_the_shortest_way_to_a_loss_without_fsync():
+    answer = search(QuorumQuestion(voters=3, power_losses=1, fsync=False))
+    assert answer.trace == (
+        "write",
+        "fetch",
+        "commit",
+        "lose power, keep 0",
+        "restart",
+        "elect",
+    )
+
+
+@pytest.mark.parametrize(("voters", "survives"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)])
+def test_a_majority_must_live_to_commit(voters, survives):
+    question = QuorumQuestion(voters=voters)
+    assert writable(question, survives)
+    assert not writable(question, survives + 1)
+
+
+def test_a_search_without_room_decides_nothing():
+    answer = search(QuorumQuestion(voters=3, kills=1), max_states=10)
+    assert not answer.complete
+    assert not answer.impossible
+
+
+def test_who_may_be_elected_hangs_on_the_log(monkeypatch):
+    monkeypatch.setattr(quorum, "_reach", lambda state, voter: (0, 0))
+    assert search(QuorumQuestion(voters=3, kills=1)).lost
+
+
+def test_fewer_than_a_majority_decide_nothing(monkeypatch):
+    monkeypatch.setattr(QuorumQuestion, "majority", 2)
+    assert search(QuorumQuestion(voters=5, kills=1)).lost
+
+
+def test_a_record_of_an_earlier_epoch_is_not_committed_for_being_with_a_majority(monkeypatch):
+    # Figure 8 of the Raft paper, with three voters.
+    question = QuorumQuestion(voters=3, records=2, elections=3)
+    assert search(question).impossible
+    leading = quorum._leading
+
+    def of_any_epoch(question, state, number, leader):
+        own = state._replace(epochs=(leader.epoch,) * len(state.epochs))
+        for what, after in leading(question, own, number, leader):
+            wrote = (leader.epoch,) if what == "write" else ()
+            yield what, after._replace(epochs=(*state.epochs, *wrote))
+
+    monkeypatch.setattr(quorum, "_leading", of_any_epoch)
+    assert search(question).lost
+
+
+def test_voters_are_alike():
+    question = QuorumQuestion(voters=3)
+    kinds = [what for what, _ in successors(question, initial(question))]
+    assert kinds.count("write") == 1
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Row]:
+    return {row.protocol.name: row for row in compare("4.3.1", most=1)}
+
+
+def test_for_one_failure_in_sync_replicas_take_two_copies_and_a_majority_three(rows):
+    pair, usual, fsynced, unsynced = rows.values()
+    assert [row.protocol.copies for row in rows.values()] == [2, 3, 3, 3]
+    assert all(row.writable for row in rows.values())
+    assert not any(
+        row.lost["1 SIGKILL"] or row.lost["1 SIGKILL and 1 lag"] for row in rows.values()
+    )
+    # What an ISR of one acked is lost with its power; so is what a majority had not fsynced.
+    losing = {"pair": pair, "usual": usual, "fsynced": fsynced, "unsynced": unsynced}
+    found = {name: row.lost["1 power loss and 1 lag"] for name, row in losing.items()}
+    assert found == {"pair": True, "usual": False, "fsynced": False, "unsynced": True}
+
+
+def test_a_minimum_above_what_is_left_stops_writes():
+    (row,) = [
+        row
+        for row in compare("3.9.1", most=1, max_states=10)
+        if row.protocol == Protocol(copies=3, min_insync_replicas=2)
+    ]
+    assert row.writable
+    assert row.lost[Failures(kills=1, lags=1).name] is None  # no room to decide it

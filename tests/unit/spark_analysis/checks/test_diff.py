@@ -1,0 +1,97 @@
+"""A comparison's own frame: what it counts, shows, stores and refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof_spark import job
+from ackproof_spark.checks.diff import TELLING, diff
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.tables import ANOMALIES, LOCATION, Anomaly
+from spark_histories import (
+    RUN_ID,
+    History,
+    parse,
+    write_run,
+)
+
+pytestmark = pytest.mark.spark
+
+
+def _loses(count: int) -> History:
+    sends = [f"1/{i} to 0: acked at {i} [{i}-{i}.5]" for i in range(count)]
+    return parse({"sends": sends, "ends": ["0: 0-0"], "windows": ["1: 10-12"]})
+
+
+def test_all_are_counted_and_the_most_telling_shown(spark, tmp_path):
+    write_run(tmp_path, {"t": _loses(20)})
+    result = diff(spark, tmp_path)
+    assert result.counts == {**dict.fromkeys(Anomaly, 0), Anomaly.LOST: 20}
+    # Those within the fault window first, then the earliest.
+    assert [row["sequence"] for row in result.telling] == [10, 11, 0, 1, 2, 3, 4, 5]
+    assert len(result.telling) == TELLING
+    assert set(result.telling[0]) == set(ANOMALIES.names)
+
+
+def test_the_table_is_stored_in_the_declared_types_also_when_nothing_was_found(spark, tmp_path):
+    for name, history in {"loses": _loses(1), "empty": parse({})}.items():
+        run_dir = tmp_path / name
+        run_dir.mkdir()
+        write_run(run_dir, {"t": history})
+        diff(spark, run_dir)
+        stored = pq.read_table(run_dir / LOCATION["anomalies"])
+        assert [(f.name, f.type) for f in stored.schema] == [(f.name, f.type) for f in ANOMALIES]
+        assert stored["run_id"].to_pylist() == [RUN_ID] * len(history.sends)
+
+
+def test_a_second_comparison_says_the_same(spark, tmp_path):
+    write_run(tmp_path, {"t": _loses(3)})
+    assert diff(spark, tmp_path) == diff(spark, tmp_path)
+
+
+def test_a_run_without_sends_has_no_anomalies(spark, tmp_path):
+    write_run(tmp_path, {"t": parse({})})
+    result = diff(spark, tmp_path)
+    assert (result.sent, result.acked, result.failed, result.unknown) == (0, 0, 0, 0)
+    assert set(result.counts.values()) == {0}
+    assert result.telling == []
+
+
+def test_outcomes_are_counted(spark, tmp_path):
+    sends = ["1/0 to 0: acked at 0", "1/1 to 0: failed X", "1/2 to 0: unknown", "1/3 to 0: unknown"]
+    write_run(tmp_path, {"t": parse({"sends": sends, "log": ["0@0: 1/0"], "ends": ["0: 0-1"]})})
+    result = diff(spark, tmp_path)
+    assert (result.sent, result.acked, result.failed, result.unknown) == (4, 1, 1, 2)
+
+
+def test_a_missing_table_is_named(spark, tmp_path):
+    write_run(tmp_path, {"t": parse({})}, log=False)
+    with pytest.raises(AnalysisError, match=f"{tmp_path} has no table final_log"):
+        diff(spark, tmp_path)
+
+
+def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, capsys):
+    run_dir, output = tmp_path / "run", tmp_path / "output"
+    run_dir.mkdir()
+    write_run(run_dir, {"t": _loses(2)})
+    assert job.main(["diff", "--input", str(run_dir), "--output", str(output)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {
+        "sent": 2,
+        "acked": 2,
+        "failed": 0,
+        "unknown": 0,
+        "aborted": 0,
+        **{anomaly.value: 0 for anomaly in Anomaly},
+        "lost": 2,
+    }
+    assert pq.read_table(output / LOCATION["anomalies"]).num_rows == 2
+    assert not (run_dir / LOCATION["anomalies"]).exists()
+
+
+def test_the_job_says_what_is_missing(spark, tmp_path, capsys):
+    assert job.main(["diff", "--input", str(tmp_path / "nowhere")]) == 2
+    assert "has no table ledger" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""Every rule that names a case: one set of circumstances that fits, and near misses that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ackproof_faults import registered
+from ackproof_spark.forensics.cases import (
+    RULES,
+    TAKES_BYTES,
+    TITLES,
+    Case,
+    Circumstances,
+    Fault,
+    Settings,
+    classify,
+)
+from ackproof_spark.forensics.sentences import (
+    STRUCK,
+    cause,
+    counted,
+    decisive,
+)
+from ackproof_spark.forensics.terms import Election, Term
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ALL = (1, 2, 3)
+
+
+def term(epoch, leader, start, election=Election.CLEAN, isr_before=ALL):
+    at = START + timedelta(seconds=10 * epoch)
+    return Term(
+        epoch=epoch,
+        leader=leader,
+        elected_at=at,
+        election=election,
+        isr_before=isr_before,
+        changes=((at, ALL),),
+        start=start,
+    )
+
+
+def settings(acks, version="4.3.1", least=2):
+    return Settings(acks=acks, min_insync_replicas=least, kafka_version=version)
+
+
+def fault(name, *nodes, window=0, until=60):
+    return Fault(
+        window=window,
+        fault=name,
+        nodes=nodes,
+        injected_at=START + timedelta(seconds=5 + window),
+        until=START + timedelta(seconds=until),
+    )
+
+
+#: acks=1; broker 1 acked 100-199 and died; broker 2 began its log at 100.
+B2 = Circumstances(
+    settings=settings("1"),
+    acked=term(0, 1, 0, Election.FIRST),
+    isr=ALL,
+    next=term(1, 2, 100),
+    offsets=(100, 199),
+    faults=(fault("isolate_replication", 1), fault("kill", 1, window=1)),
+)
+B1 = replace(B2, settings=settings("0"), offsets=None)
+B3 = replace(B2, zombie=True)
+B4 = replace(B2, settings=settings("all"), next=term(1, 2, 100, Election.UNCLEAN, (1,)))
+SAME = replace(B2, settings=settings("all"), next=term(2, 1, 100, Election.CLEAN, (1,)))
+B5 = replace(SAME, isr=(1,), settings=settings("all", least=1))
+B6 = replace(SAME, isr=(1, 3))
+B7 = replace(SAME, isr=(1, 3), next=term(3, 1, 100, Election.LAST_KNOWN, ()))
+B9 = replace(B2, settings=settings("all"), faults=(fault("power_loss", 1, 2, 3),))
+B31 = replace(B2, settings=settings("all", "3.4.1"), isr=(1, 3))
+
+FITTING = {
+    Case.B1: B1,
+    Case.B2: B2,
+    Case.B3: B3,
+    Case.B4: B4,
+    Case.B5: B5,
+    Case.B6: B6,
+    Case.B7: B7,
+    Case.B9: B9,
+    Case.B31: B31,
+}
+
+
+def test_every_rule_is_tried():
+    assert set(FITTING) == {case for case, _, _ in RULES}
+    assert set(TITLES) == set(Case)
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_what_fits_is_called_so(case):
+    assert classify(FITTING[case])[0] is case
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_a_loss_whose_bytes_still_stand_is_none_of_them(case):
+    unread = replace(FITTING[case], held_by=(1, 2), standing=False)
+    assert classify(unread) == (
+        Case.UNEXPLAINED,
+        "their offsets still stand in the replicas' segments, but were not read",
+    )
+
+
+@pytest.mark.parametrize("case", [case for case in FITTING if case is not Case.B1])
+def test_without_a_later_log_that_begins_before_them_nothing_is_explained(case):
+    known = FITTING[case]
+    for following in (
+        None,
+        replace(known.next, start=101),
+        replace(known.next, start=None),
+    ):
+        assert classify(replace(known, next=following))[0] is Case.UNEXPLAINED
+
+
+NEAR_MISSES = {
+    "acks=0 far from any fault or election": (replace(B1, timely=False), Case.UNEXPLAINED),
+    "acks=all, and a clean election of one that had them": (
+        replace(B2, settings=settings("all")),
+        Case.UNEXPLAINED,
+    ),
+    "a zombie cannot get acks=all from others": (
+        replace(B3, settings=settings("all")),
+        Case.UNEXPLAINED,
+    ),
+    "a zombie that is alone can": (replace(B3, settings=settings("all"), isr=(1,)), Case.B3),
+    "an eligible replica is no unclean election": (
+        replace(B2, next=term(1, 2, 100, Election.ELIGIBLE, ())),
+        Case.B2,
+    ),
+    "not alone when it acked": (replace(B5, isr=(1, 2)), Case.B6),
+    "not the last one standing": (
+        replace(B6, next=term(2, 1, 100, Election.CLEAN, (1, 2))),
+        Case.UNEXPLAINED,
+    ),
+    "last known, but another broker": (
+        replace(B7, next=term(3, 2, 100, Election.LAST_KNOWN, ())),
+        Case.UNEXPLAINED,
+    ),
+    "acks=1, but the same broker leads again": (
+        replace(B2, next=term(2, 1, 100), isr=ALL),
+        Case.UNEXPLAINED,
+    ),
+    "no fault that takes bytes": (replace(B9, faults=(fault("kill", 1, 2, 3),)), Case.UNEXPLAINED),
+    "the next leader lost none": (replace(B9, faults=(fault("power_loss", 1),)), Case.UNEXPLAINED),
+    "KIP-903 is in 3.5": (replace(B31, settings=settings("all", "3.5.0")), Case.UNEXPLAINED),
+    "nobody knows who acked": (replace(B2, acked=None, next=None), Case.UNEXPLAINED),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_what_nearly_fits_is_called_otherwise(name):
+    circumstances, case = NEAR_MISSES[name]
+    assert classify(circumstances)[0] is case
+
+
+def test_the_fault_that_stopped_the_leader_is_the_decisive_one():
+    assert decisive(B2).fault == "kill"
+    assert decisive(replace(B2, faults=B2.faults[:1])).fault == "isolate_replication"
+    others = (fault("pause", 2), fault("kill", 3, window=1))
+    assert decisive(replace(B2, faults=others)).window == 1
+    assert decisive(replace(B2, faults=())) is None
+
+
+def test_a_cause_is_a_sentence():
+    at = START + timedelta(seconds=12)
+    phrase = cause(B2, Case.B2, "", (1, 100, at))
+    assert phrase == (
+        "acks=1: leader 1 was killed (kill, window 1) before the next leader fetched them; "
+        "meanwhile isolate_replication of broker 1 (window 0); broker 2 was elected from the ISR "
+        "in epoch 1 at 00:00:10.000, its log ending at 100; broker 1 truncated to 100 at "
+        "00:00:12.000"
+    )
+    assert counted(1481, "orders", 0, (100, 1580), "x") == (
+        "1,481 records of orders-0 (offsets 100-1580): x"
+    )
+    assert counted(1, "orders", 0, (7, 7), "x") == "1 record of orders-0 (offset 7): x"
+    assert counted(2, "orders", 0, None, "x") == "2 records of orders-0: x"
+
+
+def test_an_unexplained_loss_says_what_is_in_the_way():
+    lost = replace(B2, next=None, faults=())
+    case, because = classify(lost)
+    assert cause(lost, case, because, None).startswith("unexplained: no later leader's log begins")
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_every_case_has_a_sentence(case):
+    assert cause(FITTING[case], case, "", None)
+
+
+def test_faults_of_which_stories_tell_are_there() -> None:
+    assert set(registered()) >= TAKES_BYTES | set(STRUCK)

@@ -1,0 +1,157 @@
+"""The segment reader: what real brokers wrote, as Kafka's own tool reads it; and damage."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.forensics.records import records
+from ackproof_spark.forensics.segments import Tail, batches
+from segment_files import batch, message
+
+HERE = Path(__file__).parent
+#: A few batches of a real segment (Kafka 4.3.1), and the lines of its DumpLogSegments about them.
+REAL = (HERE / "batches_4.3.1.log").read_bytes()
+DUMPED = json.loads((HERE / "batches_4.3.1.json").read_text())
+
+
+def read(data: bytes, size: int | None = None):
+    tail = Tail()
+    found = list(batches(io.BytesIO(data), size=len(data) if size is None else size, tail=tail))
+    return found, tail
+
+
+def as_dumped(one) -> dict[str, str]:
+    return {
+        "baseOffset": str(one.base_offset),
+        "lastOffset": str(one.last_offset),
+        "count": str(one.records),
+        "baseSequence": str(one.base_sequence),
+        "producerId": str(one.producer_id),
+        "producerEpoch": str(one.producer_epoch),
+        "partitionLeaderEpoch": str(one.leader_epoch),
+        "isTransactional": str(one.transactional).lower(),
+        "isControl": str(one.control).lower(),
+        "position": str(one.position),
+        "CreateTime": str(one.max_timestamp),
+        "size": str(one.size),
+        "magic": str(one.magic),
+        "compresscodec": one.codec,
+        "crc": str(one.crc),
+        "isvalid": str(one.crc_ok).lower(),
+    }
+
+
+def test_real_batches_read_as_kafkas_own_tool_reads_them() -> None:
+    found, tail = read(REAL)
+    expected = [{key: line[key] for key in as_dumped(found[0])} for line in DUMPED]
+    assert [as_dumped(one) for one in found] == expected
+    assert (tail.position, tail.torn) == (len(REAL), 0)
+    assert {one.codec for one in found} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert {one.control for one in found} == {True, False}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_real_records_are_unpacked_whatever_compresses_them(codec: str) -> None:
+    one = next(b for b in read(REAL)[0] if b.codec == codec and not b.transactional)
+    found = list(records(REAL[one.position : one.position + one.size]))
+    assert [record.offset for record in found] == [*range(one.base_offset, one.last_offset + 1)]
+    assert [(record.key, record.value) for record in found] == [
+        (b"k", b"first " * 20),
+        (None, b"second " * 20),
+        (b"tombstone", None),
+    ]
+    assert found[1].headers == (("name", b"value"), ("none", None))
+    assert max(record.timestamp for record in found) == one.max_timestamp
+
+
+@pytest.mark.parametrize("byte", [21, 40, 61, -1])
+def test_a_flipped_byte_breaks_the_checksum_and_nothing_else(byte: int) -> None:
+    data = bytearray(batch(0, count=3) + batch(3))
+    data[byte if byte >= 0 else len(batch(0)) - 1] ^= 1
+    found, tail = read(bytes(data))
+    assert [one.crc_ok for one in found] == [False, True]
+    assert tail.torn == 0
+
+
+def test_the_checksum_does_not_cover_what_brokers_set() -> None:
+    data = bytearray(batch(0))
+    data[15] = 7  # the leader epoch's last byte
+    (one,) = read(bytes(data))[0]
+    assert (one.leader_epoch, one.crc_ok) == (7, True)
+
+
+@pytest.mark.parametrize("left", [1, 11, 12, 40, 60, len(batch(3)) - 1])
+def test_a_torn_tail_is_dropped_and_told(left: int) -> None:
+    whole = batch(0, count=3)
+    found, tail = read(whole + batch(3)[:left])
+    assert [one.last_offset for one in found] == [2]
+    assert (tail.position, tail.torn) == (len(whole), left)
+    assert tail.reason == f"a batch is cut short at byte {len(whole)}"
+
+
+def test_a_file_is_read_up_to_its_size_and_no_further() -> None:
+    found, tail = read(batch(0) + batch(1), size=len(batch(0)) + 20)
+    assert ([one.last_offset for one in found], tail.torn) == ([0], 20)
+
+
+def test_snappy_blocks_may_stand_in_the_frames_of_snappy_java() -> None:
+    record = b"\x0e\x00\x00\x00\x01\x02v\x00"  # offset 0, no key, value v
+    frames = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for half in (record[:3], record[3:]):
+        block = bytes(pa.Codec("snappy").compress(half))
+        frames += struct.pack(">i", len(block)) + block
+    (found,) = records(batch(7, attributes=2, payload=frames))
+    assert (found.offset, found.key, found.value) == (7, None, b"v")
+
+
+@pytest.mark.parametrize("rubbish", [bytes(100), b"\xff" * 100, b"not a batch at all" * 9])
+def test_what_is_no_batch_ends_the_log(rubbish: bytes) -> None:
+    found, tail = read(batch(0) + rubbish)
+    assert len(found) == 1
+    assert tail.torn == len(rubbish)
+
+
+def test_a_length_beyond_the_file_is_never_allocated() -> None:
+    data = bytearray(batch(0))
+    data[8:12] = b"\x7f\xff\xff\xff"
+    assert read(bytes(data))[1].torn == len(data)
+    found, tail = read(bytes(data), size=2**31 + 100)  # a size that lies, as a file's cut can
+    assert (found, tail.reason) == ([], "a batch is cut short at byte 0")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_older_message_sets_are_told_message_by_message(magic: int) -> None:
+    data = message(4, magic=magic) + message(9, magic=magic, attributes=1)
+    found, _ = read(data)
+    assert [(one.base_offset, one.magic, one.crc_ok) for one in found] == [
+        (4, magic, True),
+        (9, magic, True),
+    ]
+    assert [(one.codec, one.records) for one in found] == [("none", 1), ("gzip", None)]
+    assert {one.leader_epoch for one in found} == {-1}
+    assert found[0].max_timestamp == (3000 if magic else -1)
+    broken = bytearray(data)
+    broken[len(message(4, magic=magic)) - 1] ^= 1
+    assert [one.crc_ok for one in read(bytes(broken))[0]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message_"),
+    [
+        (batch(0, count=2, payload=b"\x7f\x00"), "offset 0 is damaged"),
+        (batch(0, attributes=1, payload=b"no gzip"), "offset 0 is damaged"),
+        (batch(0, attributes=4, payload=b"no zstd"), "offset 0 is damaged"),
+        (batch(0, attributes=7), "compression 7"),
+        (message(0, magic=1), "only whole batches of magic 2"),
+    ],
+)
+def test_records_of_a_damaged_batch_are_refused(damaged: bytes, message_: str) -> None:
+    with pytest.raises(AnalysisError, match=message_):
+        list(records(damaged))

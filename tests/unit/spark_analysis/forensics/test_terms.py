@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ackproof_spark.forensics.terms import Election, terms
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def state(second, leader, epoch, isr, elr=()):
+    return {
+        "at": START + timedelta(seconds=second),
+        "metadata_offset": second,
+        "topic": "t",
+        "partition": 0,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "isr": list(isr),
+        "elr": list(elr),
+    }
+
+
+def of(*states, starts=None, events=()):
+    return terms(states, starts or {}, events)["t", 0]
+
+
+FIRST = state(0, 1, 0, (1, 2, 3))
+
+
+def test_a_change_of_the_isr_begins_no_term():
+    (term,) = of(FIRST, state(5, 1, 0, (1, 2)))
+    assert (term.leader, term.election, term.elected_at) == (1, Election.FIRST, START)
+    assert [isr for _, isr in term.changes] == [(1, 2, 3), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("states", "election"),
+    [
+        ([state(5, 2, 1, (2, 3))], Election.CLEAN),
+        ([state(5, 1, 0, ()), state(6, -1, 1, (), (3,)), state(7, 3, 2, (3,))], Election.ELIGIBLE),
+        ([state(5, -1, 1, (), (1, 2)), state(6, 1, 2, (1,))], Election.ELIGIBLE),
+        ([state(5, -1, 1, ()), state(6, 1, 2, (1,))], Election.LAST_KNOWN),
+        ([state(5, -1, 1, ()), state(6, 2, 2, (2,))], Election.UNCLEAN),
+        ([state(5, -1, 1, (1,)), state(6, 1, 2, (1,))], Election.CLEAN),
+        ([state(5, 1, 0, (1,)), state(6, 2, 1, (2,))], Election.UNCLEAN),
+    ],
+)
+def test_an_election_is_judged_by_the_state_before(states, election):
+    found = of(FIRST, *states)
+    assert found[-1].election is election
+    assert all(term.leader > 0 for term in found)
+
+
+def test_states_count_in_the_controllers_order_not_in_the_tables():
+    found = of(state(9, 2, 1, (2, 3)), FIRST)
+    assert [term.leader for term in found] == [1, 2]
+
+
+def test_segments_say_where_a_log_began_and_the_leaders_line_where_they_do_not():
+    line = {
+        "topic": "t",
+        "partition": 0,
+        "leader_epoch": 1,
+        "offset": 41,
+        "high_watermark": 30,
+    }
+    states = (FIRST, state(5, 2, 1, (2, 3)))
+    assert of(*states, starts={("t", 0, 1): 40}, events=[line])[1].start == 40
+    assert of(*states, events=[line])[1].start == 41
+    assert of(*states, events=[line])[1].high_watermark == 30
+    assert of(*states)[1].start is None

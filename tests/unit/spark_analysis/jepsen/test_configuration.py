@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from ackproof_spark.jepsen.configuration import (
+    ALLOWED,
+    DEFAULTS,
+    UNDECIDED,
+    Configuration,
+    judge,
+)
+from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
+
+#: What nothing allows, whatever the configuration.
+NEVER = {Is.INT_POLL_SKIP, Is.INT_NONMONOTONIC_POLL, Is.PHANTOM}
+CONFIGURATIONS = {
+    "sub_via": Configuration(sub_via="subscribe"),
+    "isolation_level": Configuration(isolation_level="read_uncommitted"),
+    "acks": Configuration(acks="1"),
+    "idempotence": Configuration(idempotence=False),
+}
+
+
+def test_every_anomaly_has_its_place() -> None:
+    mentioned = [anomaly for row in ALLOWED for anomaly in row.anomalies] + list(UNDECIDED)
+    assert sorted([*mentioned, *NEVER]) == sorted(Is)
+
+
+@pytest.mark.parametrize("row", ALLOWED, ids=lambda row: row.anomalies[0].value)
+def test_an_anomaly_is_allowed_where_its_row_says_and_forbidden_elsewhere(row) -> None:
+    for anomaly in row.anomalies:
+        with_it = CONFIGURATIONS.get(row.setting, DEFAULTS)
+        assert judge({anomaly: 1}, with_it, records=1).verdict == "holds"
+        assert judge({anomaly: 1}, with_it, records=1).allowed == {anomaly: row.reason}
+        without = Configuration(ww_deps=False) if row.setting == "ww_deps" else DEFAULTS
+        forbidden = row.setting is not None
+        assert (judge({anomaly: 1}, without, records=1).verdict == "violated") == forbidden
+
+
+@pytest.mark.parametrize("anomaly", sorted(NEVER))
+def test_some_are_never_allowed(anomaly: Is) -> None:
+    loose = Configuration(
+        sub_via="subscribe", isolation_level="read_uncommitted", acks="0", idempotence=False
+    )
+    judgement = judge({anomaly: 1, Is.UNSEEN: 1, Is.G0: 1}, loose, records=1)
+    assert judgement.verdict == "violated"
+    assert judgement.reason == anomaly
+    assert list(judgement.allowed) == [Is.G0]
+
+
+def test_what_cannot_be_told_is_inconclusive() -> None:
+    assert judge({Is.UNSEEN: 1}, DEFAULTS, records=1).verdict == "inconclusive"
+    assert judge({}, DEFAULTS, records=0).verdict == "inconclusive"
+    assert judge({Is.UNSEEN: 0, Is.PHANTOM: 0}, DEFAULTS, records=1).verdict == "holds"

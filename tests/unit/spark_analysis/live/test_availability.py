@@ -1,0 +1,60 @@
+"""Availability is what the definition in `metrics` says, in whatever order acks become known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackproof_spark.live.availability import availability, since, with_acks
+
+GAP = 5
+_TIMES = st.lists(st.integers(0, 100), max_size=30)
+
+
+def by_definition(acks: list[int], start: int, stop: int) -> float:
+    """Share of the unit steps from `start` to `stop` that lie in no pause longer than GAP."""
+    times = sorted(set(acks))
+    held = set()
+    for earlier, later in itertools.pairwise(times):
+        if later - earlier <= GAP:
+            held |= set(range(earlier, later))
+    return len(held & set(range(start, stop))) / (stop - start)
+
+
+@given(_TIMES, st.integers(0, 99), st.integers(1, 40), st.randoms())
+def test_as_defined_and_in_any_order(acks, start, length, random):
+    spans: list[tuple[int, int]] = []
+    rest = list(acks)
+    random.shuffle(rest)
+    while rest:
+        some = random.randint(1, len(rest))
+        spans = with_acks(spans, np.array(rest[:some]), gap=GAP)
+        rest = rest[some:]
+    assert availability(spans, start, start + length) == pytest.approx(
+        by_definition(acks, start, start + length)
+    )
+
+
+@given(_TIMES, st.integers(0, 60), st.lists(st.integers(60, 100), max_size=10))
+def test_forgetting_what_is_over_changes_nothing_later(acks, now, later):
+    spans = with_acks([], np.array(acks, int), gap=GAP)
+    kept = with_acks(since(spans, now), np.array(later, int), gap=GAP)
+    whole = with_acks(spans, np.array(later, int), gap=GAP)
+    assert availability(kept, now, 100) == availability(whole, now, 100)
+
+
+def test_the_pause_across_now_counts_with_what_comes_later():
+    kept = since([(0, 40), (50, 58)], 60)
+    assert with_acks(kept, np.array([62]), gap=GAP) == [(50, 62)]
+
+
+def test_an_outage_counts_from_the_last_ack_to_the_next():
+    spans = with_acks([], np.array([0, 4, 8, 30, 34]), gap=GAP)
+    assert spans == [(0, 8), (30, 34)]
+    assert availability(spans, 0, 34) == pytest.approx(12 / 34)
+    assert availability(spans, 10, 30) == 0
+    assert availability(spans, 7, 7) == 1, "no time, no outage"

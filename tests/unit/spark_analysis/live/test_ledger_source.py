@@ -1,0 +1,158 @@
+"""The ledger as a stream: whole batches only, each once, and nothing in silence at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ackproof.ledger import producer_ledger
+from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.ledger_stream import Origin, read_piece
+from ackproof_spark.live.ledger_source import LedgerReader
+from ackproof_spark.live.partition import Kind
+
+
+def writer(run_dir: Path, producer: int = 0) -> LedgerWriter:
+    origin = Origin(run_id=run_dir.name, producer=producer, topic="orders", partitions=3)
+    return LedgerWriter(stream_path(run_dir, producer), origin)
+
+
+def write(to: LedgerWriter, *sequences: int, outcome: int = 0) -> None:
+    numbers = np.array(sequences, np.int64)
+    to.write(
+        sequence=numbers,
+        outcome=outcome,
+        offset=pa.array(numbers // 3) if outcome == 0 else None,
+        sent_at=numbers * 1000,
+        resolved_at=numbers * 1000 + 500,
+    )
+
+
+def reader(run_dir: Path) -> LedgerReader:
+    return LedgerReader(run_dir / "ledger", run_dir / "live" / "ended")
+
+
+def sequences(batches) -> list[int]:
+    return [row["sequence"] for batch in batches for row in batch.to_pylist()]
+
+
+def kinds(batches) -> list[list[Kind]]:
+    return [batch["kind"].to_pylist() for batch in batches]
+
+
+def test_pieces_of_a_stream_are_the_whole_wherever_it_was_cut(tmp_path):
+    out = writer(tmp_path)
+    out.reserve(8)
+    for first in range(0, 8, 2):
+        write(out, first, first + 1)
+    out.close()
+    content = stream_path(tmp_path, 0).read_bytes()
+    torn = tmp_path / "torn"
+    ends = set()
+    for cut in range(len(content) + 1):
+        torn.write_bytes(content[:cut])
+        before = read_piece(torn, 0)
+        assert before.end <= cut
+        torn.write_bytes(content)
+        rest = read_piece(torn, before.end)
+        again = read_piece(torn, 0, before.end)
+        found = [batch["sequence"].to_pylist() for batch in before.batches + rest.batches]
+        assert found == [[0, 1], [2, 3], [4, 5], [6, 7]], f"cut at byte {cut}"
+        assert again.batches == before.batches
+        ends.add(before.end)
+    assert len(ends) == 7, "schema, reservation and four batches each make a difference"
+
+
+def test_what_is_appended_is_read_once_with_what_the_schema_says(tmp_path):
+    first, second = writer(tmp_path, 0), writer(tmp_path, 1)
+    first.reserve(10)
+    write(first, 0, 4)
+    source = reader(tmp_path)
+    batches, offset = source.read(source.initialOffset())
+    mark, batch = batches
+    assert mark["kind"].to_pylist() == [Kind.MARK]
+    assert batch.to_pylist()[1] == {
+        "topic": "orders",
+        "partition": 1,
+        "kind": Kind.ACKED,
+        "producer": 0,
+        "sequence": 4,
+        "offset": 1,
+        "at": batch["at"][1].as_py(),
+        "sent_at": 4000,
+    }
+    assert batch["at"].cast(pa.int64()).to_pylist() == [500, 4500]
+    assert sequences(source.read(offset)[0]) == []
+    write(second, 7, outcome=2)
+    write(first, 1)
+    batches, _ = source.read(offset)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["producer"], row["sequence"], row["kind"]) for row in rows] == [
+        (0, 1, Kind.ACKED),
+        (1, 7, Kind.UNKNOWN),
+    ]
+    assert rows[1]["offset"] == -1
+
+
+def test_two_offsets_always_give_the_same_rows(tmp_path):
+    out = writer(tmp_path)
+    write(out, 0, 1)
+    source = reader(tmp_path)
+    _, start = source.read({})
+    write(out, 2, 3)
+    batches, end = source.read(start)
+    first = list(batches)
+    write(out, 4, 5)
+    start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
+    assert list(reader(tmp_path).readBetweenOffsets(start, end)) == first
+    assert sequences(first) == [2, 3]
+
+
+def test_the_end_of_the_run_comes_after_everything_and_once(tmp_path):
+    out = writer(tmp_path)
+    write(out, 0)
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "ended").touch()
+    source = reader(tmp_path)
+    batches, offset = source.read({})
+    assert kinds(batches) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
+    again = list(source.readBetweenOffsets({}, offset))
+    assert kinds(again) == [[Kind.MARK], [Kind.ACKED], [Kind.MARK]]
+    assert again[0]["at"].cast(pa.int64()).to_pylist() == [0], "it moves no watermark"
+    assert list(source.read(offset)[0]) == []
+
+
+def test_a_ledger_closed_after_it_was_read_is_no_loss(tmp_path):
+    out = writer(tmp_path)
+    out.reserve(5)
+    write(out, 0, 1)
+    source = reader(tmp_path)
+    _, offset = source.read({})
+    producer_ledger.close(tmp_path)  # adds 2, 3 and 4 as unknown: their producer died
+    assert list(source.read(offset)[0]) == []
+
+
+def test_a_ledger_closed_before_it_was_read_is_an_error(tmp_path):
+    out = writer(tmp_path)
+    write(out, 0, 1)
+    source = reader(tmp_path)
+    _, offset = source.read({})
+    write(out, 2)
+    producer_ledger.close(tmp_path)
+    with pytest.raises(AnalysisError, match="closed before it was followed to its end"):
+        source.read(offset)
+    with pytest.raises(AnalysisError, match="closed before it was followed to its end"):
+        list(source.readBetweenOffsets({}, offset))
+
+
+def test_without_a_ledger_the_job_begins_and_there_is_nothing_yet(tmp_path):
+    batches, offset = reader(tmp_path).read({})
+    assert kinds(batches) == [[Kind.MARK]]
+    again, later = reader(tmp_path).read(offset)
+    assert kinds(again) == []
+    assert later == offset

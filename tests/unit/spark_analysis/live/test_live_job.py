@@ -1,0 +1,249 @@
+"""The streaming job on a ledger that grows and on files in place of topics: with real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.ledger_stream import Origin
+from ackproof_spark.live import job
+from ackproof_spark.live.job import Following
+from ackproof_spark.live.ledger_source import EVENTS
+from ackproof_spark.live.partition import Kind
+from ackproof_spark.live.store import LiveTables
+from ackproof_spark.tables import (
+    LIVE_PARTITIONS,
+    LIVE_WINDOWS,
+    LOCATION,
+    LOSS_CANDIDATES,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+START_US = 1_767_225_600_000_000
+PARTITIONS = 2
+STEP = 300
+FAILED = 2
+#: Sends a second: a step is 3 s of the run, longer than half a window.
+RATE = 100
+STEPS = 6
+#: Sequences that are acked and will not be read; of these, what comes late after all.
+LOST = frozenset(range(700, 720))
+BELATED = frozenset(range(710, 720))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run in steps: each appends to the ledger and to what can be read."""
+
+    directory: Path
+    writer: LedgerWriter
+
+    @classmethod
+    def begun(cls, directory: Path) -> Run:
+        (directory / "reads").mkdir(parents=True)
+        origin = Origin(run_id=directory.name, producer=0, topic="orders", partitions=PARTITIONS)
+        writer = LedgerWriter(stream_path(directory, 0), origin)
+        writer.reserve(STEPS * (STEP + FAILED))
+        return cls(directory=directory, writer=writer)
+
+    def step(self, number: int) -> None:
+        sequence = np.arange(number * STEP, (number + 1) * STEP)
+        at = START_US + sequence * 1_000_000 // RATE
+        half = len(sequence) // 2
+        for part in (slice(None, half), slice(half, None)):
+            self.writer.write(
+                sequence=sequence[part],
+                outcome=0,
+                offset=pa.array(sequence[part] // PARTITIONS),
+                sent_at=at[part] - 2000,
+                resolved_at=at[part],
+            )
+        # Failed sends have no offset and no record.
+        failed = np.arange(FAILED) + STEPS * STEP + FAILED * number
+        self.writer.write(
+            sequence=failed, outcome=1, sent_at=at[:2] - 2000, resolved_at=at[:2] + 500
+        )
+        readable = [int(each) for each in sequence if each not in LOST]
+        if number == 4:
+            readable += sorted(BELATED)
+        rows = [
+            {
+                "topic": "orders",
+                "partition": each % PARTITIONS,
+                "kind": int(Kind.READ),
+                "producer": 0,
+                "sequence": each,
+                # What comes late stands where it is read, as a resend would.
+                "offset": max(each, number * STEP) // PARTITIONS,
+                "at": int(at[-1]),
+                "sent_at": 0,
+            }
+            for each in readable
+        ]
+        reads = self.directory / "reads"
+        pq.write_table(pa.Table.from_pylist(rows, schema=EVENTS), reads / f"_{number}")
+        (reads / f"_{number}").rename(reads / f"{number}.parquet")
+
+    def follow(self, spark: Any, **options: Any) -> Following:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        reads = spark.readStream.schema(from_arrow_schema(EVENTS)).parquet(
+            str(self.directory / "reads")
+        )
+        return job.follow(
+            spark,
+            self.directory,
+            run_id=self.directory.name,
+            events=job.ledger_events(spark, self.directory).unionByName(reads),
+            trigger_s=0,
+            **options,
+        )
+
+
+def tables(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the live tables, sorted, without what differs between two runs of the same."""
+    found = {}
+    for name in ("live_windows", "loss_candidates", "live_partitions"):
+        rows = pq.read_table(run_dir / LOCATION[name]).to_pylist()
+        for row in rows:
+            del row["run_id"]
+            row.pop("batch", None)
+        found[name] = sorted(rows, key=lambda row: [str(value) for value in row.values()])
+    return found
+
+
+def finished(run: Run, following: Following, *, first: int) -> None:
+    """Take the steps from `first` on, one micro-batch (at least) each, and end."""
+    for number in range(first, STEPS):
+        run.step(number)
+        following.drain()
+    following.end()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark, tmp_path_factory) -> Path:
+    run = Run.begun(tmp_path_factory.mktemp("live") / "undisturbed")
+    finished(run, run.follow(spark), first=0)
+    return run.directory
+
+
+def test_every_outcome_and_every_read_is_counted_once(undisturbed):
+    found = tables(undisturbed)
+    windows = found["live_windows"]
+    assert {row["topic"] for row in windows} == {"orders"}
+    for name, expected in (
+        ("acked", STEPS * STEP),
+        ("failed", STEPS * FAILED),
+        ("unknown", 0),
+        ("read", STEPS * STEP - len(LOST) + len(BELATED)),
+    ):
+        assert sum(row[name] for row in windows) == expected, name
+        assert sum(row[name] for row in found["live_partitions"]) == expected, name
+    per_window = {(row["partition"], row["start"]) for row in windows}
+    assert len(per_window) == len(windows), "a window was written twice"
+    assert all(row["availability"] > 0.99 for row in windows)
+    middle = [row for row in windows if row["acked"] == job.WINDOW_S * RATE // PARTITIONS]
+    assert len(middle) >= 2 * PARTITIONS
+    assert {row["acked_per_s"] for row in middle} == {RATE / PARTITIONS}
+
+
+def test_candidates_are_raised_for_what_was_passed_over_and_withdrawn_when_it_comes(undisturbed):
+    changes = tables(undisturbed)["loss_candidates"]
+    raised = {row["sequence"] for row in changes if row["change"] == "raised"}
+    withdrawn = {row["sequence"] for row in changes if row["change"] == "withdrawn"}
+    assert raised == LOST
+    assert withdrawn == BELATED
+    assert all(row["offset"] == row["sequence"] // PARTITIONS for row in changes)
+    assert all(row["overtaken_by"] > row["offset"] for row in changes)
+    standing = sum(row["candidates"] for row in tables(undisturbed)["live_partitions"])
+    assert standing == len(LOST) - len(BELATED)
+
+
+def test_tables_have_the_schemas_that_are_promised(undisturbed):
+    for name, schema in (
+        ("live_windows", LIVE_WINDOWS),
+        ("loss_candidates", LOSS_CANDIDATES),
+        ("live_partitions", LIVE_PARTITIONS),
+    ):
+        assert pq.read_table(undisturbed / LOCATION[name]).schema.equals(schema), name
+
+
+class _PowerCutError(Exception):
+    pass
+
+
+def before(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
+    raise _PowerCutError
+
+
+def between(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
+    """Die with one table written, the others not."""
+    batch, rows = given
+    write(tables, batch, {name: rows[name] for name in rows if name == "live_windows"})
+    raise _PowerCutError
+
+
+def after(tables: LiveTables, write: Callable[..., None], *given: Any) -> None:
+    """Die with all tables written, and the batch not yet committed."""
+    write(tables, *given)
+    raise _PowerCutError
+
+
+def test_a_job_that_dies_again_and_again_leaves_what_an_undisturbed_one_does(
+    spark, undisturbed, tmp_path, monkeypatch
+):
+    run = Run.begun(tmp_path / "disturbed")
+    run.step(0)
+    following = run.follow(spark)
+    following.drain()
+    write = LiveTables.write
+    for number, moment in enumerate((before, between, after), start=1):
+        monkeypatch.setattr(
+            LiveTables, "write", lambda self, *given, die=moment: die(self, write, *given)
+        )
+        run.step(number)
+        with pytest.raises(AnalysisError, match="PowerCut"):
+            following.drain()
+        following.stop()
+        monkeypatch.undo()
+        following = run.follow(spark)
+        following.drain()
+    finished(run, following, first=4)
+    assert tables(run.directory) == tables(undisturbed)
+
+
+def test_without_its_checkpoint_the_job_begins_anew(spark, tmp_path):
+    run = Run.begun(tmp_path / "anew")
+    stale = run.directory / LOCATION["loss_candidates"] / "batch-000000099.parquet"
+    stale.parent.mkdir(parents=True)
+    pq.write_table(LOSS_CANDIDATES.empty_table(), stale)
+    run.step(0)
+    following = run.follow(spark)
+    assert not stale.exists()
+    following.drain()
+    following.stop()
+    assert sum(row["acked"] for row in following.tables.partitions()) == STEP
+
+
+def test_a_run_that_closes_its_ledger_too_soon_is_an_error(spark, tmp_path):
+    from ackproof.ledger import producer_ledger
+
+    run = Run.begun(tmp_path / "closed")
+    run.step(0)
+    following = run.follow(spark)
+    following.drain()
+    following.stop()
+    run.step(1)
+    producer_ledger.close(run.directory)
+    with pytest.raises(AnalysisError, match="closed before it was followed to its end"):
+        run.follow(spark).drain()

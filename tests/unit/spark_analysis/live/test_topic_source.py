@@ -1,0 +1,125 @@
+"""Topics as a stream, from librdkafka's mock cluster, reached over TCP like a real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+
+from ackproof_spark.live import topic_source
+from ackproof_spark.live.topic_source import Offset, TopicReader
+
+#: What the mock gives every topic; it creates them when they are first asked for.
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    cluster = Producer({"test.mock.num.brokers": 3, "bootstrap.servers": "mock"})
+    yield ",".join(str(b).split("/")[0] for b in cluster.list_topics(timeout=10).brokers.values())
+    del cluster
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"orders-{uuid4().hex[:8]}"
+
+
+def produce(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def reader(bootstrap: str, *topics: str) -> TopicReader:
+    settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
+    return TopicReader(settings, topics)
+
+
+def values(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
+    return [row["value"] for batch in batches for row in batch.to_pylist()]
+
+
+def read(source: TopicReader, start: Offset, *, at_least: int) -> tuple[list[bytes], Offset]:
+    """Read micro-batches until so many records came, or none comes any more."""
+    found: list[bytes] = []
+    for _ in range(100):
+        batches, start = source.read(json.loads(json.dumps(start)))
+        found += values(batches)
+        if len(found) >= at_least:
+            break
+    return found, start
+
+
+def test_records_are_read_from_the_beginning_and_once(bootstrap, topic):
+    produce(bootstrap, topic, b"0", b"1", b"2", partition=1)
+    source = reader(bootstrap, topic)
+    found, offset = read(source, source.initialOffset(), at_least=3)
+    assert found == [b"0", b"1", b"2"]
+    assert offset[topic]["1"][0] == 3
+    produce(bootstrap, topic, b"3", partition=1)
+    produce(bootstrap, topic, b"4", partition=0)
+    found, offset = read(source, offset, at_least=2)
+    assert sorted(found) == [b"3", b"4"]
+    assert {p: o[0] for p, o in offset[topic].items()} == {"0": 1, "1": 4}
+    source.stop()
+
+
+def test_another_reader_goes_on_where_the_first_was(bootstrap, topic):
+    produce(bootstrap, topic, b"0", b"1")
+    first = reader(bootstrap, topic)
+    _, offset = read(first, {}, at_least=2)
+    first.stop()
+    produce(bootstrap, topic, b"2")
+    second = reader(bootstrap, topic)
+    assert read(second, offset, at_least=1)[0] == [b"2"]
+    second.stop()
+
+
+def test_two_offsets_give_the_same_records_again(bootstrap, topic):
+    produce(bootstrap, topic, b"0", b"1")
+    source = reader(bootstrap, topic)
+    _, start = read(source, {}, at_least=2)
+    produce(bootstrap, topic, b"2", b"3")
+    produce(bootstrap, topic, b"other", partition=2)
+    found, end = read(source, start, at_least=3)
+    source.stop()
+    produce(bootstrap, topic, b"4")
+    again = values(reader(bootstrap, topic).readBetweenOffsets(start, end))
+    assert sorted(again) == sorted(found) == [b"2", b"3", b"other"]
+    assert values(reader(bootstrap, topic).readBetweenOffsets({}, start)) == [b"0", b"1"]
+
+
+def test_columns_are_those_that_the_final_logs_parser_takes(bootstrap, topic):
+    produce(bootstrap, topic, b"value", partition=3)
+    source = reader(bootstrap, topic)
+    found: list[dict] = []
+    offset: Offset = {}
+    while not found:
+        batches, offset = source.read(offset)
+        found = [row for batch in batches for row in batch.to_pylist()]
+    source.stop()
+    (row,) = found
+    assert (row["topic"], row["partition"], row["offset"], row["value"]) == (topic, 3, 0, b"value")
+    assert row["timestamp"].year >= 2026
+
+
+def test_while_nobody_answers_there_is_nothing_and_no_error(monkeypatch):
+    monkeypatch.setattr(topic_source, "_ANSWER_S", 0.2)
+    source = reader("127.0.0.1:1", "orders")
+    batches, offset = source.read({"orders": {"0": [7, 2]}})
+    assert list(batches) == []
+    assert offset == {"orders": {"0": [7, 2]}}
+    source.stop()
+
+
+def test_what_nobody_gives_again_is_an_error(monkeypatch):
+    monkeypatch.setattr(topic_source, "_AGAIN_S", 1.0)
+    source = reader("127.0.0.1:1", "orders")
+    with pytest.raises(ConnectionError, match=r"nothing of \[\('orders', 0\)\]"):
+        list(source.readBetweenOffsets({}, {"orders": {"0": [3, 0]}}))

@@ -1,0 +1,153 @@
+"""When the aligned pass is taken, what it costs Spark, and what it refuses."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.bench.planted import plant
+from ackproof_spark import tables
+from ackproof_spark.matching.offset_pass import Unmatched, unmatched
+from ackproof_spark.matching.row_groups import (
+    Sizing,
+    Unaligned,
+    read_layout,
+    slices,
+)
+from ackproof_spark.reading.run_tables import RunTables
+
+SENDS = 900_000
+FORCED = Sizing(from_rows=0)
+NEVER = Sizing(from_rows=2**62)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[Path, set]:
+    run_dir = tmp_path_factory.mktemp("planted") / "run"
+    planted = plant(run_dir, records=SENDS, seed=3)
+    return run_dir, planted.anomalies
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "sizing",
+    [FORCED, NEVER, Sizing(from_rows=0, rows_a_slice=200_000), Sizing(from_rows=0, few=0)],
+)
+def test_what_was_planted_is_found_and_nothing_else(spark, run, tmp_path, sizing):
+    from ackproof_spark.checks.diff import diff
+
+    run_dir, planted = run
+    diff(spark, run_dir, output=tmp_path, sizing=sizing)
+    names = ["anomaly", "partition", "producer", "sequence", "offset"]
+    rows = pq.read_table(tmp_path / tables.LOCATION["anomalies"], columns=names).to_pylist()
+    found = [tuple(row[name] for name in names) for row in rows]
+    assert set(found) == planted
+    assert len(found) == len(planted)
+
+
+@pytest.mark.spark
+def test_nearly_everything_is_dropped_without_any_exchange(spark, run):
+    run_dir, _ = run
+    whole = RunTables.read(spark, run_dir)
+    with ExitStack() as caches:
+        left = unmatched(spark, run_dir, whole, sizing=FORCED, caches=caches)
+        assert isinstance(left, Unmatched)
+        assert left.ledger.count() < SENDS / 500
+        assert left.final_log.count() < SENDS / 500
+        for table in (left.ledger, left.final_log):
+            plan = table._jdf.queryExecution().executedPlan().toString()
+            assert "MapInArrow" in plan
+            assert "Exchange" not in plan
+            assert "FileScan" not in plan  # the files are the Python workers' to read
+        assert sum(left.outcomes.values()) == SENDS
+    # The control: the general path shuffles both tables.
+    plan = whole.suspects._jdf.queryExecution().executedPlan().toString()
+    assert "Exchange" in plan
+    assert plan.count("FileScan") == 2
+
+
+@pytest.mark.spark
+def test_a_small_run_takes_the_general_path(spark, run):
+    run_dir, _ = run
+    whole = RunTables.read(spark, run_dir)
+    with ExitStack() as caches:
+        assert unmatched(spark, run_dir, whole, sizing=Sizing(), caches=caches) is whole
+
+
+@pytest.mark.spark
+def test_too_many_names_to_look_up_are_refused(spark, run):
+    run_dir, _ = run
+    whole = RunTables.read(spark, run_dir)
+    sizing = Sizing(from_rows=0, wanted=3)
+    with ExitStack() as caches, pytest.raises(Unaligned, match="more than 3"):
+        unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
+
+
+def test_slices_cover_every_row_group_and_own_each_once(run):
+    layout = read_layout(run[0])
+    pieces = slices(layout, sizing=Sizing(from_rows=0, rows_a_slice=150_000), cores=2)
+    assert len(pieces) > 8
+    assert pieces[0].begin is None
+    assert pieces[-1].end is None
+    assert all(one.end == other.begin for one, other in pairwise(pieces))
+    owned = [place for piece in pieces for place in piece.owned]
+    assert sorted(owned) == sorted((group.path, group.number) for group in layout.sends)
+    read = {(group.path, group.number) for piece in pieces for group in piece.records}
+    assert read == {(group.path, group.number) for group in layout.records}
+
+
+def test_what_does_not_lie_as_the_pass_needs_it_is_refused_with_its_reason(run, tmp_path):
+    layout = read_layout(run[0])
+    with pytest.raises(Unaligned, match="must be held at once"):
+        slices(layout, sizing=Sizing(from_rows=0, buffer_bytes=1000), cores=1)
+    with pytest.raises(Unaligned, match="sends have no offset"):
+        slices(layout, sizing=Sizing(from_rows=0, placed=1.0), cores=1)
+    with pytest.raises(Unaligned, match="cannot read"):
+        read_layout("s3a://nowhere/run")
+    with pytest.raises(Unaligned, match="cannot read"):
+        read_layout(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda log: log.replace_schema_metadata(), None),
+        (lambda log: log.sort_by([("offset", "ascending")]), "more than one partition"),
+    ],
+)
+def test_a_log_of_several_partitions_in_one_row_group_is_refused(run, tmp_path, change, reason):
+    folder = tmp_path / tables.LOCATION["final_log"]
+    folder.mkdir()
+    (tmp_path / tables.LOCATION["ledger"]).symlink_to(run[0] / tables.LOCATION["ledger"])
+    files = sorted((run[0] / tables.LOCATION["final_log"]).iterdir())
+    several = files[:1] if reason is None else files
+    log = pq.read_table(several, schema=tables.FINAL_LOG)
+    pq.write_table(change(log), folder / "part-0.parquet", row_group_size=2**30)
+    if reason is None:
+        read_layout(tmp_path)
+    else:
+        with pytest.raises(Unaligned, match=reason):
+            read_layout(tmp_path)
+
+
+@pytest.mark.spark
+def test_a_log_out_of_order_is_compared_all_the_same(spark, run, tmp_path):
+    """The statistics do not show it; the pass does, and the general path takes over."""
+    from ackproof_spark.checks.diff import diff
+
+    run_dir, planted = run
+    for name in ("ledger", "partition_ends", "fault_windows"):
+        (tmp_path / tables.LOCATION[name]).symlink_to(run_dir / tables.LOCATION[name])
+    folder = tmp_path / tables.LOCATION["final_log"]
+    folder.mkdir()
+    for file in (run_dir / tables.LOCATION["final_log"]).iterdir():
+        log = pq.read_table(file)
+        pq.write_table(log.take(list(reversed(range(log.num_rows)))), folder / file.name)
+    whole = RunTables.read(spark, tmp_path)
+    with ExitStack() as caches, pytest.raises(Unaligned, match="not sorted by offset"):
+        unmatched(spark, tmp_path, whole, sizing=FORCED, caches=caches)
+    assert sum(diff(spark, tmp_path, sizing=FORCED).counts.values()) == len(planted)

@@ -1,0 +1,151 @@
+"""What is missing is said in one message; what was fetched in part never counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark import connector
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return connector.cache_dir()
+
+
+def _java(home: Path, says: str, status: int = 0) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {status}\n")
+    java.chmod(0o755)
+    return home
+
+
+def test_cache_is_the_users_and_names_the_spark_version(tmp_path):
+    assert connector.cache_dir() == (
+        tmp_path / "cache" / "ackproof" / f"spark-{connector.spark_version()}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "major"),
+    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "21" 2023-09-19 LTS', 21)],
+)
+def test_java_is_recognised(monkeypatch, tmp_path, says, major):
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "jdk", says)))
+    assert connector.check_java() == major
+
+
+@pytest.mark.parametrize(
+    ("says", "status"),
+    [
+        ('java version "1.8.0_292"', 0),
+        ('openjdk version "11.0.2" 2019-01-15', 0),
+        ("who knows", 0),
+        ("broken", 1),
+    ],
+)
+def test_old_or_broken_java_is_refused_by_name(monkeypatch, tmp_path, says, status):
+    home = _java(tmp_path / "jdk", says, status)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(AnalysisError, match=f"Java 17 or later.*{home}.*JAVA_HOME"):
+        connector.check_java()
+
+
+def test_no_java_at_all_is_refused(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AnalysisError, match="'java' does not run"):
+        connector.check_java()
+
+
+def _fetches(monkeypatch, *names: str, fails: bool = False) -> list[Path]:
+    """Stand in for Spark's own fetching; return the folders it was asked to fill."""
+    asked: list[Path] = []
+
+    def fetch(ivy: Path, package: connector.Package) -> None:
+        asked.append(ivy)
+        (ivy / "jars").mkdir()
+        for name in names:
+            (ivy / "jars" / name).touch()
+        if fails:
+            raise AnalysisError("cut short")
+
+    monkeypatch.setattr(connector, "_fetch", fetch)
+    return asked
+
+
+def test_jars_are_fetched_once(monkeypatch):
+    asked = _fetches(monkeypatch, "org.example_kafka-clients-3.9.0.jar")
+    assert connector.jars() == []
+    fetched = connector.resolve()
+    assert [jar.name for jar in fetched] == ["org.example_kafka-clients-3.9.0.jar"]
+    assert fetched[0].exists()
+    assert connector.resolve() == connector.jars() == fetched
+    assert len(asked) == 1
+
+
+def test_a_fetch_cut_short_never_counts(monkeypatch, cache):
+    _fetches(monkeypatch, "org.example_half.jar", fails=True)
+    with pytest.raises(AnalysisError, match="cut short"):
+        connector.resolve()
+    assert connector.jars() == []
+    assert list(cache.iterdir()) == []
+
+
+def test_jars_without_the_finished_mark_are_fetched_again(monkeypatch, cache):
+    (cache / "jars").mkdir(parents=True)
+    (cache / "jars" / "org.example_half.jar").touch()
+    assert connector.jars() == []
+    _fetches(monkeypatch, "org.example_whole.jar")
+    assert [jar.name for jar in connector.resolve()] == ["org.example_whole.jar"]
+
+
+def test_of_two_fetches_at_once_one_wins_and_both_succeed(monkeypatch):
+    _fetches(monkeypatch, "org.example_first.jar")
+    fetch = connector._fetch
+
+    def fetch_while_another_finishes(ivy: Path, package: connector.Package) -> None:
+        monkeypatch.setattr(connector, "_fetch", fetch)
+        connector.resolve()
+        (ivy / "jars").mkdir()
+        (ivy / "jars" / "org.example_second.jar").touch()
+
+    monkeypatch.setattr(connector, "_fetch", fetch_while_another_finishes)
+    assert [jar.name for jar in connector.resolve()] == ["org.example_first.jar"]
+
+
+def test_what_spark_brings_is_not_kept(monkeypatch):
+    import pyspark
+
+    brought = next((Path(pyspark.__file__).parent / "jars").glob("slf4j-api-*.jar")).name
+    _fetches(monkeypatch, f"org.slf4j_{brought}", "org.example_new.jar")
+    assert [jar.name for jar in connector.resolve()] == ["org.example_new.jar"]
+
+
+def test_each_package_has_a_place_of_its_own(monkeypatch):
+    asked: list[connector.Package] = []
+
+    def fetch(ivy: Path, package: connector.Package) -> None:
+        asked.append(package)
+        (ivy / "jars").mkdir()
+        (ivy / "jars" / f"org.example_{package}.jar").touch()
+
+    monkeypatch.setattr(connector, "_fetch", fetch)
+    connector.resolve(connector.Package.DELTA)
+    assert connector.jars() == []
+    connector.resolve()
+    assert [jar.name for jar in connector.jars()] == ["org.example_kafka.jar"]
+    assert [jar.name for jar in connector.jars(connector.Package.DELTA)] == [
+        "org.example_delta.jar"
+    ]
+    assert asked == [connector.Package.DELTA, connector.Package.KAFKA]
+
+
+def test_a_spark_without_a_known_delta_lake_is_told_so(monkeypatch):
+    monkeypatch.setattr(connector, "spark_version", lambda: "4.9.0")
+    with pytest.raises(AnalysisError, match=r"pyspark 4\.9\.0 .*Parquet needs none"):
+        connector.coordinates(connector.Package.DELTA)

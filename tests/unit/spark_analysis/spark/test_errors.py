@@ -1,0 +1,78 @@
+"""What Spark's failures become: one message with its meaning, and never a count."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.errors import explained
+
+_OUT_OF_MEMORY = """
+import json
+from pyspark import SparkContext
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.errors import explained
+from ackproof_spark.spark.session import choose, session, stop
+
+choose("local[1]")
+said = ""
+try:
+    with explained():
+        # An array of 2.4 GB, on a heap of one.
+        session().range(1).selectExpr("size(sequence(0L, id + 300000000L)) as n").collect()
+except AnalysisError as error:
+    said = str(error)
+# Spark ends a JVM that ran out of memory, in its own time.
+SparkContext._gateway.proc.wait(300)
+again = session().range(3).count()
+stop()
+print(json.dumps({"said": said, "again": again}))
+"""
+
+
+@pytest.mark.spark
+def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _OUT_OF_MEMORY],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ),
+    )
+    told = json.loads(done.stdout)
+    assert "ran out of memory" in told["said"]
+    assert told["again"] == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("Job aborted: ExecutorLostFailure (executor 1 exited)", "lost executors"),
+        ("java.lang.OutOfMemoryError: Java heap space", "out of memory"),
+        ("Container killed, exit code 137", "out of memory"),
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] File does not exist",
+            "storage that the driver and all",
+        ),
+        ("ModuleNotFoundError: No module named 'ackproof'", "--py-files"),
+        ("ModuleNotFoundError: No module named 'confluent_kafka'", "install it on every worker"),
+        # What Py4J has to say of a JVM that ran out of memory before it could tell.
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "ran out of memory"),
+        ("who knows", "could not finish"),
+    ],
+)
+def test_each_failure_has_its_meaning(said: str, means: str) -> None:
+    with pytest.raises(AnalysisError, match=means) as caught, explained():
+        raise PySparkException(said)
+    assert said in str(caught.value)
+
+
+def test_what_is_not_sparks_passes_through() -> None:
+    with pytest.raises(ZeroDivisionError), explained():
+        raise ZeroDivisionError

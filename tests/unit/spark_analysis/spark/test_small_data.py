@@ -1,0 +1,71 @@
+"""What few rows save Spark: plans are small while they last, and a kept frame has no origin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ackproof_spark.reading.run_tables import RunTables, kept
+from ackproof_spark.spark.small_data import FEW, local, small_plans
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def test_plans_are_small_for_few_rows_only_and_as_before_afterwards(spark):
+    before = spark.conf.get(PARTITIONS)
+    with small_plans(spark, rows=FEW + 1):
+        assert spark.conf.get(PARTITIONS) == before
+    with small_plans(spark, rows=FEW):
+        assert spark.conf.get(PARTITIONS) == "1"
+    assert spark.conf.get(PARTITIONS) == before
+
+
+def test_a_local_frame_has_the_same_rows_and_types_and_is_joined_without_exchange(spark):
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [(1, "a", at), (2, None, None), (3, "c", at)]
+    frame = spark.createDataFrame(rows, "id bigint, word string, at timestamp").where("id < 3")
+    kept_here = local(frame)
+    assert kept_here.schema == frame.schema
+    assert sorted(kept_here.collect()) == sorted(frame.collect())
+    assert local(frame.where("id > 9")).collect() == []
+    with small_plans(spark, rows=3):
+        joined = kept_here.join(local(frame), "id")
+        assert joined.count() == 2
+        plan = joined._jdf.queryExecution().executedPlan().toString()
+    assert "Exchange" not in plan
+    # The control: what was not kept is shuffled together.
+    with small_plans(spark, rows=3):
+        other = frame.repartition(2).join(frame.repartition(3), "id")
+        assert "Exchange" in other._jdf.queryExecution().executedPlan().toString()
+
+
+def test_what_several_checks_start_from_is_made_once_for_the_same_tables(spark):
+    made = []
+
+    @kept
+    def numbers(tables):
+        made.append(tables.run_id)
+        return spark.range(3)
+
+    def keep(frame):
+        return frame.where("id > 0")
+
+    def tables(run_id):
+        some = spark.range(0)
+        return RunTables(
+            run_id=run_id,
+            ledger=some,
+            final_log=some,
+            partition_ends=some,
+            fault_windows=some,
+            keep=keep,
+        )
+
+    one, other = tables("one"), tables("other")
+    assert numbers(one) is numbers(one)
+    assert numbers(one).count() == 2
+    numbers(other)
+    assert made == ["one", "other"]

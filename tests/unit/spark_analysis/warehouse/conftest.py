@@ -1,0 +1,104 @@
+"""Warehouses with a few small runs, in each format that this machine has."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ackproof.report import warehouse_rows as rows
+from ackproof.runs.verdict import Verdict
+from ackproof_spark.warehouse.formats import Format
+from ackproof_spark.warehouse.load import JudgedRun
+from ackproof_spark.warehouse.warehouse import Warehouse
+from unit.harness.report import synthetic
+
+FORMATS = [
+    pytest.param(Format.PARQUET, id="parquet"),
+    pytest.param(
+        Format.DELTA,
+        id="delta",
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not rows.delta_there(), reason="Delta Lake was not fetched"),
+        ],
+    ),
+]
+
+#: A run of half a minute with 720 sends.
+SMALL = {"seconds": 24.0, "rate": 30}
+
+
+@pytest.fixture(scope="session")
+def run_dirs(tmp_path_factory) -> dict[str, Path]:
+    """Three judged runs of two configurations, a day apart."""
+    root = tmp_path_factory.mktemp("runs")
+    return {
+        name: make_run(root / name, acks=acks, day=day)
+        for day, (name, acks) in enumerate([("one", "1"), ("two", "1"), ("all", "all")], start=1)
+    }
+
+
+def make_run(directory: Path, *, acks: str = "1", day: int = 1, **observed: int) -> Path:
+    """Make a run that began on that day of November, with these counts changed in its verdict."""
+    start = synthetic.START
+    synthetic.START = datetime.datetime(2026, 11, day, 12, tzinfo=datetime.UTC)
+    try:
+        options = synthetic.Options(acks=acks, seed=day, **SMALL)
+        synthetic.make(directory, options, name=f"acks={acks}")
+    finally:
+        synthetic.START = start
+    change_verdict(directory, **observed)
+    return directory
+
+
+def change_verdict(directory: Path, **observed: int) -> None:
+    path = directory / "verdict.json"
+    said = json.loads(path.read_text())
+    said["observed"] |= observed
+    path.write_text(json.dumps(said))
+
+
+def verdict_of(directory: Path) -> Verdict:
+    return rows.read_verdict(directory)
+
+
+def judged(directory: Path, **options: str) -> JudgedRun:
+    return rows.read_runs(
+        [directory], commit=options.get("commit"), comparison=options.get("comparison")
+    )[0]
+
+
+@pytest.fixture(params=FORMATS)
+def warehouse(request, spark, tmp_path) -> Warehouse:
+    """An empty warehouse."""
+    return Warehouse.create(spark, str(tmp_path / "warehouse"), request.param)
+
+
+@pytest.fixture(scope="session", params=FORMATS)
+def loaded(request, spark, tmp_path_factory, run_dirs) -> Warehouse:
+    """A warehouse with all of `run_dirs`, the sends and reads of one of them."""
+    from ackproof_spark.warehouse.load import load
+
+    place = tmp_path_factory.mktemp("loaded") / "warehouse"
+    filled = Warehouse.create(spark, str(place), request.param)
+    for name, directory in run_dirs.items():
+        run = judged(directory, commit=f"commit-{name}", comparison="demo")
+        load(filled, run, sends=name == "one", reads=name == "one")
+    return filled
+
+
+@pytest.fixture
+def copied(tmp_path, spark) -> Callable[[Warehouse], Warehouse]:
+    """Copy a warehouse, to change the copy."""
+
+    def copy(original: Warehouse) -> Warehouse:
+        place = tmp_path / "copy"
+        shutil.copytree(original.storage.address.removeprefix("file:"), place)
+        return Warehouse.open(spark, str(place))
+
+    return copy

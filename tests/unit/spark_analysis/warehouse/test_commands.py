@@ -1,0 +1,134 @@
+"""What a user can get wrong with a warehouse: one message each, and the right exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import command_line
+from ackproof.errors import ExitCode
+from ackproof.report import warehouse_rows
+from ackproof_spark.warehouse.formats import Format
+from unit.spark_analysis.warehouse.conftest import make_run
+
+
+@pytest.fixture
+def ackproof(capsys):
+    """Run the command in this process; return its exit code and what it said."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = command_line.ackproof(*arguments)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return run
+
+
+def test_what_is_no_run_is_refused(ackproof, tmp_path):
+    code, _, said = ackproof("warehouse", "load", tmp_path, "--into", tmp_path / "w")
+    assert code == ExitCode.USAGE
+    assert f"{tmp_path} is not a finished run directory" in said
+
+
+def test_a_run_without_a_verdict_is_to_be_judged_first(ackproof, tmp_path):
+    run = make_run(tmp_path / "run")
+    (run / "verdict.json").unlink()
+    code, _, said = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
+    assert code == ExitCode.USAGE
+    assert "has no verdict" in said
+    assert f"ackproof check {run}" in said
+
+
+def test_a_damaged_verdict_is_to_be_judged_again(ackproof, tmp_path):
+    run = make_run(tmp_path / "run")
+    (run / "verdict.json").write_text("{")
+    code, _, said = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
+    assert code == ExitCode.USAGE
+    assert "verdict.json is damaged" in said
+
+
+@pytest.mark.parametrize("age", ["90", "3 days", "-1d", "0d", "d"])
+def test_an_age_is_a_number_and_a_unit(ackproof, tmp_path, age):
+    code, _, said = ackproof("warehouse", "expire", tmp_path, f"--older-than={age}")
+    assert code == ExitCode.USAGE
+    assert repr(age) in said
+    assert "36h, 90d or 52w" in said
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "command", [("warehouse", "info"), ("warehouse", "migrate"), ("dashboard",)]
+)
+def test_what_is_no_warehouse_is_refused(spark, ackproof, tmp_path, command):
+    code, _, said = ackproof(*command, tmp_path)
+    assert code == ExitCode.USAGE
+    assert f"{tmp_path} is not a warehouse" in said
+
+
+@pytest.mark.spark
+def test_an_empty_warehouse_is_no_dashboard(spark, ackproof, tmp_path):
+    from ackproof_spark.warehouse.warehouse import Warehouse
+
+    Warehouse.create(spark, str(tmp_path / "w"), Format.PARQUET)
+    page = tmp_path / "page.html"
+    code, _, said = ackproof("dashboard", tmp_path / "w", "--out", page)
+    assert code == ExitCode.USAGE
+    assert "holds no run" in said
+    assert not page.exists()
+
+
+@pytest.mark.spark
+def test_a_place_that_cannot_be_written_is_said(spark, ackproof, tmp_path):
+    run = make_run(tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "w"
+    code, _, said = ackproof("warehouse", "load", run, "--into", place)
+    assert code == ExitCode.ENVIRONMENT
+    assert str(place) in said
+    assert "name another place" in said
+
+
+@pytest.mark.spark
+def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp_path):
+    place = loaded.storage.address
+    code, script, _ = ackproof("warehouse", "views", place)
+    assert code == ExitCode.HOLDS
+    assert script == (Path(place.removeprefix("file:")) / "views.sql").read_text()
+    assert script.count("CREATE OR REPLACE VIEW") == 18 - 1
+    code, said, _ = ackproof("warehouse", "info", place)
+    assert code == ExitCode.HOLDS
+    assert f"{loaded.format}, version 2" in said
+    page = tmp_path / "page.html"
+    assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
+    assert "acks=all" in page.read_text()
+
+
+def test_the_commit_is_what_ci_says_unless_somebody_says_it(monkeypatch, tmp_path):
+    run = make_run(tmp_path / "run")
+    for name in warehouse_rows.COMMIT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+    def commit(said: str | None) -> object:
+        return warehouse_rows.read_runs([run], commit=said, comparison=None)[0].run["commit"]
+
+    assert commit(None) is None
+    monkeypatch.setenv("CI_COMMIT_SHA", "abc")
+    assert commit(None) == "abc"
+    assert commit("def") == "def"
+
+
+def test_trials_are_numbered_within_their_configuration(tmp_path):
+    runs = [
+        make_run(tmp_path / f"{acks}-{day}", acks=acks, day=day)
+        for acks in ("1", "all")
+        for day in (2, 1)
+    ]
+    judged = warehouse_rows.read_runs(runs, commit=None, comparison="c")
+    assert [(run.run_id, run.trial["trial"]) for run in judged] == [
+        ("1-1", 1),
+        ("all-1", 1),
+        ("1-2", 2),
+        ("all-2", 2),
+    ]

@@ -1,0 +1,110 @@
+"""Several processes at one warehouse, and one that is killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import SparkError
+from ackproof.waiting import wait_for
+from ackproof_spark.warehouse.formats import Format
+from unit.spark_analysis.warehouse.conftest import FORMATS, make_run
+
+pytestmark = pytest.mark.spark
+
+ACKPROOF = "from ackproof.cli.main import main; main()"
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", ACKPROOF, "warehouse", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> dict:
+    said, complaint = process.communicate()
+    assert process.returncode == 0, complaint
+    return json.loads(said)
+
+
+def rows(place: Path) -> dict[str, int]:
+    return outcome(start("info", place, "--json"))["rows"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FORMATS)
+def test_loads_at_once_and_one_that_is_killed(tmp_path, kind):
+    both, first, second = (
+        make_run(tmp_path / name, day=day) for day, name in enumerate(("a", "b", "c"), start=1)
+    )
+    place = tmp_path / "warehouse"
+
+    # Not even the warehouse is there: both make it.
+    processes = [
+        start("load", both, own, "--into", place, "--format", kind, "--json")
+        for own in (first, second)
+    ]
+    results = [outcome(process)["runs"] for process in processes]
+    assert sorted(run["run_id"] for result in results for run in result) == ["a", "a", "b", "c"]
+    assert sorted(run["result"] for result in results for run in result) == [
+        "already there",
+        *["loaded"] * 3,
+    ]
+    found = rows(place)
+    assert (found["runs"], found["fault_windows"]) == (3, 6)
+
+    # Killed between the first table of a load and its last, which is `runs`.
+    late = make_run(tmp_path / "d", day=4)
+    before = stored(place, kind)
+    killed = start("load", late, "--into", place, "--sends")
+    try:
+        wait_for(
+            lambda: (killed.poll(), stored(place, kind)),
+            until=lambda seen: (
+                seen[0] is not None or seen[1]["predictions"] > before["predictions"]
+            ),
+            within_s=300,
+            failure=lambda seen: SparkError(f"nothing was written: {seen}"),
+        )
+    finally:
+        killed.kill()
+        killed.communicate()
+    assert stored(place, kind)["runs"] == before["runs"], "killed too late"
+    assert rows(place) == found
+    assert outcome(start("load", late, "--into", place, "--sends", "--json"))["runs"] == [
+        {"run_id": "d", "result": "loaded"}
+    ]
+    whole = rows(place)
+    assert (whole["runs"], whole["fault_windows"], whole["sends"]) == (4, 8, 720)
+    assert whole["predictions"] == found["predictions"] // 3 * 4
+
+
+def stored(place: Path, kind: Format) -> dict[str, int]:
+    """Return how many commits (Delta) or finished files (Parquet) two tables have."""
+    pattern = "_delta_log/*.json" if kind is Format.DELTA else "batch=*/part-*.parquet"
+    return {table: len(list((place / table).glob(pattern))) for table in ("predictions", "runs")}
+
+
+def test_a_lock_keeps_the_second_out(tmp_path, spark):
+    """The control of the above: without the lock two commits could be one."""
+    from ackproof_spark.warehouse.storage import Storage
+
+    storage = Storage(spark, str(tmp_path / "place"))
+    contender = (
+        "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        str(tmp_path / "place" / ".lock"),
+    )
+    with storage.lock():
+        refused = subprocess.run(
+            [sys.executable, "-c", *contender], capture_output=True, text=True, check=False
+        )
+        assert "BlockingIOError" in refused.stderr
+    subprocess.run([sys.executable, "-c", *contender], check=True)
