@@ -31,23 +31,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ackproof_spark.matching.ledger_group import find_sends, wanted_of
 from ackproof_spark.matching.row_groups import (
     Layout,
     Sizing,
-    Slice,
     Unaligned,
     read_layout,
-    slices,
 )
 from ackproof_spark.matching.send_order import Carry
-from ackproof_spark.matching.slice_compare import (
-    FOUND,
-    Kind,
-    Summary,
-    compare_slices,
-    find_sends,
-    wanted_of,
-)
+from ackproof_spark.matching.slice_compare import compare_slices
+from ackproof_spark.matching.slices import Slice, slices
+from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import LEDGER, RecordState
@@ -160,7 +154,7 @@ def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitSt
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tasks = min(positions, _TASKS_A_CORE * _cores(spark))
-    schema = from_arrow_schema(FOUND)
+    schema = from_arrow_schema(UNMATCHED)
     found = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
     caches.callback(found.unpersist)
     return found
@@ -179,7 +173,7 @@ def _compare(
     return _run(spark, worker, positions=len(pieces), caches=caches)
 
 
-def _summaries(found: DataFrame) -> list[Summary]:
+def _summaries(found: DataFrame) -> list[SliceSummary]:
     """Run the pass, and return what its slices tell of themselves; Unaligned if one could not."""
     from pyspark.errors import PythonException
 
@@ -191,7 +185,7 @@ def _summaries(found: DataFrame) -> list[Summary]:
         # Executors of a cluster may lack a library, or see other files than the driver does.
         raise Unaligned(f"the executors' Python fails: {error}") from error
     summaries = sorted(
-        (Summary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
+        (SliceSummary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
     )
     for summary in summaries:
         if summary.unaligned is not None:
@@ -200,7 +194,7 @@ def _summaries(found: DataFrame) -> list[Summary]:
 
 
 def _across(
-    pieces: Sequence[Slice], summaries: Sequence[Summary]
+    pieces: Sequence[Slice], summaries: Sequence[SliceSummary]
 ) -> tuple[list[Slice], dict[int, Carry], set[tuple[str, int, int]]]:
     """Follow each producer's order over the borders of slices.
 

@@ -12,12 +12,8 @@ import pytest
 from ackproof.bench.planted import plant
 from ackproof_spark import tables
 from ackproof_spark.matching.offset_pass import Unmatched, unmatched
-from ackproof_spark.matching.row_groups import (
-    Sizing,
-    Unaligned,
-    read_layout,
-    slices,
-)
+from ackproof_spark.matching.row_groups import Sizing, Unaligned, read_layout
+from ackproof_spark.matching.slices import slices
 from ackproof_spark.reading.run_tables import RunTables
 
 SENDS = 900_000
