@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import text
+from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables
 
