@@ -18,12 +18,12 @@ from ackproof_spark.tables import LEDGER, Outcome
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: Columns of few distinct texts: a million strings cost more to make than all else to read.
+#: Columns of few distinct texts, read as dictionaries: a million strings cost more than all else.
 _WORDS = ["topic", "outcome", "error"]
 
 
 class LedgerGroup:
-    """One row group of the ledger: some columns at once, the others if rows are to be told."""
+    """One row group of the ledger: some columns are read at once, the others only for returned rows."""
 
     def __init__(
         self, group: SendGroup, filesystem: pafs.FileSystem, columns: Sequence[str]
@@ -46,7 +46,7 @@ class LedgerGroup:
         ).combine_chunks()
 
     def _integers(self, name: str) -> npt.NDArray[np.signedinteger]:
-        """Return a column of integers; where it is null, -1."""
+        """Return a column of integers, -1 for null."""
         known = self._group.constant.get(name)
         if known is not None:
             return np.full(self._group.rows, known)
@@ -54,27 +54,25 @@ class LedgerGroup:
 
     @property
     def offset(self) -> Int64s:
-        """Where each send was acked, -1 if unknown."""
+        """The acked offset of each send, -1 if unknown."""
         return self._integers("offset")
 
     @property
     def sequence(self) -> Int64s:
-        """The sequence of each send."""
         return self._integers("sequence")
 
     @property
     def partition(self) -> npt.NDArray[np.signedinteger]:
-        """The partition of each send."""
         return self._integers("partition")
 
     @property
     def producer(self) -> Int64s | np.int64:
-        """The producer of each send, or the one of all."""
+        """The producer of each send, or one number if all have the same."""
         known = self._group.constant.get("producer")
         return self._integers("producer") if known is None else np.int64(known)
 
     def outcomes(self) -> tuple[dict[str, int], Bools | None]:
-        """Return how many sends have each outcome, and which are acked (None: all)."""
+        """Return the number of sends by outcome, and which sends are acked (None: all)."""
         rows = self._group.rows
         known = self._group.constant.get("outcome")
         if known is not None:
@@ -86,7 +84,7 @@ class LedgerGroup:
         return dict(zip(words, counts, strict=True)), codes == acked
 
     def told(self, rows: Int64s) -> pa.RecordBatch:
-        """Return whole rows as `UNMATCHED` has them."""
+        """Return these rows with all columns, as `UNMATCHED`."""
         at = pa.array(rows)
         columns = {name: self._table[name].take(at) for name in self._table.column_names}
         others = [
@@ -106,9 +104,9 @@ def find_sends(
     *,
     filesystem: pafs.FileSystem,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` over positions in `groups`: sends of these names.
+    """Return a function for `mapInArrow` over indices of `groups`, which yields sends by name.
 
-    `names` are sequences by topic and producer. Only row groups that may have one are read.
+    `names` are sequences by topic and producer. Only row groups that may contain one are read.
     """
 
     def find(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +131,7 @@ def find_sends(
 
 
 def wanted_of(group: SendGroup, names: Mapping[tuple[str, int], Int64s]) -> dict[int, Int64s]:
-    """Return, by producer, the sequences that a row group may have, by its statistics."""
+    """Return, by producer, the sequences that a row group may contain by its statistics."""
     low, high = group.sequences
     wanted = {}
     for (topic, producer), sequences in names.items():

@@ -1,10 +1,9 @@
-"""How the ledger and the final log lie on disk, and how to cut them into slices of offsets.
+"""The Parquet row groups of ledger and final log, and their statistics.
 
-Both are nearly sorted by offset, and every Parquet row group says in its statistics which offsets
-it holds. So a range of offsets, over all partitions of a topic, meets few row groups of either: a
-`Slice`, which one task reads alone (`alignment`). Nothing is decided here about records; only
-what need not be read. Where the statistics do not help, `Unaligned` says why, and the comparison
-takes the general path.
+Both tables are nearly sorted by offset, and the statistics of every row group say which offsets it
+holds. So a range of offsets over all partitions of a topic meets few row groups of either
+(`slices`). Where the statistics do not help, `Unaligned` says why, and the comparison takes the
+general path.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ackproof_spark.tables import (
     RecordState,
 )
 
-#: Writers may cut longer texts in statistics: a text is taken to be constant only if shorter.
+#: Writers may truncate longer texts in statistics: only a shorter text can count as constant.
 _WHOLE_TEXT = 32
 
 #: Producer numbers are kept in 16 bits; the highest stands for "no record".
@@ -36,19 +35,18 @@ MAX_PRODUCERS = 2**16 - 1
 
 
 class Unaligned(Exception):  # noqa: N818  no error: the general path takes over
-    """The tables do not lie as the aligned pass needs them; the message says in what."""
+    """The layout of the tables does not allow the pass by offset; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """When the aligned pass is worth its start, and how much one task takes on.
+    """When the pass by offset pays off, and how much one task handles.
 
     `from_rows`: sends and records together, below which the general path is as fast.
     `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
-    `buffer_bytes`: what a task may hold of the log at once.
-    `placed`: the share of sends with an offset below which too little can be aligned.
-    `wanted`: how many names at most may be looked up again. `few`: rows up to which the checks
-    are planned as for few (`few.small_plans`).
+    `buffer_bytes`: memory for the log in one task. `placed`: the least share of sends with an
+    offset. `wanted`: the most names to look up again. `few`: rows up to which the checks are
+    planned as small (`small_data.small_plans`).
     """
 
     from_rows: int = 4_000_000
@@ -61,10 +59,10 @@ class Sizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendGroup:
-    """One row group of the ledger: where it is, and what its statistics tell.
+    """One row group of the ledger with its statistics.
 
-    `first` and `last`: its lowest and highest acked offset, None if it has none. `constant`: the
-    columns that have one value throughout, which need not be read.
+    `first` and `last`: the lowest and highest acked offset, None if there is none. `constant`:
+    columns with one value throughout, which need not be read.
     """
 
     path: str
@@ -95,10 +93,7 @@ class RecordGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The row groups of a run's ledger and final log, and the filesystem they are read through.
-
-    `highest` is, by producer, a bound of the sequences that the ledger has.
-    """
+    """The row groups of a run's ledger and final log, and the filesystem to read them."""
 
     filesystem: pafs.FileSystem
     sends: tuple[SendGroup, ...]
@@ -111,7 +106,7 @@ class Layout:
 
     @property
     def highest(self) -> dict[int, int]:
-        """By producer, a bound of its sequences; Unaligned if producers are not small numbers."""
+        """Upper bound of the sequences by producer; Unaligned if a producer number is too large."""
         bounds: dict[int, int] = {}
         for group in self.sends:
             low, high = group.producers
@@ -123,10 +118,10 @@ class Layout:
 
 
 def read_layout(run_dir: Path | str) -> Layout:
-    """Return how the run's big tables lie, from the Parquet footers alone.
+    """Return the layout of the run's big tables, from the Parquet footers alone.
 
-    Raises `Unaligned` if pyarrow has no filesystem for `run_dir`, or cannot read what is there,
-    or if statistics are missing.
+    Raises `Unaligned` if pyarrow has no filesystem for `run_dir`, or cannot read the files, or if
+    statistics are missing.
     """
     try:
         filesystem, root = pafs.FileSystem.from_uri(address(run_dir))
@@ -154,7 +149,7 @@ def read_layout(run_dir: Path | str) -> Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footer:
-    """A row group's statistics: by column the lowest and highest value and the nulls."""
+    """A row group's statistics: lowest and highest value and number of nulls by column."""
 
     path: str
     number: int

@@ -32,10 +32,10 @@ from ackproof_spark.matching.slices import Slice
 from ackproof_spark.matching.unmatched_rows import Kind, SliceSummary, unmatched_rows
 from ackproof_spark.tables import RecordState
 
-#: Offsets that the window moves on at once where no send leads.
+#: Offsets by which the window moves where no send has one.
 _STEP = 1 << 18
 
-#: What a comparison reads of the ledger.
+#: Columns of the ledger that a comparison reads.
 _COMPARED = ["partition", "outcome", "offset", "producer", "sequence"]
 
 
@@ -46,10 +46,10 @@ def compare_slices(
     highest: Mapping[int, int],
     carries: Mapping[int, Carry],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` over positions in `pieces`, which yields `UNMATCHED`.
+    """Return a function for `mapInArrow` over indices of `pieces`, which yields `UNMATCHED`.
 
-    `highest` bounds each producer's sequences in the ledger. `carries` says, by a slice's number,
-    what stands before it, if it is looked at again because of that.
+    `highest` bounds each producer's sequences in the ledger. `carries` is, by a slice's number, the
+    state before it, for slices that are compared again because of it.
     """
 
     def compare(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,12 +109,12 @@ class _Comparison:
         self._row[partitions] = np.arange(len(partitions))
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """Yield all that the slice has to tell; its summary last."""
+        """Yield the slice's unmatched rows; its summary last."""
         window, sends = self._window, self._piece.sends
         try:
             for group in sends:
                 if group.first is not None and group.last is not None:
-                    # No later row group has a lower offset: they come in that order.
+                    # No later row group has a lower offset: they are sorted.
                     if group.first - window.base > (window.end - window.base) // 2:
                         self._retire(min(group.first, window.end))
                     self._load(min(group.last + 1, self._end))
@@ -142,7 +142,7 @@ class _Comparison:
         self._untold.clear()
 
     def _load(self, end: int) -> None:
-        """Have the log up to offset `end` in the window."""
+        """Load the log up to offset `end` into the window."""
         if end <= self._window.end:
             return
         self._window.extend(end)
@@ -151,7 +151,7 @@ class _Comparison:
                 self._window.put(row, records)
 
     def _match(self, group: SendGroup) -> None:
-        """Match a row group's sends with the window; tell those that do not."""
+        """Match a row group's sends with the window; return those that do not match."""
         owned = (group.path, group.number) in self._piece.owned
         with LedgerGroup(group, self._filesystem, _COMPARED) as sends:
             counts, acked = sends.outcomes()
@@ -169,7 +169,7 @@ class _Comparison:
     def _unmatched(
         self, group: SendGroup, sends: LedgerGroup, acked: Bools | None, *, owned: bool
     ) -> Int64s:
-        """Return which rows do not match: those of this slice, and if owned those of none."""
+        """Return the rows without a match: those of this slice, and if owned those without offset."""
         if group.first is None or group.last is None:
             return np.arange(group.rows) if owned else np.arange(0)
         begin, end, window = self._piece.begin, self._piece.end, self._window
@@ -217,7 +217,7 @@ class _Comparison:
         return np.sort(np.concatenate(told)) if told else np.arange(0)
 
     def _retire(self, before: int) -> None:
-        """Tell what is left of the window before an offset, and forget it."""
+        """Return the unmatched records before an offset, and drop that part of the window."""
         window = self._window
         if before <= window.base:
             return
@@ -228,7 +228,7 @@ class _Comparison:
             stands = producer != NOBODY
             contested = np.flatnonzero(window.contested[row, upto] & matched)
             for at in contested:
-                # A copy: the window is overwritten before Arrow's view of it would be read.
+                # A copy: the window is overwritten before Arrow reads its view.
                 self._want(int(producer[at]), sequence[[at]])
             if not matched.all():
                 left = np.flatnonzero(stands & ~matched)

@@ -21,11 +21,11 @@ _BYTES_AN_OFFSET = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What one task compares: the offsets from `begin` up to, not including, `end`, of a topic.
+    """The part of a topic that one task compares: offsets from `begin` to `end` (exclusive).
 
-    None is without bound. `sends` are the row groups that have such offsets, in the order of the
-    lowest; `owned` says of which of them this slice also reports what has no offset and counts
-    the outcomes: each has one owner. `log_ends` is where each partition's records end.
+    None is unbounded. `sends` are the row groups with such offsets, sorted by the lowest. `owned`
+    are those of which this slice also counts outcomes and returns sends without an offset: each
+    row group has one owner. `log_ends` is the end of each partition's records.
     """
 
     number: int
@@ -111,7 +111,7 @@ def _slices_of(
 
 
 def _cuts(sends: Sequence[SendGroup], records: Sequence[RecordGroup], count: int) -> list[int]:
-    """Return `count - 1` offsets between slices: where few row groups are cut in two."""
+    """Return `count - 1` offsets between slices, where few row groups are cut in two."""
     if count == 1 or not records:
         return []
     first, last = min(g.first for g in records), max(g.last for g in records)
@@ -129,7 +129,7 @@ def _cuts(sends: Sequence[SendGroup], records: Sequence[RecordGroup], count: int
 
 
 def _cut_rows(sends: Sequence[SendGroup], records: Sequence[RecordGroup], offset: int) -> int:
-    """Return how many rows of row groups that an offset cuts in two would be read twice."""
+    """Return the number of rows that are read twice if slices are cut at an offset."""
     placed = [(g.first, g.last, g.rows) for g in sends if g.first is not None]
     placed += [(g.first, g.last, g.rows) for g in records]
     return sum(rows for first, last, rows in placed if first < offset <= (last or 0))

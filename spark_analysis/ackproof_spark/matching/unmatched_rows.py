@@ -15,7 +15,7 @@ from ackproof_spark.tables import FINAL_LOG, LEDGER
 
 
 class Kind(StrEnum):
-    """What a row of `UNMATCHED` is."""
+    """The kind of a row of `UNMATCHED`."""
 
     SEND = "send"
     RECORD = "record"
@@ -23,8 +23,7 @@ class Kind(StrEnum):
     SUMMARY = "summary"
 
 
-#: What the pass tells: rows of the ledger and of the final log, told apart by `kind`. `summary`
-#: is JSON: a slice's `SliceSummary`.
+#: Columns of the ledger and of the final log; `summary` is a slice's `SliceSummary` as JSON.
 UNMATCHED = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),
@@ -37,10 +36,10 @@ UNMATCHED = pa.schema(
 
 @dataclass(slots=True, kw_only=True)
 class SliceSummary:
-    """What a slice tells of itself, one a slice.
+    """Counts of one slice.
 
-    `outcomes`: sends by outcome, of the row groups it owns. `told`: rows by kind. `order`: what
-    `SendOrder.summary` says. `unaligned`: why the slice cannot be compared like this.
+    `outcomes`: sends by outcome, of the row groups that it owns. `told`: returned rows by kind.
+    `order`: `SendOrder.summary`. `unaligned`: why the slice cannot be compared by offset.
     """
 
     number: int
