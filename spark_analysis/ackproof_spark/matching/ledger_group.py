@@ -23,7 +23,7 @@ _WORDS = ["topic", "outcome", "error"]
 
 
 class LedgerGroup:
-    """One row group of the ledger: some columns are read at once, the others only for returned rows."""
+    """One row group of the ledger; columns beyond the first are read for returned rows only."""
 
     def __init__(
         self, group: SendGroup, filesystem: pafs.FileSystem, columns: Sequence[str]

@@ -169,7 +169,7 @@ class _Comparison:
     def _unmatched(
         self, group: SendGroup, sends: LedgerGroup, acked: Bools | None, *, owned: bool
     ) -> Int64s:
-        """Return the rows without a match: those of this slice, and if owned those without offset."""
+        """Return this slice's rows without a match; if owned, rows without an offset too."""
         if group.first is None or group.last is None:
             return np.arange(group.rows) if owned else np.arange(0)
         begin, end, window = self._piece.begin, self._piece.end, self._window
