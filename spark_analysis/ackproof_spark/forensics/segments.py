@@ -77,7 +77,7 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """The end of a segment after its last complete batch: nothing, or `torn` bytes and the reason."""
+    """The end of a segment after its last complete batch: `torn` bytes and the reason, or none."""
 
     position: int = 0
     torn: int = 0

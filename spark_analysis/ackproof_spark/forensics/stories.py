@@ -226,7 +226,7 @@ def _next_by_offset(offset: Column) -> Column:
 
 
 def _by_time(sent: Column) -> tuple[Column, Column]:
-    """Return the term at `sent` and the next one; or, if the leader change was nearer, those before."""
+    """Return the term at `sent` and the next; if a leader change was nearer, those before."""
     from pyspark.sql import functions as F  # noqa: N812
 
     in_office = F.filter("terms", lambda term: term["elected_at"] <= sent)
