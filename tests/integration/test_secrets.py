@@ -14,12 +14,13 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from ackproof.cluster import cluster as clusters
-from ackproof.cluster.security import Security, SecuritySpec, secured
+from ackproof.cluster.security import Security, secured
 from ackproof.containers.engine import LABEL
 from ackproof.execution.runner import run
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Word
 from ackproof.scenario.loader import load
+from ackproof.scenario.security import SecuritySpec
 from ackproof_spark.tables import LOCATION
 
 pytestmark = pytest.mark.cluster

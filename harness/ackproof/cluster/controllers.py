@@ -15,6 +15,7 @@ from ackproof.cluster.node import CONFIG
 from ackproof.cluster.readiness import NOTICED_S
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import numbers
+from ackproof.scenario.cluster import CONTROLLER_ID
 from ackproof.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def add(cluster: KafkaCluster) -> int:
     Raises ClusterError for Kafka before 4.1, whose quorum stays as it was formatted.
     """
     _make_dynamic(cluster)
-    number = max(topology.CONTROLLER_ID, *cluster.nodes) + 1
+    number = max(CONTROLLER_ID, *cluster.nodes) + 1
     spec = topology.NodeSpec(node_id=number, role="controller", voter=True)
     cluster.nodes[number] = cluster.maker.make(spec, cluster.topology)
     cluster.nodes[number].boot()

@@ -12,58 +12,18 @@ They are in no environment, no argument list and nothing that is stored.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from pydantic import Field
 
 from ackproof.cluster.certificates import Certificates, issue
-from ackproof.kafka_versions import numbers
-from ackproof.scenario.types import Model, Place
+from ackproof.scenario.security import SecuritySpec
 
 USER = "ackproof"
 
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
-#: Settings for one listener and mechanism came with KIP-103 and KIP-226; SCRAM credentials at
-#: format time, without which no client could be the first, with KIP-900.
-_SINCE = (2, 0)
-_SCRAM_SINCE = (3, 5)
-
 _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
-
-
-class SecuritySpec(Model):
-    """How clients reach the brokers; certificates and passwords are made for the run."""
-
-    tls: Literal["none", "server", "mutual"] = Field(
-        default="none",
-        description="server: brokers show a certificate; mutual: clients, too",
-    )
-    sasl: Literal["none", "plain", "scram-sha-512"] = Field(
-        default="none", description="how clients log in"
-    )
-
-    @property
-    def protocol(self) -> str:
-        """Kafka's name for it (`security.protocol`)."""
-        if self.sasl == "none":
-            return "PLAINTEXT" if self.tls == "none" else "SSL"
-        return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"
-
-
-def problems(security: SecuritySpec, kafka: str) -> Iterator[tuple[Place, str]]:
-    """Yield what this Kafka version cannot be told, as (place, problem)."""
-    if security.protocol != "PLAINTEXT" and numbers(kafka) < _SINCE:
-        yield ("cluster", "security"), f"ackproof secures Kafka from 2.0.0 on, and kafka is {kafka}"
-    elif security.sasl == "scram-sha-512" and numbers(kafka) < _SCRAM_SINCE:
-        yield (
-            ("cluster", "security", "sasl"),
-            f"a cluster is formatted with SCRAM credentials from 3.5.0 on (KIP-900), and kafka is "
-            f"{kafka}: use plain",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ackproof.cluster import zookeeper
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.scenario.cluster import CONTROLLER_ID
 
 if TYPE_CHECKING:
     from ackproof.cluster.security import Security
@@ -34,8 +35,6 @@ _FIRST_FURTHER_PORT = 9095
 VOLUME_DIR = "/var/lib/ackproof"
 DATA_DIR = f"{VOLUME_DIR}/data"
 CONFIG_DIR = "/etc/ackproof"
-CONTROLLER_ID = 100
-"""The first dedicated controller's node id; the others follow."""
 
 #: Internal topics live on as many replicas as there are, up to three, so that they are never the
 #: weak point of a run.

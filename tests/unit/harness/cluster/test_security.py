@@ -9,14 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ackproof.cluster.certificates import issue
-from ackproof.cluster.security import (
-    Security,
-    SecuritySpec,
-    problems,
-    secured,
-)
+from ackproof.cluster.security import Security, secured
 from ackproof.cluster.topology import arrange
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.security import SecuritySpec
 
 
 def made(**spec: str) -> Security:
@@ -99,17 +95,3 @@ def test_two_runs_share_nothing() -> None:
     first, second = made(tls="mutual", sasl="plain"), made(tls="mutual", sasl="plain")
     assert first.password != second.password
     assert first.certificates.authority_pem != second.certificates.authority_pem
-
-
-@pytest.mark.parametrize(
-    ("spec", "kafka", "said"),
-    [
-        ({"tls": "server"}, "0.10.2.2", "from 2.0.0"),
-        ({"sasl": "scram-sha-512"}, "3.4.0", "KIP-900"),
-        ({"sasl": "scram-sha-512"}, "2.6.2", "KIP-900"),
-    ],
-)
-def test_what_a_version_cannot_do_is_said(spec: dict[str, str], kafka: str, said: str) -> None:
-    ((_, problem),) = problems(SecuritySpec.model_validate(spec), kafka)
-    assert said in problem
-    assert list(problems(SecuritySpec.model_validate(spec), "4.3.1")) == []
