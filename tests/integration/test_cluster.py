@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import ClusterSpec, TopicSpec
@@ -45,17 +46,17 @@ def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
     )
     producer.produce("orders", b"kept", partition=0)
     assert producer.flush(60) == 0
-    leader = cluster.leader("orders", 0)
+    leader = cluster.interfaces.metadata.leader("orders", 0)
     assert leader is not None
     node = cluster.nodes[leader]
     read_id = ["cat", "/var/lib/ackproof/data/meta.properties"]
-    before = node.container.exec_run(read_id).output, cluster.address(leader)
-    cluster.kill(leader)
-    assert cluster.exit_status(leader) == 137
-    assert not cluster.answers(leader)
-    cluster.start(leader)
+    before = node.container.exec_run(read_id).output, cluster.interfaces.network.address(leader)
+    cluster.interfaces.processes.kill(leader)
+    assert cluster.interfaces.processes.exit_status(leader) == 137
+    assert not cluster.interfaces.metadata.answers(leader)
+    cluster.interfaces.processes.start(leader)
     # It is asked at the same pinned port.
-    until(lambda: cluster.in_sync(leader), "the broker did not come back")
+    until(lambda: cluster.interfaces.metadata.in_sync(leader), "the broker did not come back")
     node.container.reload()
     (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
     assert (node.container.exec_run(read_id).output, network["IPAddress"]) == before

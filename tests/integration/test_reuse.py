@@ -51,7 +51,7 @@ class Suite:
             assert lease.cluster.partitions() == {}, "a topic of the run before is there"
             lease.cluster.create_topics(TOPICS)
             if leave:
-                assert lease.cluster.run_beside(1, leave).exit_status == 0
+                assert lease.cluster.interfaces.network.run(1, leave).exit_status == 0
             if fit:
                 lease.give_back()
             return lease.reused, str(lease.cluster.nodes[1].container.id)

@@ -15,11 +15,11 @@ from ackproof.cluster import (
     readiness,
 )
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.volumes import empty_volume
 from ackproof.errors import ClusterError
 from ackproof.observation import observer
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
-from ackproof_faults import FaultError
 from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until
@@ -74,7 +74,7 @@ class TestUnlikeTheDefault:
         placed = {place: view.replicas for place, view in unlike.partitions().items()}
         assert placed["orders", 0] == (3, 1, 2)
         assert placed["orders", 1] == (2, 3, 1)
-        assert unlike.leader("orders", 0) == 3
+        assert unlike.interfaces.metadata.leader("orders", 0) == 3
 
     def test_the_metadata_log_tells_racks_and_features(
         self, unlike: KafkaCluster, tmp_path: Path
@@ -108,15 +108,15 @@ class TestUnlikeTheDefault:
         assert acked(unlike, "orders", listener="SLOW")
         rules = (
             "table inet cut { chain in { type filter hook input priority 0; "
-            f"tcp dport {unlike.port('SLOW')} drop; }}; }}"
+            f"tcp dport {unlike.interfaces.network.port('SLOW')} drop; }}; }}"
         )
         for broker in unlike.broker_ids():
-            done = unlike.run_beside(broker, f"nft -f - <<< '{rules}'")
+            done = unlike.interfaces.network.run(broker, f"nft -f - <<< '{rules}'")
             assert done.exit_status == 0, done.output
         assert not acked(unlike, "orders", listener="SLOW", within_s=3)
         assert acked(unlike, "orders")
         for broker in unlike.broker_ids():
-            unlike.run_beside(broker, "nft delete table inet cut")
+            unlike.interfaces.network.run(broker, "nft delete table inet cut")
         assert acked(unlike, "orders", listener="SLOW")
 
     def test_combined_controllers_are_a_quorum(self, unlike: KafkaCluster) -> None:
@@ -133,35 +133,35 @@ class TestLifecycle:
             (lifecycle.stop, lifecycle.start),
         ):
             act(operated, 1)
-            until(lambda: operated.listed_by(2) == {2, 3})
+            until(lambda: operated.brokers_known_to(2) == {2, 3})
             until(lambda: all(1 not in view.isr for view in operated.partitions().values()))
             undo(operated, 1)
             # Whoever is asked may have heard of it later than broker 1 itself.
-            until(lambda: operated.listed_by(2) == {1, 2, 3})
+            until(lambda: operated.brokers_known_to(2) == {1, 2, 3})
             until(lambda: all(view.full_isr for view in operated.partitions().values()))
 
     def test_a_wait_that_gives_up_says_what_it_saw_last(self, operated: KafkaCluster) -> None:
-        until(lambda: operated.listed_by(1) == {1, 2, 3})
+        until(lambda: operated.brokers_known_to(1) == {1, 2, 3})
         with pytest.raises(ClusterError, match=r"broker 1 lists \[1, 2, 3\]"):
             readiness.await_fenced(operated, 2, within_s=0.3)
         with pytest.raises(ClusterError, match=r"still in an ISR .*orders-0 \(leader"):
             readiness.await_out_of_isr(operated, 2, within_s=0.3)
 
     def test_a_disk_is_emptied_only_under_a_stopped_broker(self, operated: KafkaCluster) -> None:
-        with pytest.raises(FaultError, match="runs"):
-            operated.wipe(1)
+        with pytest.raises(ClusterError, match="broker-1 runs"):
+            empty_volume(operated, 1)
 
     def test_a_broker_with_an_empty_disk_copies_everything_back(
         self, operated: KafkaCluster
     ) -> None:
         assert acked(operated, "orders")
         places = [("orders", n) for n in range(3)]
-        before = operated.admin.end_offsets(places)
+        before = operated.admin.write_end_markers(places)
         read = ["cat", "/var/lib/ackproof/data/meta.properties"]
         identity = operated.nodes[2].container.exec_run(read).output
         lifecycle.replace_disk(operated, 2)
         assert operated.nodes[2].container.exec_run(read).output != identity
-        after = operated.admin.end_offsets(places)
+        after = operated.admin.write_end_markers(places)
         assert {place: end - 1 for place, end in after.items()} == before
 
     def test_a_broker_is_added_and_another_removed(
@@ -171,7 +171,7 @@ class TestLifecycle:
             lifecycle.remove_broker(operated, 1)
         assert lifecycle.add_broker(operated) == 4
         lifecycle.remove_broker(operated, 1)
-        until(lambda: operated.listed_by(4) == {2, 3, 4})
+        until(lambda: operated.brokers_known_to(4) == {2, 3, 4})
         until(lambda: all(1 not in view.replicas for view in operated.partitions().values()))
         assert acked(operated, "orders")
         assert "broker-1" in (logs / "broker-1.log").read_text()

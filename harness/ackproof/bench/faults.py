@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.formatting import new_id
 from ackproof.containers import images
 from ackproof.containers import sidecar as beside
@@ -99,9 +100,9 @@ def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
         try:
             found.append(
                 (
-                    _seconds(lambda: fault.inject(cluster, target)),
-                    _seconds(lambda: fault.verify(cluster, target)),
-                    _seconds(lambda: fault.heal(cluster, target)),
+                    _seconds(lambda: fault.inject(cluster.interfaces, target)),
+                    _seconds(lambda: fault.verify(cluster.interfaces, target)),
+                    _seconds(lambda: fault.heal(cluster.interfaces, target)),
                     _seconds(lambda: _recover(cluster, fault, target)),
                 )
             )
@@ -130,7 +131,7 @@ def _write(cluster: KafkaCluster) -> None:
 
 def _recover(cluster: KafkaCluster, fault: Fault, target: Sequence[int]) -> None:
     wait_for(
-        lambda: fault.verify_healed(cluster, target),
+        lambda: fault.verify_healed(cluster.interfaces, target),
         bool,
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(f"{fault.name} did not recover in {_RECOVER_S:g} s"),

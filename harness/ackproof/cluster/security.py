@@ -1,12 +1,12 @@
-"""How clients and brokers prove who they are: TLS, mutual TLS, SASL/PLAIN, SASL/SCRAM-SHA-512.
+"""TLS, mutual TLS, SASL/PLAIN and SASL/SCRAM-SHA-512 for the clients of a cluster.
 
-It is the clients' listeners (EXTERNAL, and those that a scenario names) that are secured. INTERNAL
-and CONTROLLER exist only inside the run's own network, are published nowhere, and stay plaintext:
-Kafka's own tools ask there.
+The listeners for clients (EXTERNAL and those that a scenario names) are secured. INTERNAL and
+CONTROLLER exist only inside the cluster's network, are not published, and stay plaintext, because
+Kafka's own tools use them.
 
-Secrets are made for one cluster and die with it. They reach brokers as files inside their
-containers, put there before the start; producers through standard input; Spark in this process.
-They are in no environment, no argument list and nothing that is stored.
+Secrets are generated for each cluster. Brokers get them as files that are copied into their
+containers before the start, producers through standard input, Spark in this process. No
+environment, argument list or stored file contains them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What one cluster is secured with. Its text shows no secret."""
+    """The secrets of one cluster; `repr` does not show them."""
 
     spec: SecuritySpec
     password: str = field(repr=False)
@@ -37,30 +37,30 @@ class Security:
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """Return what a client needs, by librdkafka's names; secret."""
-        found = {"security.protocol": self.spec.protocol}
+        """A client's security settings, in librdkafka's names; secret."""
+        settings = {"security.protocol": self.spec.protocol}
         if self.spec.tls != "none":
-            found["ssl.ca.pem"] = self.certificates.authority_pem
+            settings["ssl.ca.pem"] = self.certificates.authority_pem
         if self.spec.tls == "mutual":
-            found["ssl.certificate.pem"] = self.certificates.client_certificate_pem
-            found["ssl.key.pem"] = self.certificates.client_key_pem
+            settings["ssl.certificate.pem"] = self.certificates.client_certificate_pem
+            settings["ssl.key.pem"] = self.certificates.client_key_pem
         if self.spec.sasl != "none":
-            found |= {
+            settings |= {
                 "sasl.mechanism": self.spec.sasl.upper(),
                 "sasl.username": USER,
                 "sasl.password": self.password,
             }
-        return found
+        return settings
 
     @property
     def scram(self) -> str:
-        """What `kafka-storage format --add-scram` is told; empty without SCRAM; secret."""
+        """The argument of `kafka-storage format --add-scram`; empty without SCRAM; secret."""
         if self.spec.sasl != "scram-sha-512":
             return ""
         return f"SCRAM-SHA-512=[name={USER},password={self.password}]"
 
     def broker_files(self) -> dict[str, bytes]:
-        """Return the files that a broker reads, by name; secret."""
+        """Return a broker's key stores by file name; secret."""
         if self.spec.tls == "none":
             return {}
         return {
@@ -69,14 +69,16 @@ class Security:
         }
 
     def broker_settings(self, listeners: Sequence[str], *, folder: str) -> dict[str, str]:
-        """Return a broker's settings for these listeners; `folder` holds its files; secret."""
-        found: dict[str, str] = {}
-        for listener in listeners:
-            own = {**self._tls(folder), **self._sasl()}
-            found |= {f"listener.name.{listener.lower()}.{key}": own[key] for key in own}
+        """Return a broker's settings for these listeners; `folder` has its files; secret."""
+        common = {**self._tls(folder), **self._sasl()}
+        settings = {
+            f"listener.name.{listener.lower()}.{key}": value
+            for listener in listeners
+            for key, value in common.items()
+        }
         if self.spec.sasl != "none":
-            found["sasl.enabled.mechanisms"] = self.spec.sasl.upper()
-        return found
+            settings["sasl.enabled.mechanisms"] = self.spec.sasl.upper()
+        return settings
 
     def _tls(self, folder: str) -> Mapping[str, str]:
         if self.spec.tls == "none":
@@ -106,7 +108,7 @@ class Security:
 
 
 def secured(spec: SecuritySpec) -> Security | None:
-    """Make what a cluster needs to be secured so; None if it is not to be."""
+    """Generate the secrets for this security; None for PLAINTEXT."""
     if spec.protocol == "PLAINTEXT":
         return None
     store_password = secrets.token_urlsafe(24)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cache import cache_dir
-from ackproof.cluster.topology import CONFIG_DIR, VOLUME_DIR
 from ackproof.containers.image_build import template
+from ackproof.containers.paths import CONFIG_DIR, VOLUME_DIR
 from ackproof.errors import EngineError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def library(client: DockerClient) -> bytes:
     return kept.read_bytes()
 
 
-def setting(seconds: float) -> str:
+def offset_script(seconds: float) -> str:
     """Return the script that sets a node's clock off by so much, run where its disk is."""
     content = "".join(f"\\x{byte:02x}" for byte in struct.pack("=q", round(seconds * 1e9)))
     # In place, and never shorter: the JVM has the file mapped.

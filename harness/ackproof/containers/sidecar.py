@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ackproof.containers.engine import labels
-from ackproof_faults import CommandResult
+from ackproof_faults.interfaces.command import CommandResult
 
 if TYPE_CHECKING:
     from docker import DockerClient

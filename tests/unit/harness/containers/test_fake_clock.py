@@ -79,7 +79,7 @@ def test_a_program_that_runs_sees_its_clock_jump_and_no_other(
     program: subprocess.Popen[str], offset: Path
 ) -> None:
     for seconds in (0, 5400, -5400, 1.25, -1.25, 0):
-        subprocess.run(["bash", "-c", fake_clock.setting(seconds)], check=True)
+        subprocess.run(["bash", "-c", fake_clock.offset_script(seconds)], check=True)
         assert offset.stat().st_size == 8
         least, most, monotonic = ahead(program)
         assert least - 1e-3 <= seconds <= most + 1e-3
@@ -101,7 +101,7 @@ def test_without_the_file_a_program_goes_by_the_machines_clock(library: Path, of
 
 def test_a_clock_that_is_not_there_cannot_be_set(offset: Path) -> None:
     offset.unlink()
-    assert subprocess.run(["bash", "-c", fake_clock.setting(1)], check=False).returncode != 0
+    assert subprocess.run(["bash", "-c", fake_clock.offset_script(1)], check=False).returncode != 0
     assert not offset.exists()
 
 
