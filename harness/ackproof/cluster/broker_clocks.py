@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.volumes import run_at_volume
@@ -11,14 +13,14 @@ from ackproof_faults.interfaces.clocks import Clocks
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class BrokerClocks(Clocks):
     """Sets the offset that the preload in a broker's JVM adds to the machine's clock."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
+    cluster: ClusterState
 
     def shift(self, broker: int, by_s: float) -> None:
-        result = run_at_volume(self._cluster, broker, fake_clock.offset_script(by_s))
+        result = run_at_volume(self.cluster, broker, fake_clock.offset_script(by_s))
         if result.exit_status != 0:
-            name = self._cluster.nodes[broker].spec.name
+            name = self.cluster.nodes[broker].spec.name
             raise ClusterError(f"the clock of {name} cannot be set: {result.output}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from ackproof.cluster.fault_errors import raises_fault_errors
@@ -11,14 +12,14 @@ from ackproof_faults.interfaces.broker_logs import BrokerLogs
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class BrokerLogSearch(BrokerLogs):
     """Searches what the nodes have printed; `nodes` are by id."""
 
-    def __init__(self, nodes: Mapping[int, KafkaNode]) -> None:
-        self._nodes = nodes
+    nodes: Mapping[int, KafkaNode]
 
     def contains(self, broker: int, text: str, since: datetime) -> bool:
-        return self._nodes[broker].log_contains(text, since)
+        return self.nodes[broker].log_contains(text, since)
 
     def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        return self._nodes[broker].await_log_line(text, since=since, within_s=within_s)
+        return self.nodes[broker].await_log_line(text, since=since, within_s=within_s)

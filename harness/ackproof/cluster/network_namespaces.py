@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ackproof.cluster.fault_errors import raises_fault_errors
@@ -13,23 +14,23 @@ from ackproof_faults.interfaces.network import NetworkNamespace
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class NodeNetworks(NetworkNamespace):
     """Runs scripts in sidecar containers that share a node's network namespace."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
+    cluster: ClusterState
 
     def address(self, node: int) -> str:
-        return self._cluster.nodes[node].address
+        return self.cluster.nodes[node].address
 
     def port(self, listener: str) -> int:
-        return self._cluster.topology.port(listener)
+        return self.cluster.topology.port(listener)
 
     def client_listeners(self) -> Sequence[str]:
-        return self._cluster.topology.client_listeners
+        return self.cluster.topology.client_listeners
 
     def run(self, node: int, script: str) -> CommandResult:
-        cluster = self._cluster
+        cluster = self.cluster
         return sidecar.run(
             cluster.client,
             cluster.sidecar(),
@@ -39,7 +40,7 @@ class NodeNetworks(NetworkNamespace):
         )
 
     def start(self, node: int, name: str, script: str) -> None:
-        cluster = self._cluster
+        cluster = self.cluster
         sidecar.start(
             cluster.client,
             cluster.sidecar(),
@@ -50,13 +51,13 @@ class NodeNetworks(NetworkNamespace):
         )
 
     def end(self, node: int, name: str) -> None:
-        sidecar.end(self._cluster.client, self._container_name(node, name))
+        sidecar.end(self.cluster.client, self._container_name(node, name))
 
     def _namespace(self, node: int) -> Mapping[str, Any]:
         return {
-            "network_mode": f"container:{self._cluster.nodes[node].container.id}",
+            "network_mode": f"container:{self.cluster.nodes[node].container.id}",
             "cap_add": ["NET_ADMIN"],
         }
 
     def _container_name(self, node: int, name: str) -> str:
-        return f"ackproof-{self._cluster.run_id}-{self._cluster.nodes[node].spec.name}-{name}"
+        return f"ackproof-{self.cluster.run_id}-{self.cluster.nodes[node].spec.name}-{name}"

@@ -20,8 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ackproof.cache import Say, silent
 from ackproof.cluster.boot import booted
@@ -29,14 +28,14 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
-from ackproof_faults import FaultError
+from ackproof_faults.errors import FaultError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ackproof.scenario.cluster import ClusterSpec
-    from ackproof.scenario.model import Scenario
 
 #: Faults that leave no trace on a healed and recovered cluster.
 TRACELESS = frozenset({"none", "isolate_replication", "kill", "restart"})
@@ -64,7 +63,7 @@ class Lease:
         self.reusable = True
 
 
-class ClusterPool:
+class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
     """Keeps the cluster of the previous run for the next one; one cluster at a time.
 
     Without `reuse` every run gets a new cluster. Without a client, one is connected when the first
@@ -130,15 +129,7 @@ class ClusterPool:
         self._kept = None
         self._holding.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ackproof.cluster import oom
 from ackproof.cluster.fault_errors import raises_fault_errors
@@ -11,51 +12,51 @@ from ackproof_faults.interfaces.processes import Freezer, Memory, Processes
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class NodeProcesses(Processes):
     """The main process of each node's container; `nodes` are by id."""
 
-    def __init__(self, nodes: Mapping[int, KafkaNode]) -> None:
-        self._nodes = nodes
+    nodes: Mapping[int, KafkaNode]
 
     def kill(self, node: int) -> None:
-        self._nodes[node].kill()
+        self.nodes[node].kill()
 
     def terminate(self, node: int) -> None:
-        self._nodes[node].terminate()
+        self.nodes[node].terminate()
 
     def start(self, node: int) -> None:
-        self._nodes[node].start_again()
+        self.nodes[node].start_again()
 
     def exit_status(self, node: int) -> int | None:
-        return self._nodes[node].exit_status()
+        return self.nodes[node].exit_status()
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class NodeFreezer(Freezer):
     """`docker pause` (the cgroup freezer) on each node's container."""
 
-    def __init__(self, nodes: Mapping[int, KafkaNode]) -> None:
-        self._nodes = nodes
+    nodes: Mapping[int, KafkaNode]
 
     def pause(self, node: int) -> None:
-        self._nodes[node].pause()
+        self.nodes[node].pause()
 
     def resume(self, node: int) -> None:
-        self._nodes[node].resume()
+        self.nodes[node].resume()
 
     def paused(self, node: int) -> bool:
-        return self._nodes[node].paused()
+        return self.nodes[node].paused()
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class NodeMemory(Memory):
     """The memory limit of each node's container."""
 
-    def __init__(self, nodes: Mapping[int, KafkaNode]) -> None:
-        self._nodes = nodes
+    nodes: Mapping[int, KafkaNode]
 
     def exhaust(self, node: int) -> None:
-        oom.exhaust(self._nodes[node].container)
+        oom.exhaust(self.nodes[node].container)
 
     def exhausted(self, node: int) -> bool:
-        return self._nodes[node].out_of_memory()
+        return self.nodes[node].out_of_memory()

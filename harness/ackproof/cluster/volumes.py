@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.state import ClusterState
@@ -46,20 +47,20 @@ def empty_volume(cluster: ClusterState, broker: int) -> None:
 
 
 @raises_fault_errors
+@dataclass(frozen=True)
 class BrokerVolumes(Volumes):
     """The volume of each broker, whether the broker runs or not."""
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
+    cluster: ClusterState
 
     def log_directories(self, broker: int) -> Sequence[str]:
-        return self._cluster.nodes[broker].spec.directories
+        return self.cluster.nodes[broker].spec.directories
 
     def run(self, broker: int, script: str) -> CommandResult:
-        return run_at_volume(self._cluster, broker, script)
+        return run_at_volume(self.cluster, broker, script)
 
     def read_file(self, broker: int, path: str) -> bytes:
-        return self._cluster.nodes[broker].read_file(path)
+        return self.cluster.nodes[broker].read_file(path)
 
     def renew_identity(self, broker: int) -> None:
-        renew_identity(self._cluster, broker)
+        renew_identity(self.cluster, broker)
