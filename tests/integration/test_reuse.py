@@ -53,7 +53,7 @@ class Suite:
             if leave:
                 assert lease.cluster.interfaces.network.run(1, leave).exit_status == 0
             if fit:
-                lease.give_back()
+                lease.allow_reuse()
             return lease.reused, str(lease.cluster.nodes[1].container.id)
 
 

@@ -58,7 +58,7 @@ class Lease:
     reused: bool
     reusable: bool = False
 
-    def give_back(self) -> None:
+    def allow_reuse(self) -> None:
         """Mark the run as ended without trouble, so that the cluster may be reused."""
         self.reusable = True
 
