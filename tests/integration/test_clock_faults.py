@@ -117,4 +117,4 @@ def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: Kafk
 
 def test_a_clock_that_was_left_alone_is_not_verified(clocks: KafkaCluster) -> None:
     with pytest.raises(FaultError, match="ahead of this one, not 5400 s"):
-        SkewClock(target=1, by="90m").verify(clocks.interfaces, [1])
+        SkewClock(target=1, by="90m").verify(clocks.interfaces, [1], None)

@@ -45,7 +45,7 @@ def test_an_ended_broker_is_missed_and_its_log_tells_how_it_ended(
 @pytest.mark.parametrize("fault", [Kill(target=1), Restart(target=1), IsolateReplication(target=1)])
 def test_a_fault_that_was_not_injected_is_not_verified(cluster: KafkaCluster, fault: Fault) -> None:
     with pytest.raises(FaultError):
-        fault.verify(cluster.interfaces, [1])
+        fault.verify(cluster.interfaces, [1], None)
 
 
 def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) -> None:
@@ -72,7 +72,7 @@ def test_a_cut_outlives_the_death_of_the_broker_it_isolates(cluster: KafkaCluste
         with inject(Kill(target=isolated), cluster.interfaces, clock=clock):
             pass
         until(lambda: cluster.interfaces.metadata.answers(isolated), "the broker did not come back")
-        assert cut.verify(cluster.interfaces, [isolated])
+        assert cut.verify(cluster.interfaces, [isolated], None)
     cluster.await_full_isr(PLACES)
 
 

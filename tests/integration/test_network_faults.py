@@ -289,12 +289,19 @@ def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> No
         MajoritiesRing(),
         Flapping(target=1),
         PacketLoss(target=1),
-        ResetConnections(target=1),
         HalfOpen(target=1),
         Bandwidth(target=1),
     ],
     ids=lambda fault: f"{fault.name}-{getattr(fault, 'peers', '')}",
 )
-def test_a_link_that_was_not_touched_is_not_verified(four: KafkaCluster, fault: Fault) -> None:
+def test_a_fault_that_was_not_injected_is_not_verified(four: KafkaCluster, fault: Fault) -> None:
     with pytest.raises(FaultError):
-        fault.verify(four.interfaces, [1])
+        fault.verify(four.interfaces, [1], None)
+
+
+def test_open_connections_are_not_reset(four: KafkaCluster) -> None:
+    script = "ss -Htn state established | awk '{print $3, $4}'"
+    connections = frozenset(four.interfaces.network.run(1, script).output.splitlines())
+    assert connections
+    with pytest.raises(FaultError, match=f"still has [0-9]+ of {len(connections)} connections"):
+        ResetConnections(target=1).verify(four.interfaces, [1], {1: connections})

@@ -65,7 +65,7 @@ def done(cluster: KafkaCluster, one: Fault) -> Guard:
     """Show that it is not verified before it is injected, then that it is, and that it is over."""
     with pytest.raises(FaultError):
         one.model_copy(update={"within": 0.1}).verify(
-            cluster.interfaces, one.target.resolve(cluster.interfaces)
+            cluster.interfaces, one.target.resolve(cluster.interfaces), None
         )
     guard = in_force(cluster, one)
     recover(cluster, guard)

@@ -136,6 +136,7 @@ def test_a_whole_cluster_dies_and_comes_back(brokers: KafkaCluster) -> None:
     ],
     ids=lambda fault: fault.name,
 )
-def test_a_process_that_was_left_alone_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+def test_a_fault_that_was_not_injected_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+    running = {1: None}  # exit status by broker, for `rolling_restart`
     with pytest.raises(FaultError):
-        fault.verify(brokers.interfaces, [1])
+        fault.verify(brokers.interfaces, [1], running)

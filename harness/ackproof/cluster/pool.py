@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-#: Faults that leave no trace on a healed and recovered cluster.
-TRACELESS = frozenset({"none", "isolate_replication", "kill", "restart"})
-
 #: Internal topics with state that outlives a client.
 _STATEFUL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -135,7 +132,7 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
 
 def leaves_no_trace(scenario: Scenario) -> bool:
     """Whether a cluster can be reused after a run of this scenario."""
-    return scenario.cluster.reuse and {fault.name for fault in scenario.every_fault} <= TRACELESS
+    return scenario.cluster.reuse and all(fault.traceless for fault in scenario.every_fault)
 
 
 def renewed(cluster: KafkaCluster) -> None:
