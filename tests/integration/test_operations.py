@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
 from ackproof.cluster import lifecycle, quorum
@@ -108,7 +109,7 @@ def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
     lifecycle.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
     operated.admin.create_topic(
-        f"{topic}-other", partitions=1, replication_factor=2, settings={}, assignment=[others]
+        NewTopic(f"{topic}-other", num_partitions=1, replica_assignment=[others])
     )
     wait_for(  # the broker that is asked may not have heard of the topic yet
         lambda: operated.interfaces.operations.topic(f"{topic}-other"),
@@ -206,9 +207,8 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:
         assert guard.window.nodes == (before,)
         assert guard.window.verified, guard.window.evidence
-        operated.admin.create_topic(  # others decide
-            f"{topic}-a", partitions=1, replication_factor=3, settings={}
-        )
+        # The other controllers decide.
+        operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
         until(lambda: operated.interfaces.controllers.active() not in (None, before))
     recover(operated, guard)
     with inject(Kill(target="majority of controllers"), operated.interfaces, clock=clock) as guard:
@@ -272,8 +272,9 @@ def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
     removed = done(operated, fault("remove_controller"))
     assert removed.window.nodes == (before,)
     assert before not in operated.nodes
-    operated.admin.create_topic(f"{topic}-b", partitions=1, replication_factor=3, settings={})
-    assert send(operated, f"{topic}-b") == (0, 0)  # who is left decides
+    # The remaining controllers decide.
+    operated.admin.create_topic(NewTopic(f"{topic}-b", 1, 3))
+    assert send(operated, f"{topic}-b") == (0, 0)
 
 
 @pytest.mark.slow

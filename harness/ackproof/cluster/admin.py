@@ -30,25 +30,6 @@ class PartitionView(Placement):
         return self.leader is not None and set(self.isr) == set(self.replicas)
 
 
-def new_topic(
-    name: str,
-    *,
-    partitions: int,
-    replication_factor: int,
-    settings: Mapping[str, str],
-    assignment: Sequence[Sequence[int]] = (),
-) -> NewTopic:
-    """Return the request for a new topic; see `Admin.create_topic`."""
-    from confluent_kafka.admin import NewTopic
-
-    placement: dict[str, Any] = (
-        {"replica_assignment": [list(replicas) for replicas in assignment]}
-        if assignment
-        else {"replication_factor": replication_factor}
-    )
-    return NewTopic(name, num_partitions=partitions, config=dict(settings), **placement)
-
-
 class Admin:
     """Reads and changes the cluster's metadata.
 
@@ -99,30 +80,7 @@ class Admin:
             for number, partition in topic.partitions.items()
         }
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int,
-        settings: Mapping[str, str],
-        assignment: Sequence[Sequence[int]] = (),
-    ) -> None:
-        """Create a topic; raise ClusterError with Kafka's reason if it refuses.
-
-        `assignment` lists the brokers of each partition's replicas; if it is empty, Kafka chooses.
-        """
-        self.create(
-            new_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                settings=settings,
-                assignment=assignment,
-            )
-        )
-
-    def create(self, topic: NewTopic) -> None:
+    def create_topic(self, topic: NewTopic) -> None:
         """Create a topic; raise ClusterError with Kafka's reason if it refuses."""
         from confluent_kafka import KafkaException
 

@@ -75,7 +75,7 @@ class AttachedCluster:
         delete it.
         """
         for name, topic in zip(topics, new_topics(topics), strict=True):
-            self.admin.create(topic)
+            self.admin.create_topic(topic)
             self._created.append(name)
         self.await_full_isr(partitions_of(topics))
         self._preflight.require_operations(list(topics), ("READ", "WRITE", "DELETE"))

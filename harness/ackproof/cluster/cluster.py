@@ -30,7 +30,7 @@ class KafkaCluster(ClusterState):
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR."""
         for topic in new_topics(topics):
-            self.admin.create(topic)
+            self.admin.create_topic(topic)
         self.await_full_isr(partitions_of(topics))
 
     def await_full_isr(

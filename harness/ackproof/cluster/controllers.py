@@ -56,8 +56,9 @@ def add(cluster: ClusterState) -> int:
     quorum.await_observer(cluster, number)
     topology = cluster.topology
     bootstrap = f"{topology.controllers[0].name}:{topology.port('CONTROLLER')}"
-    quorum.change(
+    kafka_tools.run(
         cluster.nodes[number],
+        quorum.TOOL,
         *("--bootstrap-controller", bootstrap, "--command-config", CONFIG, "add-controller"),
     )
     cluster.topology = replace(topology, controllers=(*topology.controllers, spec))
@@ -78,13 +79,12 @@ def remove(cluster: ClusterState, controller: int) -> None:
             + ("also a broker" if node.spec.role == "broker" else "the only member")
         )
     _make_dynamic(cluster)
-    broker = kafka_tools.a_running_broker(cluster)
     directory_id = kafka_tools.run_script(
         node, f"sed -n s/^directory.id=//p {DATA_DIR}/meta.properties", "reading meta.properties"
     )
-    quorum.change(
-        broker,
-        *("--bootstrap-server", kafka_tools.internal_address(cluster, broker)),
+    kafka_tools.run_at_a_broker(
+        cluster,
+        quorum.TOOL,
         "remove-controller",
         *("--controller-id", str(controller)),
         *("--controller-directory-id", directory_id.strip()),

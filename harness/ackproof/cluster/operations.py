@@ -130,6 +130,8 @@ class ClusterOperations(Operations):
             client.incremental_alter_configs([resource])[resource].result(_ANSWER_S)
 
     def recreate(self, topic: str) -> None:
+        from confluent_kafka.admin import NewTopic
+
         partitions = last_result(lambda: self.topic(topic), bool, within_s=_ANSWER_S)
         if not partitions:
             raise FaultError(f"there is no topic {topic}")
@@ -144,11 +146,12 @@ class ClusterOperations(Operations):
         last_result(lambda: self.topic(topic), lambda found: not found, within_s=_ANSWER_S)
         with refusals(f"the creation of {topic}"):
             self._cluster.admin.create_topic(
-                topic,
-                partitions=len(assignment),
-                replication_factor=len(assignment[0]),
-                settings=settings,
-                assignment=assignment,
+                NewTopic(
+                    topic,
+                    num_partitions=len(assignment),
+                    replica_assignment=assignment,
+                    config=settings,
+                )
             )
 
     def recreated(self, topic: str) -> tuple[str | None, str | None]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ackproof.cluster import kafka_tools
-from ackproof.cluster.node import KafkaNode
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.zookeeper import CLIENT_PORT
 from ackproof.errors import ClusterError
@@ -16,7 +15,7 @@ from ackproof.waiting import wait_for
 _WITHIN_S = 60.0
 _EVERY_S = 0.3
 
-_QUORUM_TOOL = (
+TOOL = (
     "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka.admin.MetadataQuorumCommand",
 )
@@ -56,7 +55,7 @@ def _replicas(cluster: ClusterState) -> Mapping[int, str]:
             continue
         bootstrap = ("--bootstrap-server", kafka_tools.internal_address(cluster, node))
         try:
-            output = kafka_tools.run(node, _QUORUM_TOOL, *bootstrap, "describe", "--replication")
+            output = kafka_tools.run(node, TOOL, *bootstrap, "describe", "--replication")
         except ClusterError:
             continue
         return parse(output)
@@ -79,11 +78,6 @@ def parse(replication: str) -> Mapping[int, str]:
             behind = state != "leader" and row.get("Lag") != "0"
             states[int(row["NodeId"])] = "lagging" if behind else state
     return states
-
-
-def change(node: KafkaNode, *arguments: str) -> None:
-    """Change the quorum by Kafka's tool; raise ClusterError if it refuses."""
-    kafka_tools.run(node, _QUORUM_TOOL, *arguments)
 
 
 def await_observer(cluster: ClusterState, controller: int) -> None:
