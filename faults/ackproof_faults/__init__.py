@@ -1,13 +1,11 @@
-"""Everything that goes wrong on purpose: one fault, one file, one name, one schema."""
+"""Faults of Kafka clusters and their clients: one fault, one file, one name, one schema."""
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import (
-    Cluster,
-    CommandResult,
-    Fault,
-    Shape,
-)
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.guard import FaultWindow, Guard, inject
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
 from ackproof_faults.schedule.blast_radius import BlastRadius
@@ -19,11 +17,13 @@ __all__ = [
     "BlastRadius",
     "Cluster",
     "CommandResult",
+    "Evidence",
     "Fault",
     "FaultError",
     "FaultWindow",
     "Guard",
     "Need",
+    "Problem",
     "Progress",
     "Schedule",
     "Shape",

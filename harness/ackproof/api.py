@@ -52,7 +52,7 @@ def start_cluster(
     """
     from uuid import uuid4
 
-    from ackproof.cluster.cluster import booted
+    from ackproof.cluster.boot import booted
     from ackproof.containers import images
     from ackproof.containers.engine import connect
     from ackproof.kafka_versions import DEFAULT_KAFKA
@@ -91,7 +91,7 @@ def inject(cluster: KafkaCluster, fault: str, **fields: Any) -> Iterator[Guard]:
         raise ScenarioError(f"{fault!r} is not a fault ({legal})")
     with _legal(fault):
         made = kinds[fault].model_validate({"fault": fault, **fields})
-    guard = inject_fault(made, cluster, clock=lambda: datetime.now(UTC))
+    guard = inject_fault(made, cluster.interfaces, clock=lambda: datetime.now(UTC))
     with guard:
         if not guard.window.verified:
             raise FaultError(f"{fault} of {guard.window.target}: {guard.window.evidence}")

@@ -8,13 +8,14 @@ controllers``, ``majority of controllers``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
+
+from ackproof_faults.interfaces.cluster import Cluster
 
 Role = Literal[
     "leader",
@@ -43,14 +44,6 @@ _LEGAL = (
 )
 
 
-class _Placement(Protocol):
-    def broker_ids(self) -> Sequence[int]: ...
-    def leader(self, topic: str, partition: int) -> int | None: ...
-    def replicas(self, topic: str, partition: int) -> Sequence[int]: ...
-    def controller_ids(self) -> Sequence[int]: ...
-    def active_controller(self) -> int | None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
     """A target as written: a role of one partition, brokers, or controllers.
@@ -69,20 +62,22 @@ class TargetSpec:
         """Whether it names who decides over metadata, not brokers."""
         return self.role in _CONTROLLERS
 
-    def resolve(self, cluster: _Placement) -> tuple[int, ...]:
+    def resolve(self, cluster: Cluster) -> tuple[int, ...]:
         """Return the node ids the target means now; empty if the role has no holder."""
         if self.role == "brokers":
             return self.brokers
         if self.role == "all":
-            return tuple(cluster.broker_ids())
+            return tuple(cluster.metadata.broker_ids())
         if self.of_controllers:
             return _controllers(self.role, cluster)
-        leader = None if self.role == "any" else cluster.leader(self.topic, self.partition)
+        leader = None if self.role == "any" else cluster.metadata.leader(self.topic, self.partition)
         if leader is None:
             return ()
         if self.role == "leader":
             return (leader,)
-        return tuple(b for b in cluster.replicas(self.topic, self.partition) if b != leader)
+        return tuple(
+            b for b in cluster.metadata.replicas(self.topic, self.partition) if b != leader
+        )
 
     def __str__(self) -> str:
         """Return the target as a scenario writes it."""
@@ -126,9 +121,9 @@ _WRITTEN = (
 )
 
 
-def _controllers(role: Role, cluster: _Placement) -> tuple[int, ...]:
+def _controllers(role: Role, cluster: Cluster) -> tuple[int, ...]:
     """Return the active controller first: a majority without it would leave the old one alone."""
-    voters, active = list(cluster.controller_ids()), cluster.active_controller()
+    voters, active = list(cluster.controllers.ids()), cluster.controllers.active()
     if role == "active controller":
         return () if active is None else (active,)
     majority = len(voters) // 2 + 1

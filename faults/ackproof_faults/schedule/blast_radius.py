@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.schedule.blocks import ParallelBlock, SequenceBlock
 
 
@@ -44,13 +45,12 @@ class BlastRadius(BaseModel):
     def exceeded(self, hit: Iterable[int], cluster: Cluster) -> str:
         """Say which limit these nodes exceed; '' if none."""
         nodes = set(hit)
-        for name, limit, ids in (
-            ("brokers", self.brokers, cluster.broker_ids),
-            ("controllers", self.controllers, cluster.controller_ids),
-        ):
+        for name, limit in (("brokers", self.brokers), ("controllers", self.controllers)):
             if limit is None:
                 continue
-            members = ids()
+            members = (
+                cluster.metadata.broker_ids() if name == "brokers" else cluster.controllers.ids()
+            )
             most = (len(members) - 1) // 2 if limit == "minority" else limit
             if len(nodes & set(members)) > most:
                 return f"blast_radius.{name}: {limit} ({most} of {len(members)})"

@@ -14,8 +14,9 @@ from typing import Protocol
 from ackproof_faults.conditions.conditions import Conditions
 from ackproof_faults.conditions.durations import format_duration
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.fault import Fault
 from ackproof_faults.guard import Guard, inject
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.schedule.blast_radius import BlastRadius, undone
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_faults.schedule.observation import (
@@ -84,7 +85,7 @@ class Stage:
         return {
             place: known.get(place) if leader is None else leader
             for place in self.partitions
-            for leader in [self.cluster.leader(*place)]
+            for leader in [self.cluster.metadata.leader(*place)]
         }
 
     def due(

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Literal
 
 from ackproof_faults.conditions.cluster_state import Event
-from ackproof_faults.fault import Cluster
 from ackproof_faults.guard import FaultWindow
+from ackproof_faults.interfaces.cluster import Cluster
 
 #: A log is asked for at most so often: it is read from the engine as a whole.
 _LOG_EVERY_S = 0.5
@@ -44,7 +44,7 @@ class Watch:
 
     def still(self, topic: str, partition: int) -> float | None:
         """Return for how many seconds the high watermark has been seen where it is."""
-        found = self._cluster.log_end(topic, partition)
+        found = self._cluster.metadata.log_end(topic, partition)
         if found is None:
             return None
         now = self._monotonic()
@@ -59,7 +59,7 @@ class Watch:
         key, now = (broker, text, since), self._monotonic()
         said, asked = self._logs.get(key, (False, float("-inf")))
         if not said and now - asked >= _LOG_EVERY_S:
-            said = self._cluster.log_has(broker, text, since)
+            said = self._cluster.logs.contains(broker, text, since)
             self._logs[key] = (said, now)
         return said
 
@@ -85,15 +85,15 @@ class Seen:
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader."""
-        return self.cluster.leader(topic, partition)
+        return self.cluster.metadata.leader(topic, partition)
 
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's committed ISR."""
-        return self.cluster.isr(topic, partition)
+        return self.cluster.metadata.isr(topic, partition)
 
     def epoch(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader epoch."""
-        found = self.cluster.log_end(topic, partition)
+        found = self.cluster.metadata.log_end(topic, partition)
         return None if found is None else found[1]
 
     def still(self, topic: str, partition: int) -> float | None:
@@ -102,19 +102,19 @@ class Seen:
 
     def lag(self, group: str, topic: str, partition: int) -> int | None:
         """Return how many records the group has still to commit."""
-        committed = self.cluster.committed(group, topic, partition)
-        found = self.cluster.log_end(topic, partition)
+        committed = self.cluster.metadata.committed(group, topic, partition)
+        found = self.cluster.metadata.log_end(topic, partition)
         return None if committed is None or found is None else found[0] - committed
 
     def log_says(self, broker: int | None, text: str) -> bool:
         """Whether a line with `text` is in the broker's log (None: any's) since the mark."""
-        brokers = self.cluster.broker_ids() if broker is None else [broker]
+        brokers = self.cluster.metadata.broker_ids() if broker is None else [broker]
         return any(self.watch.log_says(one, text, self.mark.at) for one in brokers)
 
     def leader_changed(self, topic: str, partition: int) -> bool:
         """Whether the partition has a leader, other than the one at the mark."""
         before = self.mark.leaders.get((topic, partition))
-        now = self.cluster.leader(topic, partition)
+        now = self.cluster.metadata.leader(topic, partition)
         return None not in (before, now) and before != now
 
     def elapsed(self) -> float:

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.fault import Fault
 from ackproof_faults.guard import FaultWindow
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.schedule.blast_radius import BlastRadius
 from ackproof_faults.schedule.execution import InOrder, Stage
 from ackproof_faults.schedule.observation import Progress, Watch
@@ -42,7 +43,7 @@ class Schedule:
         seed: int = 0,
         blast_radius: BlastRadius | None = None,
     ) -> None:
-        draw = Draw(seed=seed, brokers=tuple(cluster.broker_ids()))
+        draw = Draw(seed=seed, brokers=tuple(cluster.metadata.broker_ids()))
         self._stage = Stage(
             cluster=cluster,
             partitions=partitions,

@@ -31,10 +31,10 @@ def exercise(
         progress = crew.progress()
         return Sends(sent=progress.sent, acked=progress.acked)
 
-    cluster.run_clients = StruckClients(crew)
+    cluster.interfaces.offer("clients", StruckClients(crew))
     schedule = Schedule(
         scenario.faults,
-        cluster,
+        cluster.interfaces,
         partitions=[
             (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
         ],

@@ -166,7 +166,7 @@ def _read(cluster: KafkaCluster, places: Sequence[Place]) -> Counter[tuple[Place
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     begins = cluster.admin.begin_offsets(places)
-    ends = cluster.admin.end_offsets(places)
+    ends = cluster.admin.write_end_markers(places)
     missing = {place for place in places if begins[place] < ends[place]}
     found: Counter[tuple[Place, bytes]] = Counter()
     consumer = Consumer(

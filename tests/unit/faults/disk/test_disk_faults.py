@@ -87,12 +87,15 @@ def test_power_loss_cuts_where_it_says(
     cluster: FakeCluster, how: dict[str, int], left: dict[str, int]
 ) -> None:
     fault = PowerLoss.model_validate({"fault": "power_loss", "target": 1, **how})
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     assert logs(cluster) == left
-    assert "not 20" in fault.verify(cluster, [1])
+    evidence = fault.verify(cluster, [1], done)
+    (cut,) = evidence.facts["cuts"]
+    assert (cut["broker"], cut["partition"], cut["end_before"]) == (1, "orders-0", 20)
+    assert f"broker 1 orders-0: ends at {cut['end']}, not 20" in evidence.text
     assert (cluster.root / "1/data/__cluster_metadata-0").exists()
-    fault.heal(cluster, [1])
-    assert cluster.exit_status(1) is None
+    fault.heal(cluster, [1], done)
+    assert cluster.processes.exit_status(1) is None
 
 
 def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> None:
@@ -100,17 +103,17 @@ def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> 
         _disk.checkpoint_text({"orders-0": 20})
     )
     fault = PowerLoss(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     with pytest.raises(FaultError, match="nothing was lost"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_power_loss_that_came_back_is_not_verified(cluster: FakeCluster) -> None:
     fault = PowerLoss(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4)])
     with pytest.raises(FaultError, match="ends at 14, not at 10"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_two_ways_to_say_where_are_one_too_many() -> None:
@@ -126,25 +129,25 @@ def test_a_byte_is_flipped_and_flipped_back(cluster: FakeCluster, segment: str, 
     fault = FlipByte.model_validate(
         {"fault": "flip_byte", "target": 1, "segment": segment, "batch": which}
     )
-    fault.inject(cluster, [1])
-    assert "no longer fit their CRC" in fault.verify(cluster, [1])
+    done = fault.inject(cluster, [1])
+    assert "do not match their CRC" in fault.verify(cluster, [1], done).text
     changed = [path for path, old in before.items() if path.read_bytes() != old]
     assert [path.name.lstrip("0") for path in changed] == [
         "10.log" if segment == "active" else ".log"
     ]
-    fault.heal(cluster, [1])
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
+    fault.heal(cluster, [1], done)
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> None:
     fault = FlipByte(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4), batch(14, 6)])
     path = cluster.root / "1/data/orders-0" / f"{10:020}.log"
     anew = path.read_bytes().replace(b"r", b"s")
     path.write_bytes(anew)
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
     assert path.read_bytes() == anew
 
 
@@ -163,33 +166,33 @@ def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> Non
 def test_damage_is_seen_where_it_was_done_and_only_there(
     cluster: FakeCluster, fault: Fault
 ) -> None:
-    cluster.kill(1)
+    cluster.processes.kill(1)
     with pytest.raises(FaultError):
-        fault.verify(cluster, [1])  # down, and its disk is whole
-    cluster.start(1)
-    fault.inject(cluster, [1])
-    assert fault.verify(cluster, [1])
+        fault.verify(cluster, [1], None)  # down, and its disk is whole
+    cluster.processes.start(1)
+    done = fault.inject(cluster, [1])
+    assert fault.verify(cluster, [1], done).text
     with pytest.raises(FaultError, match="already down"):
         fault.inject(cluster, [1])
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
     with pytest.raises(FaultError, match="runs"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_a_failed_directory_comes_back_whole(cluster: FakeCluster) -> None:
     directory = cluster.root / "1" / "data-2"
     fault = FailLogDir(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     assert directory.is_file()
     with pytest.raises(FaultError, match="has not logged"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
     cluster.logged.append(f"Stopping serving replicas in dir {directory} with uuid X")
-    assert fault.verify(cluster, [1])
-    fault.heal(cluster, [1])
+    assert fault.verify(cluster, [1], done).text
+    fault.heal(cluster, [1], done)
     assert (directory / "meta.properties").exists()
-    done = list(cluster.done)
-    fault.heal(cluster, [1])
-    assert cluster.done == done == ["terminate 1", "start 1"]
+    actions = list(cluster.done)
+    fault.heal(cluster, [1], done)
+    assert cluster.done == actions == ["terminate 1", "start 1"]
 
 
 def test_checkpoints_are_read_as_they_are_written() -> None:
