@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 
 from ackproof.ledger import finalize
-from ackproof.observation.clocks import Clock
 from ackproof.observation.leader_polling import Poll
 from ackproof.runs import directory as runs
+from ackproof.runs.directory import Clock
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
 from ackproof_spark import tables

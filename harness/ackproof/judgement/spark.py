@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import HistoryError, RunDirectoryError, SparkError
 from ackproof.judgement import judge
-from ackproof.runs.recovery import salvage
+from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import Verdict
 from ackproof_spark.errors import AnalysisError, ConnectorMissing, RunError
 from ackproof_spark.reading import agreement, final_log
@@ -37,7 +37,7 @@ def judge_run(run_dir: Path) -> Verdict:
     Raises RunDirectoryError if it is no run, or a damaged one; SparkError if Spark cannot be
     started, or fails.
     """
-    salvage(run_dir)
+    recover_run(run_dir)
     with _spark() as spark:
         return judge.judge(spark, run_dir)
 

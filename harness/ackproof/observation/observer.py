@@ -14,8 +14,9 @@ from ackproof.cluster.topology import DATA_DIR
 from ackproof.cluster.zookeeper import SNAPSHOT_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation import metadata_log, zookeeper_log
-from ackproof.observation.clocks import Clock, engine_clock, node_clock
+from ackproof.observation.clocks import engine_clock, node_clock
 from ackproof.observation.metadata_log import MetadataLog
+from ackproof.runs.directory import Clock
 
 if TYPE_CHECKING:
     from ackproof.cluster.cluster import KafkaCluster

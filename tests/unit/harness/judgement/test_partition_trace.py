@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ackproof.judgement import partition_trace, trace_validation
-from ackproof.observation.clocks import Clock
-from ackproof.runs.directory import RunRecord, write_table
+from ackproof.runs.directory import Clock, RunRecord, write_table
 from ackproof.runs.trace import PartitionTrace
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
