@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on, and how it is put on disk."""
+"""The state of a run in progress, and its record in the run directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ackproof.ledger import finalize
-from ackproof.observation.leader_polling import Poll
+from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.runs import directory as runs
 from ackproof.runs.directory import Clock
 from ackproof.scenario.loader import Configured
@@ -18,8 +18,8 @@ from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION
 
 
-class Recording:
-    """What is known of a run while it goes on, and how it is put on disk in the end."""
+class RunState:
+    """The state of a run in progress. As a context it writes `run.json` at begin and end."""
 
     def __init__(self, configured: Configured, run_dir: Path, *, replays: str = "") -> None:
         self.configured = configured
@@ -33,20 +33,18 @@ class Recording:
         self.reused = False
         self.unobserved: list[str] = []
         self.bottlenecks: list[str] = []
-        self.poll: Poll | None = None
+        self.leader_poll: LeaderPoll | None = None
         self.readers: list[str] = []
         self.schedule: Schedule | None = None
-        #: Has the live job read up to the ends of all partitions, and end; None without one.
+        #: Ends the live job once it has read up to these end offsets; None without a live view.
         self.end_live: Callable[[Mapping[tuple[str, int], int]], None] | None = None
         self._written: list[FaultWindow] = []
 
     def write(self, table: str, rows: Sequence[object]) -> None:
-        """Write one table of the run directory."""
         schema = getattr(tables, table.upper())
         runs.write_table(self.run_dir / LOCATION[table], schema, self.run_id, rows)
 
     def __enter__(self) -> None:
-        """Say that the run goes on, and in which process."""
         self._write_record(finished=False)
 
     def __exit__(
@@ -55,7 +53,6 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Put on disk how the run ended."""
         if isinstance(error, KeyboardInterrupt):
             self.troubles.append("interrupted")
         elif error is not None:
@@ -65,7 +62,7 @@ class Recording:
         self._write_record(finished=True)
 
     def write_windows(self) -> None:
-        """Write the fault windows, if any changed since the last time."""
+        """Write the fault windows if they have changed."""
         windows = self.schedule.windows if self.schedule else []
         if windows != self._written:
             rows = [window_row(number, window) for number, window in enumerate(windows)]
@@ -95,7 +92,7 @@ class Recording:
 
 
 def window_row(index: int, window: FaultWindow) -> dict[str, object]:
-    """Return a window as a row of the table `fault_windows`."""
+    """Return a row of the table `fault_windows`."""
     return {
         "window": index,
         "fault": window.fault,
@@ -113,5 +110,4 @@ def window_row(index: int, window: FaultWindow) -> dict[str, object]:
 
 
 def now() -> datetime:
-    """Return the current time, as every table has it."""
     return datetime.now(UTC)

@@ -18,7 +18,7 @@ UNKNOWN = -1
 """Stands for the offsets and epochs that only the metadata log has."""
 
 
-class Poll(Repeating):
+class LeaderPoll(Repeating):
     """Asks `look` again and again while its context is open; `states` is what it saw.
 
     A question that nobody answers is no state.

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import ExitCode, RunDirectoryError
-from ackproof.judgement.spark import judge_run
+from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from ackproof_spark.tables import DISAGREEMENTS, LOCATION, RecordState
 from spark_histories import RUN_ID, History, parse

@@ -26,7 +26,7 @@ def taken(tmp_path, monkeypatch):
         run_dir = tmp_path / "some-folder"
         monkeypatch.setattr(forwarded_records, "_records", lambda places, settings: iter(records))
         forwarded_records.take(
-            run_dir, run_id=RUN, of="orders", groups={"g": topics}, ends={}, settings={}
+            run_dir, run_id=RUN, source="orders", groups={"g": topics}, ends={}, settings={}
         )
         folder = run_dir / "effects"
         return pq.read_table(folder).to_pylist() if folder.exists() else []

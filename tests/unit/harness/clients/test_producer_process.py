@@ -22,7 +22,7 @@ from ackproof.clients import (
     State,
 )
 from ackproof.clients.shared_page import ProgressPage
-from ackproof.clients.supervisor import hampered
+from ackproof.clients.supervisor import bottleneck
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
 from waiting import until
@@ -349,7 +349,7 @@ def test_how_busy_a_producer_is_tells_who_sets_the_pace(start):
     ],
 )
 def test_a_producer_that_is_too_slow_itself_is_told(busy, late, says):
-    assert hampered(busy=busy, late=late) == says
+    assert bottleneck(busy=busy, late=late) == says
 
 
 def test_a_producer_that_waits_for_its_rate_is_not_busy(start):

@@ -231,7 +231,7 @@ def record(*, apart_ms: float = 1.0) -> RunRecord:
     return RunRecord(run_id="run", image="none", pid=1, started_at=START, clocks=clocks)
 
 
-def seen(run_dir: Path, **clocks: float) -> partition_trace.Seen:
+def seen(run_dir: Path, **clocks: float) -> partition_trace.ObservedPartition:
     [found] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
     return found
 
@@ -365,14 +365,14 @@ def unsaid(words: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (unlink("metadata.log"), "no controller left a metadata log"),
+        (unlink("metadata.log"), "there is no metadata log of a controller"),
         (unlink("replica_logs.parquet"), "the replicas' disks were not read"),
         (unlink("logs/broker-2.log"), "the log of broker 2 is missing"),
         (
             settings(
                 "topics:", "cluster: {attach: {bootstrap: 'a:1', topic_prefix: ord}}\ntopics:"
             ),
-            "the logs of an attached cluster's brokers are not ours",
+            "an attached cluster's broker logs are not available",
         ),
         (
             table("fault_windows", window("wipe_volume"), window("disk_full")),
@@ -382,10 +382,10 @@ def unsaid(words: str) -> Callable[[Path], None]:
             table("fault_windows", window("power_loss", node=3)),
             "broker 3 lost power, and its log does not say what it loaded",
         ),
-        (table("partition_states"), "the controller's log does not name it"),
+        (table("partition_states"), "the controller's log does not contain it"),
         (
             table("partition_states", *STATES, STATES[-1] | {"replicas": [2, 3, 4]}),
-            "its replicas were moved",
+            "its replicas were reassigned",
         ),
         (
             table("replica_logs", replica(1), replica(2, begin_offset=20)),
@@ -395,8 +395,8 @@ def unsaid(words: str) -> Callable[[Path], None]:
             table("replica_batches", batch(1, 0, 20, 0), batch(1, 40, 60, 0)),
             "the log of broker 1 has gaps",
         ),
-        (unsaid("Leader orders"), "no broker's log says that it leads"),
-        (unsaid("InitialFetchState"), "no broker's log says from where it fetches"),
+        (unsaid("Leader orders"), "no broker's log has a line about becoming leader"),
+        (unsaid("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
     ],
 )
 def test_what_cannot_be_decided_is_said_to_be_not_checked(

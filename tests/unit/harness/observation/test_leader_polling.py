@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.observation.leader_polling import UNKNOWN, Poll
+from ackproof.observation.leader_polling import UNKNOWN, LeaderPoll
 from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
 
 PLACE = ("orders", 0)
@@ -18,7 +18,7 @@ def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
     answers = iter(
         [{PLACE: FULL, ("other", 0): FULL}, {PLACE: FULL}, {}, {PLACE: ALONE}, {PLACE: NOBODY}]
     )
-    poll = Poll(lambda: next(answers), [PLACE])
+    poll = LeaderPoll(lambda: next(answers), [PLACE])
     for _ in range(5):
         poll.turn()
     assert [(s.topic, s.leader, s.isr) for s in poll.states] == [
@@ -30,7 +30,7 @@ def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
 
 
 def test_an_open_poll_asks_by_itself() -> None:
-    with Poll(lambda: {PLACE: FULL}, [PLACE]) as poll:
+    with LeaderPoll(lambda: {PLACE: FULL}, [PLACE]) as poll:
         pass
     assert len(poll.states) == 1
 
