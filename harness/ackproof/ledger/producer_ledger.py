@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from ackproof.errors import RunDirectoryError
 from ackproof.ledger import arrow_stream, transaction_log
 from ackproof.ledger.arrow_stream import StreamReader, StreamWriter
-from ackproof.ledger.in_flight import UnderWay
+from ackproof.ledger.in_flight import InFlight
 from ackproof.ledger.outcome import error_name
 from ackproof_spark.ledger_stream import (
     OUTCOMES,
@@ -149,7 +149,7 @@ class _Reader:
 
     def _sends(self) -> Iterator[pa.RecordBatch]:
         """Yield what was recorded, then as unknown what was only reserved, if the end is torn."""
-        open_sends = UnderWay()
+        open_sends = InFlight()
         reserved = 0
         for batch in self._stream.batches():
             sequence = batch["sequence"].to_numpy()

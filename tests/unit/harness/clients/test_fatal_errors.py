@@ -50,5 +50,5 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
         assert code == 0, process.error
     else:
         assert code == ExitCode.ENVIRONMENT
-        assert "stopped for good" in process.error
+        assert "ended with a fatal error" in process.error
         assert "(INVALID_TXN_STATE)" in process.error

@@ -54,7 +54,7 @@ def test_the_ledger_knows_where_each_send_went(fields):
     assert Origin.of(origin.schema()) == origin
     went = {
         int(sequence): partition
-        for partition, sequences in Records(made).places(5, 1000)
+        for partition, sequences in Records(made).by_partition(5, 1000)
         for sequence in sequences
     }
     assert sorted(went) == list(range(5, 1000))
