@@ -1,7 +1,6 @@
-"""One body, two arms: what the producer records is what a Kafka log holds.
+"""The producer's ledger matches the log: on librdkafka's mock cluster and on real brokers.
 
-The mock arm is librdkafka's mock cluster, reached over TCP like a real one. If both arms pass,
-the fast tests that use the mock can be relied upon.
+The mock cluster is reached over TCP, like a real one. If both pass, fast tests may use the mock.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_without_a_refusal_every_record_is_polled_once(rows):
     )
 
 
-def test_what_could_not_be_committed_is_polled_again_from_where_it_began(rows):
+def test_records_of_a_failed_transaction_are_polled_again(rows):
     found = rows(KafkaError.ILLEGAL_GENERATION)
     events = [row["event"] for row in found["consumer_events"]]
     assert events.count("commit-failed") == events.count("rewound") == 1

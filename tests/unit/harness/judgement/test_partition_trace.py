@@ -241,7 +241,7 @@ def explained(run_dir: Path) -> PartitionTrace:
     return found
 
 
-def test_what_a_run_shows_of_a_partition_is_explained(run_dir: Path) -> None:
+def test_the_trace_of_a_partition_is_explained(run_dir: Path) -> None:
     found = explained(run_dir)
     assert (found.not_checked, found.local.mismatch) == ("", "")
     assert found.local.explained == found.local.total > 15
@@ -249,7 +249,7 @@ def test_what_a_run_shows_of_a_partition_is_explained(run_dir: Path) -> None:
     assert found.local.steps["truncates by epoch"] == 1
 
 
-def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_dir: Path) -> None:
+def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
     # The first leader was gone for certain a second after it was loaded again.
     late = send(50, 60)
     write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
@@ -261,14 +261,14 @@ def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_d
     )
 
 
-def test_clocks_that_are_far_apart_do_not_date_acks(run_dir: Path) -> None:
+def test_clocks_that_differ_too_much_do_not_date_acks(run_dir: Path) -> None:
     acks = seen(run_dir, apart_ms=60_000.0).trace.acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
     write(run_dir, "fault_windows", [window("skew_clock")])
     assert {(ack.first, ack.last) for ack in seen(run_dir).trace.acks} == {(0, 2)}
 
 
-def test_an_ack_of_another_record_than_stands_there_is_of_a_lost_one(run_dir: Path) -> None:
+def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
     first, second = seen(run_dir).trace.acks
     assert (first.lost, second.lost) == (False, True)
@@ -276,7 +276,7 @@ def test_an_ack_of_another_record_than_stands_there_is_of_a_lost_one(run_dir: Pa
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
 
 
-def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
+def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
     run_dir: Path,
 ) -> None:
     # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
@@ -292,7 +292,7 @@ def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
     )
 
 
-def test_a_fetcher_that_begins_again_in_the_same_epoch_is_where_it_is_told(run_dir: Path) -> None:
+def test_a_fetcher_restarted_in_the_same_epoch_is_explained(run_dir: Path) -> None:
     again = (
         LOGS[3].strip().splitlines()[-1].replace("22 Added", "40 Added").replace(",80))", ",110))")
     )
@@ -302,12 +302,12 @@ def test_a_fetcher_that_begins_again_in_the_same_epoch_is_where_it_is_told(run_d
     assert found.local.steps["fetcher begins"] == 4
 
 
-def test_what_a_broker_should_not_have_logged_is_a_finding(run_dir: Path) -> None:
+def test_an_impossible_log_line_is_a_finding(run_dir: Path) -> None:
     log(run_dir, 1, LOGS[1].replace("Truncating to offset 80", "Truncating to offset 60"))
     assert "truncates to offset 60" in explained(run_dir).local.mismatch
 
 
-def test_a_disk_that_holds_something_else_is_a_finding(run_dir: Path) -> None:
+def test_a_different_log_on_disk_is_a_finding(run_dir: Path) -> None:
     rows = [
         batch(broker, base, base + 20, 0 if base < (60 if broker == 3 else 80) else 1)
         for broker in LOGS
@@ -322,7 +322,7 @@ def loads(run_dir: Path) -> Loads:
     return step
 
 
-def test_a_power_loss_tells_what_it_took(run_dir: Path) -> None:
+def test_the_evidence_of_a_power_loss_is_used(run_dir: Path) -> None:
     assert not loads(run_dir).lossy
     told = "broker 1 orders-0: ends at 100, not 150, torn; broker 1 orders-1: ends at 1, not 2"
     write(run_dir, "fault_windows", [window("power_loss", told)])
@@ -399,7 +399,7 @@ def unsaid(words: str) -> Callable[[Path], None]:
         (unsaid("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
     ],
 )
-def test_what_cannot_be_decided_is_said_to_be_not_checked(
+def test_an_undecidable_partition_is_not_checked(
     run_dir: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     change(run_dir)
@@ -409,7 +409,7 @@ def test_what_cannot_be_decided_is_said_to_be_not_checked(
     assert trace_validation.findings(traced) == []
 
 
-def test_a_run_of_more_sends_than_are_looked_at_is_not_checked(
+def test_a_run_with_too_many_sends_is_not_checked(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_trace, "MOST_SENDS", 118)
