@@ -14,16 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ackproof.clients import (
-    Commit,
-    ConsumerProcess,
-    ConsumerSpec,
-    ProducerProcess,
-    ProducerSpec,
-    State,
-    TransactionSpec,
-    forwarded_records,
-)
+from ackproof.clients import forwarded_records
+from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.process import ConsumerProcess, ProducerProcess
+from ackproof.clients.shared_page import State
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path

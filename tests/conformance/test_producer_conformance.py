@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ackproof.clients import ProducerProcess, ProducerSpec
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.spec import ProducerSpec
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof_spark.record import decode, run_token
 from conformance.arms import PARTITIONS, WITHIN

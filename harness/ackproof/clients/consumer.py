@@ -148,7 +148,7 @@ class ConsumerLoop:
         effects = self._recorder.polled(messages)
         if self._page.order is Order.DAWDLE:
             time.sleep(self._page.argument_s)
-            self._page.obey()
+            self._page.obeyed += 1
         for _, partition, offset, *_ in effects:
             self.positions[partition] = offset + 1
         self._read += len(effects)
@@ -283,7 +283,7 @@ class ConsumerLoop:
         self.positions |= positions
         self._assigned_at = time.monotonic()
         if self._page.order is Order.REJOIN:
-            self._page.obey()
+            self._page.obeyed += 1
         self._recorder.event("assigned", positions)
 
     def _on_revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:

@@ -208,7 +208,7 @@ class DeliveryReports:
             sent_at=sent_at,
             resolved_at=sent_at + (latency * 1e6).astype(np.int64),
         )
-        self._page.obey(sum(error.code() in _PURGED for error in errors))
+        self._page.obeyed += sum(error.code() in _PURGED for error in errors)
         for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
             self._counts[position] += int(count)
         self._errors.clear()

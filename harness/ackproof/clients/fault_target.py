@@ -119,17 +119,17 @@ class RunClients:
     def order(self, client: str, order: OrderName, *, milliseconds: int = 0) -> None:
         """Order misbehaviour from the process. Raises FaultError if another order is in force."""
         process = self._process(client)
-        if order != "nothing" and process.order is not Order.NOTHING:
+        if order != "nothing" and process.page.order is not Order.NOTHING:
             raise FaultError(
-                f"{client} already misbehaves by another fault: {process.order.name.lower()}"
+                f"{client} already misbehaves by another fault: {process.page.order.name.lower()}"
             )
-        if order != "nothing" or process.order is not Order.NOTHING:
-            process.give(Order[order.upper()], milliseconds=milliseconds)
+        if order != "nothing" or process.page.order is not Order.NOTHING:
+            process.page.give(Order[order.upper()], milliseconds=milliseconds)
 
     def obeyed(self, client: str, *, more_than: int, within_s: float) -> int:
         """Return how often the process obeyed its order, at once if more often than `more_than`."""
         process = self._process(client)
-        return _last(lambda: process.obeyed, lambda count: count > more_than, within_s)
+        return _last(lambda: process.page.obeyed, lambda count: count > more_than, within_s)
 
     def _process(self, client: str) -> ProducerProcess | ConsumerProcess:
         return self._supervisor.process(client)

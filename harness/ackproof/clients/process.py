@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ackproof.clients.consumer_spec import ConsumerSpec
-from ackproof.clients.shared_page import Order, Progress, ProgressPage, State
+from ackproof.clients.shared_page import Progress, ProgressPage, State
 from ackproof.clients.spec import ProducerSpec
 from ackproof.errors import WorkloadError
 
@@ -38,7 +38,7 @@ class ClientProcess(Generic[_Spec]):
         self._secrets = dict(secrets or {})
         self.spec: _Spec = dataclasses.replace(spec, parent=os.getpid())
         self.log = spec.progress.with_suffix(".log")
-        self._page = ProgressPage(spec.progress, create=True)
+        self.page = ProgressPage(spec.progress, create=True)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -69,7 +69,7 @@ class ClientProcess(Generic[_Spec]):
 
     @property
     def state(self) -> State:
-        return self._page.state
+        return self.page.state
 
     @property
     def returncode(self) -> int | None:
@@ -82,15 +82,15 @@ class ClientProcess(Generic[_Spec]):
         code = self.returncode
         if not code:
             return ""
-        if self._page.error:
-            return self._page.error
+        if self.page.error:
+            return self.page.error
         tail = self.log.read_text(errors="replace")[-_LOG_TAIL:]
         return f"{self.name} ended with {code}\n{tail}".rstrip()
 
     @property
     def span_us(self) -> tuple[int, int]:
         """The times of the first send and of the last change, microseconds UTC."""
-        return self._page.started_at, self._page.updated_at
+        return self.page.started_at, self.page.updated_at
 
     @property
     def busy_share(self) -> float:
@@ -99,37 +99,25 @@ class ClientProcess(Generic[_Spec]):
         Near 1 the client was the bottleneck, not the cluster.
         """
         started_at, ended_at = self.span_us
-        return self._page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
+        return self.page.busy / (ended_at - started_at) if ended_at > started_at else 0.0
 
     @property
     def late_share(self) -> float:
         """The share of acks, 0 to 1, that were late because the client stalled, see `Stalls`."""
         acked = self.progress().acked
-        return self._page.late / acked if acked else 0.0
+        return self.page.late / acked if acked else 0.0
 
     def progress(self) -> Progress:
         """Return the counts that the process published last, at most about 10 ms ago."""
-        return self._page.read()
+        return self.page.read()
 
     def stop(self) -> None:
         """Ask the process to end, once all sends have an outcome or everything is consumed."""
-        self._page.ask_to_stop()
+        self.page.stop = True
 
     def resume(self) -> None:
         """Let a process in `State.PAUSED` continue."""
-        self._page.ask_to_resume()
-
-    @property
-    def order(self) -> Order:
-        return self._page.order
-
-    def give(self, order: Order, *, milliseconds: int = 0) -> None:
-        """Order misbehaviour from now on; `obeyed` counts it."""
-        self._page.give(order, milliseconds=milliseconds)
-
-    @property
-    def obeyed(self) -> int:
-        return self._page.obeyed
+        self.page.resumed = True
 
     def send_signal(self, signal: int) -> None:
         """Send a signal; a no-op if the process has ended."""
@@ -146,7 +134,7 @@ class ClientProcess(Generic[_Spec]):
             progress = self.progress()
             raise WorkloadError(
                 f"{self.name} still runs after {timeout} s "
-                f"({self.state.name.lower()}, {progress.under_way} sends in flight)",
+                f"({self.state.name.lower()}, {progress.in_flight} sends in flight)",
                 hint="Stop it and wait longer than delivery.timeout.ms, or kill it: its ledger "
                 "stays readable.",
             ) from None

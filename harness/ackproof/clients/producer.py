@@ -229,7 +229,7 @@ class ProducerLoop:
                 self._serve(POLL_S)  # avoids a busy loop while everything is refused
                 return
             if self._page.order is Order.FILL:
-                self._page.obey()
+                self._page.obeyed += 1
             self._serve(POLL_S)
             if self._stopping():
                 return
@@ -253,7 +253,7 @@ class ProducerLoop:
             except KafkaException as failure:
                 message["_error"] = failure.args[0]
                 return taken
-            self._page.obey()
+            self._page.obeyed += 1
         return len(messages)
 
     def _serve(self, timeout: float) -> None:
@@ -266,7 +266,7 @@ class ProducerLoop:
             served = self._poll(timeout)
             if order is Order.DAWDLE and served:
                 time.sleep(self._page.argument_s)
-                self._page.obey()
+                self._page.obeyed += 1
         self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)
         if self._reports:
             self._reports.served()

@@ -24,14 +24,17 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 _SIZE = 4096
-_STATE, _SENT, _ACKED, _FAILED, _UNKNOWN, _STARTED_AT, _UPDATED_AT, _STOP = range(8)
-_RESUME, _BUSY, _LATE, _ORDER, _ARGUMENT, _OBEYED, _ERROR = range(8, 15)
+_SENT, _ACKED, _FAILED, _UNKNOWN = range(1, 5)
+_ARGUMENT, _ERROR = 12, 14
 _TEXT = 8 * (_ERROR + 1)
 
 
@@ -83,7 +86,7 @@ class Progress:
     unknown: int = 0
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Sends without an outcome."""
         return self.sent - self.acked - self.failed - self.unknown
 
@@ -98,8 +101,34 @@ def total(parts: Iterable[Progress]) -> Progress:
     )
 
 
+class _Cell(Generic[T]):
+    """One integer of the page, read as `kind`."""
+
+    def __init__(self, index: int, kind: Callable[[int], T]) -> None:
+        self._index = index
+        self._kind = kind
+
+    def __get__(self, page: ProgressPage, owner: type) -> T:
+        return self._kind(page.numbers[self._index])
+
+    def __set__(self, page: ProgressPage, value: int) -> None:
+        page.numbers[self._index] = value
+
+
 class ProgressPage:
-    """The shared page, as both sides use it."""
+    """The shared page, as both sides use it; the module describes its fields."""
+
+    state = _Cell(0, State)
+    started_at = _Cell(5, int)
+    updated_at = _Cell(6, int)
+    #: The harness asks the process to end.
+    stop = _Cell(7, bool)
+    #: The harness asks a paused process to continue.
+    resumed = _Cell(8, bool)
+    busy = _Cell(9, int)
+    late = _Cell(10, int)
+    order = _Cell(11, Order)
+    obeyed = _Cell(13, int)
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Map the page at `path`. With `create` it is written first: the harness does so."""
@@ -109,117 +138,48 @@ class ProgressPage:
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _SIZE)
         self._view = memoryview(self._map)
-        self._numbers = self._view[:_TEXT].cast("q")
+        self.numbers = self._view[:_TEXT].cast("q")
 
     def count(self, *, sent: int, acked: int, failed: int, unknown: int, at: int) -> None:
         """Publish the counts of the time `at`, microseconds UTC."""
-        numbers = self._numbers
+        numbers = self.numbers
         numbers[_SENT] = sent
         numbers[_ACKED] = acked
         numbers[_FAILED] = failed
         numbers[_UNKNOWN] = unknown
-        numbers[_UPDATED_AT] = at
+        self.updated_at = at
 
     def read(self) -> Progress:
         """Return the counts. Outcomes are read before `sent`, so that they never exceed it."""
-        numbers = self._numbers
+        numbers = self.numbers
         acked, failed, unknown = numbers[_ACKED], numbers[_FAILED], numbers[_UNKNOWN]
         return Progress(sent=numbers[_SENT], acked=acked, failed=failed, unknown=unknown)
 
     @property
-    def state(self) -> State:
-        return State(self._numbers[_STATE])
-
-    @state.setter
-    def state(self, state: State) -> None:
-        self._numbers[_STATE] = state
-
-    @property
-    def started_at(self) -> int:
-        """The time of the first send, microseconds UTC; 0 before."""
-        return self._numbers[_STARTED_AT]
-
-    @started_at.setter
-    def started_at(self, at: int) -> None:
-        self._numbers[_STARTED_AT] = at
-
-    @property
-    def updated_at(self) -> int:
-        """The time of the last `count`, microseconds UTC; 0 before the first."""
-        return self._numbers[_UPDATED_AT]
-
-    @property
-    def stop(self) -> bool:
-        """Whether the harness has asked the process to end."""
-        return self._numbers[_STOP] != 0
-
-    def ask_to_stop(self) -> None:
-        self._numbers[_STOP] = 1
-
-    @property
-    def busy(self) -> int:
-        """The CPU time of the client's one thread since its first send, microseconds."""
-        return self._numbers[_BUSY]
-
-    @busy.setter
-    def busy(self, microseconds: int) -> None:
-        self._numbers[_BUSY] = microseconds
-
-    @property
-    def late(self) -> int:
-        """The number of acks that were late because the client stalled, see `Stalls`."""
-        return self._numbers[_LATE]
-
-    @late.setter
-    def late(self, acks: int) -> None:
-        self._numbers[_LATE] = acks
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the harness has asked a paused process to continue."""
-        return self._numbers[_RESUME] != 0
-
-    def ask_to_resume(self) -> None:
-        self._numbers[_RESUME] = 1
-
-    @property
-    def order(self) -> Order:
-        return Order(self._numbers[_ORDER])
-
-    @property
     def argument_s(self) -> float:
         """The argument of the order, seconds."""
-        return self._numbers[_ARGUMENT] / 1000
+        return self.numbers[_ARGUMENT] / 1000
 
     def give(self, order: Order, *, milliseconds: int = 0) -> None:
         """Order misbehaviour from now on, and count `obeyed` from 0."""
-        self._numbers[_OBEYED] = 0
-        self._numbers[_ARGUMENT] = milliseconds
-        self._numbers[_ORDER] = order
-
-    @property
-    def obeyed(self) -> int:
-        """How often the process has carried out the order in force."""
-        return self._numbers[_OBEYED]
-
-    def obey(self, times: int = 1) -> None:
-        self._numbers[_OBEYED] += times
+        self.obeyed = 0
+        self.numbers[_ARGUMENT] = milliseconds
+        self.order = order
 
     @property
     def error(self) -> str:
         """The error with which the process ended; empty without one."""
-        length = self._numbers[_ERROR]
+        length = self.numbers[_ERROR]
         return bytes(self._view[_TEXT : _TEXT + length]).decode(errors="replace")
 
     def fail(self, error: str) -> None:
         """Store the error with which the process ends, truncated to the page's size."""
         text = error.encode()[: _SIZE - _TEXT]
         self._view[_TEXT : _TEXT + len(text)] = text
-        self._numbers[_ERROR] = len(text)
+        self.numbers[_ERROR] = len(text)
         self.state = State.BROKEN
 
     def close(self) -> None:
-        """Unmap the page."""
-        self._numbers.release()
+        self.numbers.release()
         self._view.release()
         self._map.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -93,20 +94,7 @@ class RunState:
 
 def window_row(index: int, window: FaultWindow) -> dict[str, object]:
     """Return a row of the table `fault_windows`."""
-    return {
-        "window": index,
-        "fault": window.fault,
-        "target": window.target,
-        "nodes": list(window.nodes),
-        "parameters": window.parameters,
-        "trigger": window.trigger,
-        "injected_at": window.injected_at,
-        "verified_at": window.verified_at,
-        "healed_at": window.healed_at,
-        "recovered_at": window.recovered_at,
-        "verified": window.verified,
-        "evidence": window.evidence,
-    }
+    return {"window": index, **asdict(window), "verified": window.verified}
 
 
 def now() -> datetime:

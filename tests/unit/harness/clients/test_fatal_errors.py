@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients import ProducerProcess, ProducerSpec
-from ackproof.clients.spec import TransactionSpec
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.errors import ExitCode
 from ackproof.ledger import transaction_log
 from ackproof.ledger.producer_ledger import stream_path

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from ackproof.clients import ProducerProcess
 from ackproof.clients.fault_target import RunClients
+from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Order, State
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.ledger.producer_ledger import recover
@@ -206,10 +206,10 @@ def test_a_full_buffer_loses_nothing(supervise) -> None:
     assert "refused for want of room" in guard.window.evidence
     assert producer.progress().sent - producer.progress().acked > 50_000
     recover_from(guard)
-    assert producer.order is Order.NOTHING
+    assert producer.page.order is Order.NOTHING
     assert settled(supervisor) == []
     assert set(outcomes(producer)) == {"acked"}
-    assert producer.progress().under_way == 0
+    assert producer.progress().in_flight == 0
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_purged_sends_are_failed_or_unknown(supervise, what, codes) -> None:
     table = recover(producer.spec.ledger)
     assert {"_PURGE_QUEUE"} <= set(table["error"].drop_null().to_pylist()) <= codes
     assert outcomes(producer)["failed"] > 0, "not sent yet, and the sole attempt"
-    assert producer.progress().under_way == 0
+    assert producer.progress().in_flight == 0
 
 
 def test_a_slow_callback_delays_outcomes(supervise) -> None:

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ackproof.clients import Commit, ConsumerProcess, ConsumerSpec
+from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.process import ConsumerProcess
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION

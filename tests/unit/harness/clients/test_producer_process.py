@@ -16,13 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ackproof.clients import (
-    ProducerProcess,
-    ProducerSpec,
-    Progress,
-    State,
-)
-from ackproof.clients.shared_page import ProgressPage
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.shared_page import Progress, ProgressPage, State
+from ackproof.clients.spec import ProducerSpec
 from ackproof.clients.supervisor import bottleneck
 from ackproof.errors import ExitCode, WorkloadError
 from ackproof.ledger.producer_ledger import recover, stream_path
@@ -259,7 +255,8 @@ def test_a_producer_ends_without_its_parent(tmp_path, stopped):
             sys.executable,
             "-c",
             "import sys, time; from pathlib import Path\n"
-            "from ackproof.clients import *\n"
+            "from ackproof.clients.process import ProducerProcess\n"
+            "from ackproof.clients.spec import ProducerSpec\n"
             "process = ProducerProcess(ProducerSpec.from_json(Path(sys.argv[1]).read_text()))\n"
             "process.start(); print(process.pid, flush=True); time.sleep(60)",
             str(path),

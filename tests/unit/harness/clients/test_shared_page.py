@@ -37,13 +37,13 @@ def test_counts_and_times_are_shared(sides):
     process.state = State.PRODUCING
     process.count(sent=10, acked=4, failed=2, unknown=1, at=5)
     assert harness.read() == Progress(sent=10, acked=4, failed=2, unknown=1)
-    assert harness.read().under_way == 3
+    assert harness.read().in_flight == 3
     assert (harness.state, harness.started_at, harness.updated_at) == (State.PRODUCING, 1, 5)
 
 
 def test_a_stop_is_shared(sides):
     harness, process = sides
-    harness.ask_to_stop()
+    harness.stop = True
     assert process.stop
 
 
