@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from ackproof.ledger import finalize
 from ackproof.observation.leader_polling import LeaderPoll
@@ -48,12 +47,7 @@ class RunState:
     def __enter__(self) -> None:
         self._write_record(finished=False)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KeyboardInterrupt):
             self.troubles.append("interrupted")
         elif error is not None:

@@ -85,13 +85,13 @@ class StreamWriter:
 class StreamReader:
     """Reads a stream batch by batch, up to the first incomplete message.
 
-    `schema` is None if the schema message is incomplete. `whole` says, after all batches are read,
+    `schema` is None if the schema message is incomplete. `closed` says, after all batches are read,
     that the writer has closed the stream.
     """
 
     def __init__(self, path: Path) -> None:
         self._source = pa.OSFile(str(path))
-        self.whole = False
+        self.closed = False
         self.schema: pa.Schema | None = None
         try:
             self.schema = pa.ipc.read_schema(self._source)
@@ -103,7 +103,7 @@ class StreamReader:
         while self.schema is not None:
             start = self._source.tell()
             if self._source.read(len(END_OF_STREAM)) == END_OF_STREAM:
-                self.whole = True
+                self.closed = True
                 return
             self._source.seek(start)
             try:

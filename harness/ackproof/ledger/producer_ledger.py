@@ -151,7 +151,7 @@ class _Reader:
             else:
                 open_sends.settle(sequence)
                 yield batch
-        if self._stream.whole:
+        if self._stream.closed:
             return
         rest = open_sends.rest()
         for first in range(0, len(rest), ROW_GROUP):
