@@ -173,8 +173,8 @@ def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     shutil.copy(METADATA, tmp_path / "metadata.log")
     (tmp_path / "logs").mkdir()
-    for broker, said in LOGS.items():
-        log(tmp_path, broker, said)
+    for broker, text in LOGS.items():
+        log(tmp_path, broker, text)
     write(tmp_path, "partition_states", STATES)
     write(tmp_path, "fault_windows", [window("kill")])
     write(tmp_path, "replica_logs", [replica(broker) for broker in LOGS])
@@ -212,8 +212,8 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def log(run_dir: Path, broker: int, said: str) -> None:
-    lines = [line.partition(" ") for line in said.strip().splitlines()]
+def log(run_dir: Path, broker: int, text: str) -> None:
+    lines = [line.partition(" ") for line in text.strip().splitlines()]
     (run_dir / "logs" / f"broker-{broker}.log").write_text(
         "".join(
             f"[{at(int(second)):%Y-%m-%dT%H:%M:%S},000] INFO {text} (some.logger)\n"
@@ -231,29 +231,29 @@ def record(*, apart_ms: float = 1.0) -> RunRecord:
     return RunRecord(run_id="run", image="none", pid=1, started_at=START, clocks=clocks)
 
 
-def seen(run_dir: Path, **clocks: float) -> partition_trace.ObservedPartition:
-    [found] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
-    return found
+def observed(run_dir: Path, **clocks: float) -> partition_trace.ObservedPartition:
+    [trace] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
+    return trace
 
 
 def explained(run_dir: Path) -> PartitionTrace:
-    [found] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
-    return found
+    [trace] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
+    return trace
 
 
 def test_the_trace_of_a_partition_is_explained(run_dir: Path) -> None:
-    found = explained(run_dir)
-    assert (found.not_checked, found.local.mismatch) == ("", "")
-    assert found.local.explained == found.local.total > 15
-    assert found.local.steps["fetcher begins after a late append of the one before"] == 1
-    assert found.local.steps["truncates by epoch"] == 1
+    trace = explained(run_dir)
+    assert (trace.not_checked, trace.local.mismatch) == ("", "")
+    assert trace.local.explained == trace.local.total > 15
+    assert trace.local.steps["fetcher begins after a late append of the one before"] == 1
+    assert trace.local.steps["truncates by epoch"] == 1
 
 
 def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
     # The first leader was gone for certain a second after it was loaded again.
     late = send(50, 60)
     write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
-    assert seen(run_dir).trace.acks == (
+    assert observed(run_dir).trace.acks == (
         Acked(offset=10, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=70, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=50, everyone=True, epoch=0, lost=False, first=2, last=2),
@@ -262,15 +262,15 @@ def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
 
 
 def test_clocks_that_differ_too_much_do_not_date_acks(run_dir: Path) -> None:
-    acks = seen(run_dir, apart_ms=60_000.0).trace.acks
+    acks = observed(run_dir, apart_ms=60_000.0).trace.acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
     write(run_dir, "fault_windows", [window("skew_clock")])
-    assert {(ack.first, ack.last) for ack in seen(run_dir).trace.acks} == {(0, 2)}
+    assert {(ack.first, ack.last) for ack in observed(run_dir).trace.acks} == {(0, 2)}
 
 
 def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
-    first, second = seen(run_dir).trace.acks
+    first, second = observed(run_dir).trace.acks
     assert (first.lost, second.lost) == (False, True)
     # Offsets below 80 were written in epoch 0 alone, and that is what stands there.
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
@@ -297,9 +297,9 @@ def test_a_fetcher_restarted_in_the_same_epoch_is_explained(run_dir: Path) -> No
         LOGS[3].strip().splitlines()[-1].replace("22 Added", "40 Added").replace(",80))", ",110))")
     )
     log(run_dir, 3, f"{LOGS[3].strip()}\n{again}")
-    found = explained(run_dir)
-    assert found.local.mismatch == ""
-    assert found.local.steps["fetcher begins"] == 4
+    trace = explained(run_dir)
+    assert trace.local.mismatch == ""
+    assert trace.local.steps["fetcher begins"] == 4
 
 
 def test_an_impossible_log_line_is_a_finding(run_dir: Path) -> None:
@@ -318,14 +318,14 @@ def test_a_different_log_on_disk_is_a_finding(run_dir: Path) -> None:
 
 
 def loads(run_dir: Path) -> Loads:
-    [step] = [one for one in seen(run_dir).trace.brokers[1] if isinstance(one, Loads)]
+    [step] = [one for one in observed(run_dir).trace.brokers[1] if isinstance(one, Loads)]
     return step
 
 
 def test_the_evidence_of_a_power_loss_is_used(run_dir: Path) -> None:
     assert not loads(run_dir).lossy
-    told = "broker 1 orders-0: ends at 100, not 150, torn; broker 1 orders-1: ends at 1, not 2"
-    write(run_dir, "fault_windows", [window("power_loss", told)])
+    evidence = "broker 1 orders-0: ends at 100, not 150, torn; broker 1 orders-1: ends at 1, not 2"
+    write(run_dir, "fault_windows", [window("power_loss", evidence)])
     assert (loads(run_dir).lossy, loads(run_dir).before) == (True, 150)
     assert explained(run_dir).local.mismatch == ""
     write(run_dir, "fault_windows", [window("power_loss", "broker 1 other-0: ends at 1, not 2")])
@@ -354,10 +354,10 @@ def settings(old: str, new: str) -> Callable[[Path], None]:
     return change
 
 
-def unsaid(words: str) -> Callable[[Path], None]:
+def reworded(words: str) -> Callable[[Path], None]:
     def change(run_dir: Path) -> None:
-        for broker, said in LOGS.items():
-            log(run_dir, broker, said.replace(words, "Something else"))
+        for broker, text in LOGS.items():
+            log(run_dir, broker, text.replace(words, "Something else"))
 
     return change
 
@@ -395,8 +395,8 @@ def unsaid(words: str) -> Callable[[Path], None]:
             table("replica_batches", batch(1, 0, 20, 0), batch(1, 40, 60, 0)),
             "the log of broker 1 has gaps",
         ),
-        (unsaid("Leader orders"), "no broker's log has a line about becoming leader"),
-        (unsaid("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
+        (reworded("Leader orders"), "no broker's log has a line about becoming leader"),
+        (reworded("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
     ],
 )
 def test_an_undecidable_partition_is_not_checked(
@@ -413,4 +413,4 @@ def test_a_run_with_too_many_sends_is_not_checked(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_trace, "MOST_SENDS", 118)
-    assert seen(run_dir).not_checked == "the run has 119 sends, more than 118"
+    assert observed(run_dir).not_checked == "the run has 119 sends, more than 118"
