@@ -205,7 +205,7 @@ class ChaosFile(pytest.File):
         """Yield an item for each configuration, trial and expectation."""
         trials = int(_option(self.config, "trials"))
         from ackproof.errors import ScenarioError
-        from ackproof.judgement.judge import wished
+        from ackproof.judgement.expectations import effective_expectations
         from ackproof.scenario.loader import load
 
         try:
@@ -213,7 +213,7 @@ class ChaosFile(pytest.File):
         except ScenarioError as error:
             raise self.CollectError(str(error)) from None
         for configured in configurations:
-            wishes = wished(configured.scenario) or {"verdict": "holds"}
+            wishes = effective_expectations(configured.scenario) or {"verdict": "holds"}
             for trial in range(trials):
                 label = [part for part in (configured.name, _trial(trial, trials)) if part]
                 for what, wanted in wishes.items():

@@ -1,4 +1,4 @@
-"""One body, two arms: what consumers record is what they were given, processed and committed."""
+"""Consumers record what they read, processed and committed: on the mock and on real brokers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ackproof.clients import (
-    Commit,
-    ConsumerProcess,
-    ConsumerSpec,
-    ProducerProcess,
-    ProducerSpec,
-    State,
-    TransactionSpec,
-    forwarded_records,
-)
+from ackproof.clients import forwarded_records
+from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.process import ConsumerProcess, ProducerProcess
+from ackproof.clients.shared_page import State
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
@@ -32,22 +27,22 @@ from conformance.arms import PARTITIONS, WITHIN
 from waiting import until
 
 SENDS = 4_000
-#: Assigned partitions, with a group's offsets: a crashed member of a group is missed only later.
+#: Partitions are assigned: a group notices the crash of a member only after the session timeout.
 ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
-#: The mock neither fences nor writes markers, and forgets a group's members when it is slow.
+#: The mock neither fences nor writes markers, and loses members of a group when it is slow.
 only_real = pytest.mark.parametrize(
     "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
 )
 
-#: What another test does with a real cluster and more.
+#: Another test covers this on a real cluster.
 only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
 
 
 class Clients:
-    """The clients of one small run, and what they record."""
+    """The clients of a small run, and what they record."""
 
     def __init__(self, run_dir: Path, bootstrap: str, topic: str) -> None:
         self.run_dir = run_dir
@@ -107,20 +102,20 @@ class Clients:
         return process
 
     def take_forwarded(self, topics: dict[str, int]) -> None:
-        """Take what was sent on into these topics as what was processed."""
+        """Store the records forwarded to these topics as effects."""
         settings = {"bootstrap.servers": self.bootstrap}
-        places = [(name, n) for name, count in topics.items() for n in range(count)]
+        partitions = [(name, n) for name, count in topics.items() for n in range(count)]
         forwarded_records.take(
             self.run_dir,
             run_id="run-1",
-            of=self.topic,
+            source=self.topic,
             groups={"billing": list(topics)},
-            ends=Admin(self.bootstrap).write_end_markers(places),
+            ends=Admin(self.bootstrap).write_end_markers(partitions),
             settings=settings,
         )
 
     def consume_up_to(self, end: int) -> None:
-        """Have every consumer that runs consume each partition up to `end`, and end."""
+        """Let every running consumer consume each partition up to `end`, then end."""
         ends = dict.fromkeys(range(PARTITIONS), end)
         (self.run_dir / "ends.json").write_text(json.dumps(ends))
         running = [process for process in self.consumers if process.returncode is None]
@@ -142,7 +137,7 @@ class Clients:
 def into(
     request: pytest.FixtureRequest, bootstrap: str, topic: str
 ) -> Callable[..., dict[str, int]]:
-    """Make topics that are this test's, and return them with their partitions."""
+    """Create topics of this test; return them with their partitions."""
 
     def make(*topics: str) -> dict[str, int]:
         names = [f"{topic}-{one}" for one in topics]
@@ -164,7 +159,7 @@ def clients(tmp_path: Path, bootstrap: str, topic: str) -> Iterator[Clients]:
         process.kill()
 
 
-def test_a_consumer_records_what_it_was_given_in_order_and_processes_it_once(clients):
+def test_a_consumer_records_reads_in_order_and_processes_each_record_once(clients):
     clients.produce()
     clients.consumer()
     clients.consume_up_to(SENDS // PARTITIONS)
@@ -181,7 +176,7 @@ def test_a_consumer_records_what_it_was_given_in_order_and_processes_it_once(cli
     assert {"assigned", "committed", "caught-up", "revoked"} <= set(events)
 
 
-def test_assigned_partitions_are_consumed_without_a_group_to_join(clients):
+def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     clients.produce()
     clients.consumer(partitions=[1, 2])
     clients.consume_up_to(SENDS // PARTITIONS)
@@ -189,7 +184,7 @@ def test_assigned_partitions_are_consumed_without_a_group_to_join(clients):
     assert len(clients.processed()) == SENDS // 2
 
 
-def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
+def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(clients):
     clients.produce()
     clients.consumer(commit=Commit.AFTER, partitions=ALL, crashes=True)
     clients.consumer(commit=Commit.AFTER, partitions=ALL)
@@ -201,7 +196,7 @@ def test_committed_after_processing_a_crash_repeats_and_skips_nothing(clients):
 
 @only_mock
 @pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER, Commit.BEFORE])
-def test_what_is_sent_on_into_topics_is_what_was_processed(clients, into, commit):
+def test_forwarded_records_are_the_processed_records(clients, into, commit):
     topics = into("invoices", "audit")
     clients.produce()
     clients.consumer(into=topics, commit=commit, transactional_id=clients.topic, partitions=ALL)
@@ -213,14 +208,14 @@ def test_what_is_sent_on_into_topics_is_what_was_processed(clients, into, commit
 
 @only_real
 @pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
-def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(
+def test_records_are_forwarded_exactly_once_only_with_offsets_in_the_transaction(
     clients, into, commit
 ):
     topics = into("invoices", "audit")
-    sends_on = {"into": topics, "commit": commit, "transactional_id": clients.topic}
+    pipeline = {"into": topics, "commit": commit, "transactional_id": clients.topic}
     clients.produce()
-    clients.consumer(**sends_on, partitions=ALL, crashes=True)
-    clients.consumer(**sends_on, partitions=ALL)
+    clients.consumer(**pipeline, partitions=ALL, crashes=True)
+    clients.consumer(**pipeline, partitions=ALL)
     clients.consume_up_to(SENDS // PARTITIONS)
     clients.take_forwarded(topics)
     processed = clients.processed()
@@ -229,12 +224,12 @@ def test_what_is_sent_on_is_there_once_only_if_its_offset_is_in_the_transaction(
 
 
 @only_real
-def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients, into):
+def test_a_replaced_pipeline_is_fenced_and_forwards_nothing(clients, into):
     topics = into("invoices")
-    sends_on = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
-    zombie = clients.consumer(**sends_on, partitions=ALL)
+    pipeline = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
+    zombie = clients.consumer(**pipeline, partitions=ALL)
     until(lambda: zombie.state is State.CONSUMING)
-    clients.consumer(**sends_on, partitions=ALL)
+    clients.consumer(**pipeline, partitions=ALL)
     until(lambda: clients.consumers[1].state is State.CONSUMING)
     clients.produce()
     until(lambda: zombie.returncode is not None)
@@ -249,7 +244,9 @@ def test_a_pipeline_that_was_replaced_is_fenced_and_leaves_nothing(clients, into
     ("commit", "settings"),
     [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 1000})],
 )
-def test_committed_before_processing_a_crash_skips_and_repeats_nothing(clients, commit, settings):
+def test_with_commits_before_processing_a_crash_skips_and_reprocesses_nothing(
+    clients, commit, settings
+):
     clients.produce()
     clients.consumer(commit=commit, settings=settings, partitions=ALL, crashes=True)
     clients.consumer(commit=commit, settings=settings, partitions=ALL)
@@ -280,7 +277,7 @@ class TestTransactions:
             if row["outcome"] == outcome
         }
 
-    def test_sends_count_as_their_transaction_does(self, clients):
+    def test_sends_get_the_outcome_of_their_transaction(self, clients):
         clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
         outcomes = self.outcomes(clients)
         assert set(outcomes) == {(0, number) for number in range(20)}
@@ -296,7 +293,7 @@ class TestTransactions:
         offsets = {row["outcome"]: row["offset"] is None for row in clients.rows("ledger")}
         assert offsets == {"acked": False, "aborted": True}
 
-    def test_what_a_producer_that_died_had_not_asked_to_commit_is_aborted(self, clients):
+    def test_a_crash_before_the_commit_request_aborts_the_transaction(self, clients):
         producer = clients.producer(transactions=self.spec(crash_in=3), **IDEMPOTENT)
         assert producer.wait(WITHIN) == -signal.SIGKILL
         assert self.outcomes(clients) == {(0, number): "committed" for number in range(3)}
@@ -323,11 +320,9 @@ class TestTransactions:
         }
 
     @only_real
-    def test_what_is_aborted_is_seen_only_by_those_who_do_not_ask_for_what_is_committed(
-        self, clients
-    ):
+    def test_aborted_records_are_read_with_read_uncommitted_only(self, clients):
         clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
-        clients.produce(records=PARTITIONS)  # without a transaction: stands at the end
+        clients.produce(records=PARTITIONS)  # without a transaction, at the end of the log
         ends = 2_000 // PARTITIONS + 20
         for group in ("read_committed", "read_uncommitted"):
             clients.consumer(group=group, partitions=ALL, settings={"isolation.level": group})

@@ -1,7 +1,6 @@
-"""One body, two arms: what the producer records is what a Kafka log holds.
+"""The producer's ledger matches the log: on librdkafka's mock cluster and on real brokers.
 
-The mock arm is librdkafka's mock cluster, reached over TCP like a real one. If both arms pass,
-the fast tests that use the mock can be relied upon.
+The mock cluster is reached over TCP, like a real one. If both pass, fast tests may use the mock.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ackproof.clients import ProducerProcess, ProducerSpec
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.spec import ProducerSpec
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof_spark.record import decode, run_token
 from conformance.arms import PARTITIONS, WITHIN

@@ -101,7 +101,7 @@ def test_a_run_that_goes_on_is_not_checked_and_not_cleaned(
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=180)
     assert refused.returncode == 2
-    assert "still goes on" in refused.stderr
+    assert "still in progress" in refused.stderr
     assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
 
 

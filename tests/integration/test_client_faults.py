@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from docker import DockerClient
 
-from ackproof.clients.fault_target import StruckClients
+from ackproof.clients.fault_target import RunClients
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.supervisor import Crew
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.ledger.producer_ledger import recover as ledger_of
 from ackproof.scenario.model import ClusterSpec, Scenario, TopicSpec
@@ -38,7 +38,7 @@ from waiting import until
 
 pytestmark = pytest.mark.cluster
 
-Employ = Callable[..., Crew]
+Employ = Callable[..., ClientSupervisor]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def employ(alone: KafkaCluster, tmp_path: Path) -> Iterator[Employ]:
     """Start a workload's clients on a topic of their own, until something is acked."""
     with ExitStack() as stack:
 
-        def start(**workload: object) -> Crew:
+        def start(**workload: object) -> ClientSupervisor:
             topic = f"t-{uuid4().hex[:8]}"
             alone.create_topics({topic: TopicSpec(replication_factor=1)})
             scenario = Scenario.model_validate(
@@ -74,11 +74,13 @@ def employ(alone: KafkaCluster, tmp_path: Path) -> Iterator[Employ]:
             )
             for folder in ("ledger", "transactions"):
                 (tmp_path / folder).mkdir()
-            crew = Crew(scenario, tmp_path, bootstrap_servers=alone.bootstrap_servers, secrets={})
-            stack.enter_context(crew)
-            alone.interfaces.offer("clients", StruckClients(crew))
-            until(lambda: crew.progress().acked > 0)
-            return crew
+            supervisor = ClientSupervisor(
+                scenario, tmp_path, bootstrap_servers=alone.bootstrap_servers, secrets={}
+            )
+            stack.enter_context(supervisor)
+            alone.interfaces.offer("clients", RunClients(supervisor))
+            until(lambda: supervisor.progress().acked > 0)
+            return supervisor
 
         yield start
 
@@ -88,116 +90,116 @@ def acks_go_on(producer: ProducerProcess) -> None:
     until(lambda: producer.progress().acked > before)
 
 
-def end(cluster: KafkaCluster, crew: Crew) -> int:
+def end(cluster: KafkaCluster, supervisor: ClientSupervisor) -> int:
     """Return the partition's high watermark, as the broker tells it."""
-    return log_end(cluster, crew.producers[0].spec.topic)[0]
+    return log_end(cluster, supervisor.producers[0].spec.topic)[0]
 
 
-def settled(crew: Crew) -> list[str]:
-    crew.stop_producers()
-    return crew.await_producers()
+def settled(supervisor: ClientSupervisor) -> list[str]:
+    supervisor.stop_producers()
+    return supervisor.await_producers()
 
 
 def test_a_paused_producer_whose_place_is_taken_is_a_zombie_and_is_fenced(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ(transactions={"size": 50})
+    supervisor = employ(transactions={"size": 50})
     guard = in_force(alone, PauseClient(client="producer 0", successor=True, within="60s"))
-    zombie, heir = crew.producers
-    acks_go_on(heir)
+    zombie, successor = supervisor.producers
+    acks_go_on(successor)
     recover(alone, guard)
     until(lambda: zombie.returncode is not None)
     assert "FENCED" in zombie.error  # so the broker has told it
-    acks_go_on(heir)
-    assert settled(crew) == []
+    acks_go_on(successor)
+    assert settled(supervisor) == []
 
 
 def test_a_crashed_producer_writes_nothing_until_another_takes_its_place(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ()
+    supervisor = employ()
     guard = in_force(alone, CrashClient(client="producers"))
-    before = end(alone, crew)
+    before = end(alone, supervisor)
     recover(alone, guard)
-    until(lambda: end(alone, crew) > before)
-    assert settled(crew) == []
-    first, heir = crew.producers
-    acked = first.progress().acked + heir.progress().acked
-    assert acked <= end(alone, crew) <= first.progress().sent + heir.progress().sent
+    until(lambda: end(alone, supervisor) > before)
+    assert settled(supervisor) == []
+    first, successor = supervisor.producers
+    acked = first.progress().acked + successor.progress().acked
+    assert acked <= end(alone, supervisor) <= first.progress().sent + successor.progress().sent
 
 
 @pytest.mark.slow
 def test_an_open_transaction_of_who_exits_is_aborted_by_the_next_with_its_id(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ(transactions={"size": 20})
+    supervisor = employ(transactions={"size": 20})
     guard = in_force(alone, CrashClient(client="producer 0", how="exit"))
     recover(alone, guard)
-    first, heir = crew.producers
+    first, successor = supervisor.producers
     assert first.spec.transactions is not None
-    assert heir.spec.transactions is not None
-    assert first.spec.transactions.transactional_id == heir.spec.transactions.transactional_id
-    acks_go_on(heir)
-    assert settled(crew) == []
+    assert successor.spec.transactions is not None
+    assert first.spec.transactions.transactional_id == successor.spec.transactions.transactional_id
+    acks_go_on(successor)
+    assert settled(supervisor) == []
 
 
 @pytest.mark.slow
 def test_a_slow_consumer_is_out_of_its_group(alone: KafkaCluster, employ: Employ) -> None:
     settings = {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}
-    crew = employ(consumers={"slow": {"settings": settings}})
-    until(lambda: crew.consumers[0].progress().acked > 0)
+    supervisor = employ(consumers={"slow": {"settings": settings}})
+    until(lambda: supervisor.consumers[0].progress().acked > 0)
     began = datetime.now(UTC)
     fault = SlowClient(client="consumer 0", delay="9s", within="80s")
     guard = in_force(alone, fault)
     assert alone.interfaces.logs.await_line(1, "to rebalance group slow", since=began, within_s=60)
     recover(alone, guard)
-    assert settled(crew) == []
+    assert settled(supervisor) == []
 
 
 @pytest.mark.slow
 def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Employ) -> None:
-    crew = employ(consumers={"stormy": {"members": 2}})
-    until(lambda: any(one.progress().acked > 0 for one in crew.consumers))
+    supervisor = employ(consumers={"stormy": {"members": 2}})
+    until(lambda: any(one.progress().acked > 0 for one in supervisor.consumers))
     began = datetime.now(UTC)
     guard = in_force(alone, RebalanceStorm(client="consumer 0", every="500ms"))
     assert alone.interfaces.logs.await_line(
         1, "to rebalance group stormy", since=began, within_s=60
     )
     recover(alone, guard)
-    assert settled(crew) == []
+    assert settled(supervisor) == []
 
 
 @pytest.mark.slow
 def test_a_full_buffer_has_reports_wait_and_loses_nothing(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ(rate=2000)
-    (producer,) = crew.producers
+    supervisor = employ(rate=2000)
+    (producer,) = supervisor.producers
     with in_force(alone, FillBuffer()) as guard:
         acked = producer.progress().acked
-        until(lambda: end(alone, crew) > acked + 1000)  # written, and nobody takes the reports
+        until(lambda: end(alone, supervisor) > acked + 1000)  # written; no report is served
         assert producer.progress().acked == acked
     recover(alone, guard)
     acks_go_on(producer)
-    assert settled(crew) == []
-    ledger = ledger_of_first(crew)
+    assert settled(supervisor) == []
+    ledger = ledger_of_first(supervisor)
     assert set(ledger["outcome"].to_pylist()) == {"acked"}
-    assert end(alone, crew) == ledger.num_rows
+    assert end(alone, supervisor) == ledger.num_rows
 
 
 @pytest.mark.parametrize("what", ["queue", "all"])
 def test_what_is_purged_is_not_acked_and_not_in_the_topic(
     alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
-    crew = employ(rate=2000)
-    (producer,) = crew.producers
+    supervisor = employ(rate=2000)
+    (producer,) = supervisor.producers
     guard = in_force(alone, PurgeClient(what=what))
     before = producer.progress().failed
     until(lambda: producer.progress().failed > before)  # each time round, not once
     recover(alone, guard)
     acks_go_on(producer)
-    assert settled(crew) == []
-    ledger = ledger_of_first(crew)
+    assert settled(supervisor) == []
+    ledger = ledger_of_first(supervisor)
     written = sequences(records(alone, producer.spec.topic))
     assert len(written) == len(set(written))
     for outcome in ("acked", "failed"):
@@ -217,12 +219,12 @@ def test_what_is_purged_is_not_acked_and_not_in_the_topic(
 def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ(rate=200)
-    (producer,) = crew.producers
+    supervisor = employ(rate=200)
+    (producer,) = supervisor.producers
 
     def newest() -> int:
         """Return by how many minutes the newest record's timestamp is off."""
-        *_, last = records(alone, producer.spec.topic, first=end(alone, crew) - 1)
+        *_, last = records(alone, producer.spec.topic, first=end(alone, supervisor) - 1)
         return minutes_off(last)
 
     until(lambda: newest() == 0)
@@ -230,24 +232,24 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     until(lambda: newest() == -90)
     recover(alone, guard)
     until(lambda: newest() == 0)
-    assert settled(crew) == []
+    assert settled(supervisor) == []
     offs = [minutes_off(one) for one in records(alone, producer.spec.topic)]
     assert [off for off, _ in itertools.groupby(offs)] == [0, -90, 0]
-    assert set(ledger_of_first(crew)["outcome"].to_pylist()) == {"acked"}
+    assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
 
 
 def test_timestamps_too_far_in_the_future_are_refused_until_they_are_right_again(
     alone: KafkaCluster, employ: Employ
 ) -> None:
-    crew = employ(rate=200)
-    (producer,) = crew.producers
+    supervisor = employ(rate=200)
+    (producer,) = supervisor.producers
     # Beyond message.timestamp.after.max.ms, an hour since 4.0 (KIP-1030).
     guard = in_force(alone, SkewTimestamps(by="90m", direction="future"))
     until(lambda: producer.progress().failed + producer.progress().unknown > 0)
     recover(alone, guard)
     acks_go_on(producer)
-    assert settled(crew) == []
-    ledger = ledger_of_first(crew)
+    assert settled(supervisor) == []
+    ledger = ledger_of_first(supervisor)
     written = records(alone, producer.spec.topic)
     assert {minutes_off(one) for one in written} == {0}
     assert of_outcome(ledger, "acked") == set(sequences(written))
@@ -259,9 +261,9 @@ def test_timestamps_too_far_in_the_future_are_refused_until_they_are_right_again
     assert right[-1]
 
 
-def ledger_of_first(crew: Crew) -> pa.Table:
+def ledger_of_first(supervisor: ClientSupervisor) -> pa.Table:
     """Return what the first producer says became of its sends."""
-    path = crew.producers[0].spec.ledger
+    path = supervisor.producers[0].spec.ledger
     assert path is not None
     return ledger_of(path)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.judgement.spark import judge_run
+from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Verdict, Word
 from ackproof_spark.tables import FINAL_LOG, LOCATION
 from integration.command import ackproof, printed

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.execution.final_log import take_final_log
 from ackproof.judgement import reader_disagreement
-from ackproof.judgement import spark as analysis
 from ackproof_spark import job
 from ackproof_spark.reading import final_log, kafka_source
 from ackproof_spark.reading.agreement import disagreements, store_disagreements
@@ -158,9 +158,7 @@ def test_a_log_that_ends_early_is_said_to(spark, cluster, ends, tmp_path: Path) 
 
 
 def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Path) -> None:
-    readers = analysis.take_final_log(
-        tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends
-    )
+    readers = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
     assert readers == ["kafka", "ackproof-kafka"]
     assert reader_disagreement.read(tmp_path).rows == ()
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
@@ -177,9 +175,7 @@ def test_without_the_connector_the_other_reads(
         return take(*args, reader=reader, **rest)
 
     monkeypatch.setattr(final_log, "take_final_log", no_connector)
-    readers = analysis.take_final_log(
-        tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends
-    )
+    readers = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
     assert readers == ["ackproof-kafka"]
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 

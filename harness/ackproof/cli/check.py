@@ -35,7 +35,7 @@ def check(
 
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
     """
-    from ackproof.judgement.spark import judge_run
+    from ackproof.judgement.judge import judge_run
     from ackproof.report import print_run
 
     settings = {

@@ -113,10 +113,10 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
     `settings` are `allowed.Configuration`'s, None where nothing was said. Raises HistoryError if
     a file is malformed, SparkError if Spark cannot be started or fails.
     """
-    from ackproof.judgement.spark import find_in_histories
+    from ackproof.judgement.histories import check_histories
 
     given = {name: value for name, value in settings.items() if value is not None}
-    return find_in_histories(paths, given)
+    return check_histories(paths, given)
 
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:

@@ -33,7 +33,7 @@ def replay(
     Example: [bold]ackproof replay runs/latest[/]
     """
     from ackproof.execution.runner import run
-    from ackproof.judgement.spark import judge_run
+    from ackproof.judgement.judge import judge_run
     from ackproof.progress import ConsoleReporter
     from ackproof.report import print_run, write_html, write_junit
     from ackproof.reproduction.replay import compared, recorded_run

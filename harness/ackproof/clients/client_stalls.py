@@ -1,4 +1,4 @@
-"""When a client's one thread served nothing, and whose latencies that falsifies."""
+"""Stalls of a client's one thread, and the acks that were late because of them."""
 
 from __future__ import annotations
 
@@ -6,36 +6,34 @@ import numpy as np
 
 from ackproof.ledger.in_flight import Int64s
 
-#: A thread that serves nothing for longer than this stalls, microseconds.
+#: A thread that serves nothing for more microseconds than this has stalled.
 STALL_US = 100_000
 
-#: A latency is the client's own if more than this share of it passed while its thread stalled.
+#: An ack is late because of the client if stalls make up more than this share of its latency.
 SHARE = 0.1
 
 
 class Stalls:
-    """The stalls of one client so far."""
-
     def __init__(self) -> None:
-        #: Where each began and ended, microseconds UTC, and how long all had lasted together then.
+        #: Begin and end of each stall, microseconds UTC, and the sum of all stalls at that time.
         self._at: list[int] = []
-        self._lasted: list[int] = []
+        self._total: list[int] = []
 
     def served(self, before: int, now: int) -> None:
-        """Note that nothing was served between `before` and `now`, microseconds UTC."""
+        """Note a poll at `now` after one at `before`, microseconds UTC."""
         if now - before > STALL_US:
-            total = self._lasted[-1] if self._lasted else 0
+            total = self._total[-1] if self._total else 0
             self._at += (before, now)
-            self._lasted += (total, total + now - before)
+            self._total += (total, total + now - before)
 
     def late(self, sent_at: Int64s, resolved_at: Int64s) -> int:
-        """Return how many of these acks were late because of the client, not of the cluster.
+        """Return how many of these acks were late because of the client, not the cluster.
 
-        What stands still for half a second after an outage of ten falsifies little.
+        A stall of half a second hardly changes the latency of an ack after an outage of ten.
         """
         if not self._at:
             return 0
-        stalled = np.interp(resolved_at, self._at, self._lasted)
-        stalled -= np.interp(sent_at, self._at, self._lasted)
+        stalled = np.interp(resolved_at, self._at, self._total)
+        stalled -= np.interp(sent_at, self._at, self._total)
         bound = np.maximum(STALL_US, SHARE * (resolved_at - sent_at))
         return int(np.count_nonzero(stalled > bound))

@@ -2,11 +2,10 @@
 
 `python -m ackproof.clients.consumer SPEC.json` (a `ConsumerSpec`); `process` starts it.
 
-What a poll returned is recorded before anything is done with it; processing it is an effect in a
-database (`effects`), or sending it on into other topics (`forwarding`); commits are where the
-specification wants them. A crash is a SIGKILL of
-itself, in the middle of processing a poll's records: half of them have their effect. With
-automatic commits it comes at the worst moment there is, once those records were committed.
+The records of a poll are recorded before they are processed. Processing is an entry in a database
+(`processed_records`), or forwarding to other topics (`forwarding`). For a crash the process kills
+itself while it processes a poll's records: half of them have their effect. With automatic commits
+it crashes at the worst moment, after those records were committed.
 """
 
 from __future__ import annotations
@@ -16,75 +15,37 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.clients import main, orphan_guard
+from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
 from ackproof.clients.consumer_spec import Commit, ConsumerSpec
-from ackproof.clients.forwarding import Forwarding
+from ackproof.clients.forwarding import Forwarder
 from ackproof.clients.poll_recorder import PollRecorder
-from ackproof.clients.shared_page import (
-    Order,
-    ProgressPage,
-    State,
-    now_us,
-)
+from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.errors import WorkloadError
 from ackproof.ledger.processed_records import Effect, EffectStore
 
-T = TypeVar("T")
-
-#: The longest wait in one poll, seconds: so often a stop is noticed.
+#: Seconds of the longest poll, and thus between two checks for a stop.
 POLL_S = 0.1
 
-#: How long brokers may take to tell committed offsets, seconds.
-COMMITTED_S = 10.0
-
-#: Processing that is about to crash lasts so many intervals of automatic commits, at most.
+#: Before a crash, processing lasts at most this many intervals of automatic commits.
 INTERVALS = 3
 
 #: librdkafka's default, milliseconds.
 AUTO_COMMIT_INTERVAL_MS = 5000
 
 
-#: What requests of a group meet until it has a coordinator. librdkafka calls none retriable.
-_NO_COORDINATOR = frozenset(
-    {
-        KafkaError._WAIT_COORD,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
+class ConsumerLoop:
+    """Polls, processes and commits, until a stop.
 
-
-def _for_now(failure: BaseException) -> bool:
-    if not isinstance(failure, KafkaException):
-        return False
-    error: KafkaError = failure.args[0]
-    return bool(error.retriable() or error.code() in _NO_COORDINATOR)
-
-
-def answered(request: Callable[[], T]) -> T:
-    """Return what a group's request is answered, again and again while it is refused for now.
-
-    Raises KafkaException as it was refused last.
+    `positions` are those of the assigned partitions, None if unknown.
     """
-    retrying = Retrying(
-        retry=retry_if_exception(_for_now),
-        stop=stop_after_delay(COMMITTED_S),
-        wait=wait_fixed(0.1),
-        reraise=True,
-    )
-    return retrying(request)
-
-
-class Consuming:
-    """The loop. `positions` are those of the partitions that are assigned, None if unknown."""
 
     def __init__(
         self,
@@ -98,37 +59,37 @@ class Consuming:
         self._page = page
         self._recorder = recorder
         self._effects: EffectStore | None = None
-        self._forwarding: Forwarding | None = None
+        self._forwarder: Forwarder | None = None
         if spec.into:
-            self._forwarding = Forwarding(spec, secrets)
+            self._forwarder = Forwarder(spec, secrets)
         else:
             self._effects = EffectStore(
                 spec.effects, run_id=spec.run_id, consumer=spec.number, group=spec.group
             )
-        self._parent = orphan_guard.meant(spec.parent)
+        self._parent = orphan_guard.expected_parent(spec.parent)
         self._terminated = False
         self._fatal: KafkaError | None = None
         self._read = self._processed = 0
         self._assigned_at = 0.0
         self.positions: dict[int, int | None] = {}
         self._secrets = dict(secrets)
-        self._consumer = self._connect(self._secrets)
+        self._consumer = self._connect()
 
     def terminate(self) -> None:
-        """Stop at the next round; for signal handlers."""
+        """Stop at the next iteration. A signal handler may call this."""
         self._terminated = True
 
     def run(self) -> None:
-        """Consume until the harness asks for the end and it is reached.
+        """Consume until the harness asks for the end and the end offsets are reached.
 
-        Raises `WorkloadError` if the client ended itself (librdkafka's fatal errors).
+        Raises `WorkloadError` for a fatal error of librdkafka.
         """
         self._page.started_at = now_us()
         self._page.state = State.CONSUMING
         self._recorder.event("started")
         self._join()
         while not (self._terminated or self._fatal or self._orphaned() or self._caught_up()):
-            self._work(self._consumer.consume(self._spec.poll, POLL_S))
+            self._handle(self._consumer.consume(self._spec.poll, POLL_S))
             self._rejoin()
         self._page.state = State.SETTLING
         if self._caught_up():
@@ -140,31 +101,18 @@ class Consuming:
             self._effects.close()
         if self._fatal is not None:
             raise WorkloadError(
-                f"consumer {self._spec.number} stopped for good: {self._fatal.str()}",
-                hint="librdkafka allows no further polls after such an error",
+                f"consumer {self._spec.number} ended with a fatal error: {self._fatal.str()}",
+                hint="librdkafka allows no further polls after it.",
             )
 
-    def _connect(self, secrets: Mapping[str, str]) -> Any:
-        spec = self._spec
-        try:
-            return Consumer(
-                {
-                    "bootstrap.servers": spec.bootstrap_servers,
-                    "client.id": f"ackproof-consumer-{spec.number}",
-                    "group.id": spec.group,
-                    **spec.settings,
-                    "enable.auto.commit": spec.commit is Commit.AUTO,
-                    **secrets,
-                    "error_cb": self._on_error,
-                    "on_commit": self._on_commit,
-                }
-            )
-        except KafkaException as error:
-            raise WorkloadError(
-                f"consumer {spec.number} cannot start with {spec.bootstrap_servers}: "
-                f"{error.args[0].str()}",
-                hint=f"settings: {spec.settings}",
-            ) from error
+    def _connect(self) -> Any:
+        return connect_consumer(
+            self._spec,
+            self._secrets,
+            auto_commit=self._spec.commit is Commit.AUTO,
+            on_error=self._on_error,
+            on_commit=self._on_commit,
+        )
 
     def _join(self) -> None:
         spec = self._spec
@@ -176,20 +124,20 @@ class Consuming:
                 on_lost=self._on_lost,
             )
             return
-        places = [TopicPartition(spec.topic, partition) for partition in spec.partitions]
-        self._on_assign(self._consumer, places)
-        self._consumer.assign(places)
+        partitions = [TopicPartition(spec.topic, partition) for partition in spec.partitions]
+        self._on_assign(self._consumer, partitions)
+        self._consumer.assign(partitions)
 
     def _rejoin(self) -> None:
-        """Leave the group and join it again, if that is due by the harness's order."""
+        """Leave the group and join it again, if the order `REJOIN` makes that due."""
         if self._page.order is not Order.REJOIN or self._spec.partitions is not None:
             return
         if time.monotonic() - self._assigned_at >= self._page.argument_s and self.positions:
             self._consumer.close()
-            self._consumer = self._connect(self._secrets)
+            self._consumer = self._connect()
             self._join()
 
-    def _work(self, polled: Sequence[Message]) -> None:
+    def _handle(self, polled: Sequence[Message]) -> None:
         messages = [message for message in polled if message.error() is None]
         for message in polled:
             if message.error() is not None:
@@ -200,7 +148,7 @@ class Consuming:
         effects = self._recorder.polled(messages)
         if self._page.order is Order.DAWDLE:
             time.sleep(self._page.argument_s)
-            self._page.obey()
+            self._page.obeyed += 1
         for _, partition, offset, *_ in effects:
             self.positions[partition] = offset + 1
         self._read += len(effects)
@@ -220,29 +168,29 @@ class Consuming:
         self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
 
     def _process(self, effects: Sequence[Effect], messages: Sequence[Message]) -> bool:
-        """Process what was polled; False if some of it could not be sent on."""
-        if self._forwarding:
-            return self._forwarding.send(messages)
-        assert self._effects is not None  # one of the two
+        """Process records; return False if some could not be forwarded."""
+        if self._forwarder:
+            return self._forwarder.send(messages)
+        assert self._effects is not None  # `__init__` sets one of the two
         self._effects.process(effects)
         return True
 
-    def _end_transaction(self, sent: bool) -> bool:
-        """Commit what was sent on together with its offsets; return whether that was done."""
-        assert self._forwarding is not None  # the specification says so
-        if not sent:
-            self._forwarding.abort()
+    def _end_transaction(self, forwarded: bool) -> bool:
+        """Commit the forwarded records and their offsets; return whether they are committed."""
+        assert self._forwarder is not None  # `Commit.TRANSACTION` requires it
+        if not forwarded:
+            self._forwarder.abort()
             return False
         offsets = self._offsets()
-        refused = self._forwarding.commit(offsets, self._consumer.consumer_group_metadata())
+        refused = self._forwarder.commit(offsets, self._consumer.consumer_group_metadata())
         if refused is not None:
             self._recorder.event("commit-failed", error=refused.str())
             return False
-        self._recorder.event("committed", {place.partition: place.offset for place in offsets})
+        self._recorder.event("committed", _by_partition(offsets))
         return True
 
     def _rewind(self, messages: Sequence[Message]) -> None:
-        """Have what was polled polled again, of the partitions that are still assigned."""
+        """Seek back, so that these records are polled again, in partitions still assigned."""
         first: dict[int, int] = {}
         for message in messages:
             first.setdefault(message.partition(), message.offset())
@@ -262,30 +210,30 @@ class Consuming:
     def _commit(self) -> None:
         offsets = self._offsets()
         try:
-            answered(partial(self._consumer.commit, offsets=offsets, asynchronous=False))
-        except KafkaException as error:  # also while the group rebalances: what it is not given
+            retry_group_request(partial(self._consumer.commit, offsets=offsets, asynchronous=False))
+        except KafkaException as error:  # also during a rebalance
             self._recorder.event("commit-failed", error=error.args[0].str())
         else:
-            self._recorder.event("committed", {place.partition: place.offset for place in offsets})
+            self._recorder.event("committed", _by_partition(offsets))
 
     def _crash(self, effects: Sequence[Effect], messages: Sequence[Message]) -> NoReturn:
-        """Die in the middle of processing what was polled."""
+        """Kill this process while half of the records are processed."""
         self._process(effects[: len(effects) // 2], messages[: len(messages) // 2])
         self._processed += len(effects) // 2
         if self._spec.commit is Commit.AUTO:
-            self._outlast_a_commit()
+            self._await_auto_commit()
         self._page.count(sent=self._read, acked=self._processed, failed=0, unknown=0, at=now_us())
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("unreachable")
 
-    def _outlast_a_commit(self) -> None:
-        """Go on processing until what was polled is committed, or would be by now."""
+    def _await_auto_commit(self) -> None:
+        """Wait until the polled records are committed, for at most `INTERVALS` intervals."""
         milliseconds = self._spec.settings.get("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
-        places = [TopicPartition(self._spec.topic, partition) for partition in self.positions]
+        partitions = [TopicPartition(self._spec.topic, number) for number in self.positions]
 
         def committed() -> bool:
-            found = self._consumer.committed(places, timeout=COMMITTED_S)
-            return all(one.offset == self.positions[one.partition] for one in found)
+            answer = self._consumer.committed(partitions, timeout=GROUP_REQUEST_S)
+            return all(one.offset == self.positions[one.partition] for one in answer)
 
         Retrying(
             retry=retry_if_result(lambda done: not done),
@@ -295,7 +243,7 @@ class Consuming:
         )(committed)
 
     def _caught_up(self) -> bool:
-        """Whether the end is wanted and everything assigned was consumed up to there."""
+        """Whether the harness asked for the end and all assigned partitions are consumed."""
         if not self._page.stop:
             return False
         try:
@@ -314,44 +262,48 @@ class Consuming:
         if error.fatal():
             self._fatal = error
 
-    def _on_commit(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
+    def _on_commit(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
         if self._spec.commit is not Commit.AUTO:
-            return  # the answer of a synchronous commit says it
-        done = {place.partition: place.offset for place in places if place.offset >= 0}
+            return  # a synchronous commit has its own answer
+        committed = _by_partition(one for one in offsets if one.offset >= 0)
         if error is not None and error.code() != KafkaError._NO_OFFSET:
-            self._recorder.event("commit-failed", done, error=error.str())
-        elif done:
-            self._recorder.event("committed", done)
+            self._recorder.event("commit-failed", committed, error=error.str())
+        elif committed:
+            self._recorder.event("committed", committed)
 
-    def _on_assign(self, consumer: Any, places: Sequence[TopicPartition]) -> None:
-        # Also so that `assign` finds a coordinator: told "Not coordinator" when it asked where to
-        # begin, librdkafka has been seen to consume nothing for two minutes.
-        committed = partial(consumer.committed, list(places), timeout=COMMITTED_S)
+    def _on_assign(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
+        # This request also makes sure that `assign` finds a coordinator: after "Not coordinator"
+        # librdkafka has been seen to consume nothing for two minutes.
+        committed = partial(consumer.committed, list(partitions), timeout=GROUP_REQUEST_S)
         try:
-            found = answered(committed) if places else []
+            offsets = retry_group_request(committed) if partitions else []
         except KafkaException:
-            found = [TopicPartition(place.topic, place.partition) for place in places]
-        given = {one.partition: one.offset if one.offset >= 0 else None for one in found}
-        self.positions |= given
+            offsets = [TopicPartition(one.topic, one.partition) for one in partitions]
+        positions = {one.partition: one.offset if one.offset >= 0 else None for one in offsets}
+        self.positions |= positions
         self._assigned_at = time.monotonic()
         if self._page.order is Order.REJOIN:
-            self._page.obey()
-        self._recorder.event("assigned", given)
+            self._page.obeyed += 1
+        self._recorder.event("assigned", positions)
 
-    def _on_revoke(self, _: Any, places: Sequence[TopicPartition]) -> None:
-        self._taken("revoked", places)
+    def _on_revoke(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._remove("revoked", partitions)
 
-    def _on_lost(self, _: Any, places: Sequence[TopicPartition]) -> None:
-        self._taken("lost", places)
+    def _on_lost(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        self._remove("lost", partitions)
 
-    def _taken(self, event: str, places: Sequence[TopicPartition]) -> None:
-        taken = {place.partition: self.positions.pop(place.partition, None) for place in places}
-        self._recorder.event(event, taken)
+    def _remove(self, event: str, partitions: Sequence[TopicPartition]) -> None:
+        removed = {one.partition: self.positions.pop(one.partition, None) for one in partitions}
+        self._recorder.event(event, removed)
 
 
-def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Consuming:
-    """Return the consumer of a specification."""
-    return Consuming(spec, page, PollRecorder(spec), secrets=secrets)
+def _by_partition(offsets: Iterable[TopicPartition]) -> dict[int, int]:
+    return {one.partition: one.offset for one in offsets}
+
+
+def begin(spec: ConsumerSpec, page: ProgressPage, secrets: Mapping[str, str]) -> ConsumerLoop:
+    """Return a consumer that has not joined its group."""
+    return ConsumerLoop(spec, page, PollRecorder(spec), secrets=secrets)
 
 
 if __name__ == "__main__":

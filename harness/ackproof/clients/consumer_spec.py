@@ -1,4 +1,4 @@
-"""What one consumer process does: the file it is started with."""
+"""The specification of a consumer process, a file that it is started with."""
 
 from __future__ import annotations
 
@@ -29,16 +29,21 @@ class Commit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec:
-    """One consumer: of which group, from where, how it commits, and when it crashes.
+    """A consumer.
 
-    `partitions` are assigned; None subscribes. `settings` are librdkafka's, by its names. `poll` is
-    how many records one poll may return. `crash_after`: after so many records were read, it kills
-    itself in the middle of processing a poll's records; None never. `into` are topics that each
-    record is sent on into, with so many partitions each, which is then its processing;
-    `transactional_id` is for `Commit.TRANSACTION`, which needs it. `ends` is a file that the
-    harness writes before it asks for the end: by partition, the offset up to which to consume.
-    `reads`, `events` and `effects` are the files to write, `progress` the page shared with the
-    harness. The process also ends when `parent` is no longer its parent.
+    - `partitions`: assigned to it; None subscribes to the topic.
+    - `settings`: librdkafka's, by its names.
+    - `poll`: the most records that one poll returns.
+    - `crash_after`: after this many reads the process kills itself while it processes the records
+      of a poll; None means never.
+    - `into`: topics to which it forwards each record, as its processing, with their numbers of
+      partitions.
+    - `transactional_id`: required by `Commit.TRANSACTION`.
+    - `ends`: a file that the harness writes before it asks for the end: the end offset of each
+      partition.
+    - `reads`, `events`, `effects`: the files to write.
+    - `progress`: the page shared with the harness.
+    - `parent`: the process ends when this is no longer its parent process.
     """
 
     run_id: str
@@ -62,16 +67,14 @@ class ConsumerSpec:
 
     @property
     def isolation_level(self) -> str:
-        """What it sees of transactions; librdkafka's default is read_committed."""
+        """The isolation level; librdkafka's default is read_committed."""
         return str(self.settings.get("isolation.level", "read_committed"))
 
     def to_json(self) -> str:
-        """Return the specification as `from_json` reads it."""
         return json.dumps(dataclasses.asdict(self), default=str, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> ConsumerSpec:
-        """Return the specification that `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
         for name in ("progress", "reads", "events", "effects", "ends"):
             fields[name] = Path(fields[name])

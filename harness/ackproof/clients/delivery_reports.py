@@ -1,9 +1,9 @@
-"""Delivery reports: collected one by one, recorded many at a time.
+"""Collects delivery reports and records them in batches.
 
-What a record costs decides how much a run can prove. So the callback, the only Python code that
-runs once a record, just collects; reports are turned into columns of the ledger together.
-`resolved_at` is the end of the poll that served the delivery report (for errors, the report
-itself).
+The cost of a record limits how many sends a run can verify. The callback is the only Python code
+that runs for each record, so it only collects; many reports become columns of the ledger at once.
+`resolved_at` is the end of the poll that served the delivery report; for errors, the time of the
+report.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from confluent_kafka import KafkaError, Message
 from ackproof.clients.client_stalls import Stalls
 from ackproof.clients.shared_page import ProgressPage, now_us
 from ackproof.clients.spec import ProducerSpec
-from ackproof.ledger.in_flight import Int64s, UnderWay
+from ackproof.ledger.in_flight import InFlight, Int64s
 from ackproof.ledger.outcome import classify, earliest_resend_s
 from ackproof.ledger.producer_ledger import LedgerWriter
 from ackproof_spark.ledger_stream import OUTCOMES
 from ackproof_spark.tables import Outcome
 
-#: Outcomes are recorded when so many acks wait, or so many seconds after the last time.
+#: Outcomes are recorded when this many acks are collected, or this many microseconds have passed.
 RECORD_AT = 8192
 RECORD_EVERY_US = 10_000
 
-#: Bytes of a short value.
+#: The largest size in bytes of a short value.
 SHORT = 128
 
-#: Sequences reserved at once; with a rate, the sends of a tenth of a second, if fewer.
+#: Sequences reserved at once; with a rate, at most the sends of a tenth of a second.
 RESERVE = 8192
 
 _ACKED = OUTCOMES.index(Outcome.ACKED)
 _FAILED = OUTCOMES.index(Outcome.FAILED)
 _UNKNOWN = OUTCOMES.index(Outcome.UNKNOWN)
 
-#: Where a record's value holds the sequence, 8 bytes, big-endian (see `record`).
+#: The bytes of a value that contain the sequence, big-endian (see `ackproof_spark.record`).
 _SEQUENCE = slice(24, 32)
 _sequence = itemgetter(_SEQUENCE)
 
-#: How a send is reported that a purge ended.
+#: The errors of purged sends.
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -52,17 +52,18 @@ def _offsets(messages: list[Message]) -> pa.Array:
     try:
         return pa.array(np.fromiter(map(Message.offset, messages), np.int64, len(messages)))
     except TypeError:
-        # None where the broker told no offset: a resend found to be a duplicate.
+        # None where the broker sent no offset: for a resend that it found to be a duplicate.
         return pa.array(list(map(Message.offset, messages)), pa.int64())
 
 
 class DeliveryReports:
-    """Collects delivery reports and turns them, many at a time, into rows of the ledger."""
+    """The delivery reports of one producer, on their way into its ledger."""
 
     def __init__(self, spec: ProducerSpec, ledger: LedgerWriter, page: ProgressPage) -> None:
         self._ledger = ledger
         self._page = page
-        #: The length of every value, if they are that short that they are best read all together.
+        #: The length of every value if they are short and equally long: such values are decoded
+        #: together.
         self._stride = spec.size if spec.largest is None and spec.size <= SHORT else None
         self._limit = spec.records
         self._reserve_step = (
@@ -70,27 +71,27 @@ class DeliveryReports:
         )
         self._reserved = 0
         self._earliest_resend_s = earliest_resend_s(spec.settings)
-        self._offsets_are_told = spec.offsets_are_told
-        self._under_way = UnderWay()
+        self._acks_have_offsets = spec.acks_have_offsets
+        self._in_flight = InFlight()
         self._counts = [0] * len(OUTCOMES)
         self._sent = 0
         self._stalls = Stalls()
         self._served_at = self._recorded_at = now_us()
         self._delivered: list[Message] = []
-        #: How many were delivered by when (microseconds UTC), once a poll: `resolved_at`.
+        #: After each poll: the number of collected acks, and the time in microseconds UTC.
         self._stamps: list[tuple[int, int]] = []
         self._errors: list[tuple[KafkaError, Message]] = []
         self.on_delivery = self._on_each()
         self.on_last_of_batch: OnDelivery = self._on_last_of_batch
 
     @property
-    def under_way(self) -> int:
-        """Sends without an outcome, counting those whose report is collected, not recorded."""
-        return self._under_way.count
+    def in_flight(self) -> int:
+        """Sends without a recorded outcome, including those whose report is collected."""
+        return self._in_flight.count
 
     def admit(self, first: int, stop: int) -> None:
-        """Prepare for sequences from `first` to `stop` (exclusive) to be handed over."""
-        self._under_way.admit(first, stop)
+        """Reserve sequences from `first` to `stop` (exclusive) before they are handed over."""
+        self._in_flight.admit(first, stop)
         if stop > self._reserved:
             below = stop + self._reserve_step
             self._reserved = below if self._limit is None else min(below, self._limit)
@@ -99,15 +100,15 @@ class DeliveryReports:
     @property
     def unanswered(self) -> int:
         """Sends without a delivery report."""
-        return self._under_way.count - len(self._delivered) - len(self._errors)
+        return self._in_flight.count - len(self._delivered) - len(self._errors)
 
     def handed_over(self, sequences: Int64s, at: Int64s) -> None:
-        """Note that the client took `sequences`, and when each counts as sent."""
-        self._under_way.hand_over(sequences, at)
+        """Note sends that librdkafka accepted, with their times `at`."""
+        self._in_flight.hand_over(sequences, at)
         self._sent += len(sequences)
 
     def refused(self, sequences: Int64s, code: int, at: int) -> None:
-        """Record sends that the client refused to take: they failed, whatever the code."""
+        """Record sends that librdkafka refused: they have failed, whatever the code."""
         self._sent += len(sequences)
         times = np.full(len(sequences), at, np.int64)
         self._ledger.write(
@@ -120,7 +121,7 @@ class DeliveryReports:
         self._counts[_FAILED] += len(sequences)
 
     def served(self) -> None:
-        """Note the end of a poll; record what is enough or old enough, and publish the counts."""
+        """Note the end of a poll; record reports if they are due; publish the counts."""
         now = now_us()
         self._stalls.served(self._served_at, now)
         self._served_at = now
@@ -137,20 +138,20 @@ class DeliveryReports:
                 self._recorded_at = now
         self._publish()
 
-    def give_up(self) -> None:
-        """Record everything that is collected, and the rest as unknown."""
+    def finish(self) -> None:
+        """Record all collected reports, and sends without a report as unknown; close the ledger."""
         self._record(now_us(), least=0)
-        rest = self._under_way.rest()
+        rest = self._in_flight.rest()
         if len(rest):
             now = np.full(len(rest), now_us(), np.int64)
-            sent_at = self._under_way.settle(rest)
+            sent_at = self._in_flight.settle(rest)
             self._ledger.write(sequence=rest, outcome=_UNKNOWN, sent_at=sent_at, resolved_at=now)
             self._counts[_UNKNOWN] += len(rest)
         self._publish()
         self._ledger.close()
 
     def _on_each(self) -> OnDelivery:
-        # The only Python code that runs once a record.
+        # The only Python code that runs for each record.
         delivered, errors = self._delivered.append, self._errors.append
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -162,7 +163,7 @@ class DeliveryReports:
         return on_delivery
 
     def _on_last_of_batch(self, error: KafkaError | None, message: Message) -> None:
-        # One poll may serve a whole queue of reports: this is where there can be too many.
+        # One poll may serve a whole queue of reports, so that the number is checked here as well.
         self.on_delivery(error, message)
         if len(self._delivered) >= RECORD_AT:
             self._record(now_us(), least=RECORD_AT)
@@ -173,12 +174,12 @@ class DeliveryReports:
             return
         sequence = self._sequences(messages)
         delivered, at = np.array(self._stamps, np.int64).T
-        sent_at = self._under_way.settle(sequence)
+        sent_at = self._in_flight.settle(sequence)
         resolved_at = np.repeat(at, np.diff(delivered, prepend=0))
         self._ledger.write(
             sequence=sequence,
             outcome=_ACKED,
-            offset=_offsets(messages) if self._offsets_are_told else None,
+            offset=_offsets(messages) if self._acks_have_offsets else None,
             sent_at=sent_at,
             resolved_at=resolved_at,
         )
@@ -191,7 +192,7 @@ class DeliveryReports:
             return
         errors, messages = zip(*self._errors, strict=True)
         sequence = self._sequences(list(messages))
-        sent_at = self._under_way.settle(sequence)
+        sent_at = self._in_flight.settle(sequence)
         latency = np.array([message.latency() for message in messages], np.float64)
         outcome = np.array(
             [
@@ -207,7 +208,7 @@ class DeliveryReports:
             sent_at=sent_at,
             resolved_at=sent_at + (latency * 1e6).astype(np.int64),
         )
-        self._page.obey(sum(error.code() in _PURGED for error in errors))
+        self._page.obeyed += sum(error.code() in _PURGED for error in errors)
         for position, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES))):
             self._counts[position] += int(count)
         self._errors.clear()

@@ -1,8 +1,8 @@
-"""What consumers sent on into other topics, as those who rely on it can read it: `read_committed`.
+"""Reads the records that consumers forwarded to other topics, as their effects.
 
-That is their effect (`effects`). A record that was made of another one names it in its key
-(`clients.forwarding`). Where one goes into several topics, it counts as processed once it is in all
-of them, and as often as it is in the one that has it most::
+They are read with read_committed, as an application would. A forwarded record names its source
+record in its key (`clients.forwarding`). A record forwarded to several topics counts as processed
+when it is in all of them, and as often as in the topic that has it most often::
 
     invoices  6 7 7     audit  6 7     ->  6 once, 7 twice (reprocessed)
     invoices  6 7       audit  6       ->  6 once, 7 not (unprocessed)
@@ -22,59 +22,59 @@ from ackproof.ledger import processed_records
 from ackproof.ledger.processed_records import Effect
 from ackproof_spark.record import decode, run_token
 
-#: How long brokers may take to give the next records, and how long a poll gathers them, seconds.
+#: Seconds without a record after which reading fails; seconds and records of one poll.
 _READ_S = 30.0
 _POLL_S = 0.1
-_AT_ONCE = 10_000
+_POLL_RECORDS = 10_000
 
-#: A record that was made, without when: of which topic, partition and offset, and whose send.
-_Made = tuple[str, int, int, int, int]
+#: Topic, partition and offset of a source record; producer and sequence of its send.
+_Source = tuple[str, int, int, int, int]
 
 
 def take(
     run_dir: Path,
     *,
     run_id: str,
-    of: str,
+    source: str,
     groups: Mapping[str, Sequence[str]],
     ends: Mapping[tuple[str, int], int],
     settings: Mapping[str, Any],
 ) -> None:
-    """Write the effects of groups that send on what they read in the topic `of`.
+    """Write the effects of consumer groups that forward records of the topic `source`.
 
-    `groups` are the topics that each sends on into, of its own, `ends` where their partitions end,
-    and `settings` those of a client of the cluster. Raises `WorkloadError` if the topics cannot be
-    read up to there, and `DiskError`.
+    `groups` maps each group to its target topics; no two groups share one. `ends` are the end
+    offsets of their partitions. Raises `WorkloadError` if they cannot be read up to there, and
+    `DiskError`.
     """
     token = run_token(run_id)
     for group, topics in groups.items():
-        places = {place: end for place, end in ends.items() if place[0] in topics}
-        times: dict[_Made, Counter[str]] = defaultdict(Counter)
-        made_at: dict[_Made, tuple[int, int]] = {}
-        for topic, key, value, at in _records(places, settings):
+        copies: dict[_Source, Counter[str]] = defaultdict(Counter)
+        first_copy: dict[_Source, tuple[int, int]] = {}
+        group_ends = {key: end for key, end in ends.items() if key[0] in topics}
+        for topic, key, value, at in _records(group_ends, settings):
             name = decode(value)
             if name is None or name[0] != token or len(key) != KEY.size:
                 continue
             partition, offset, consumer = KEY.unpack(key)
-            made = (of, partition, offset, *name[1:])
-            times[made][topic] += 1
-            made_at.setdefault(made, (consumer, at))
-        rows: dict[int, list[Effect]] = defaultdict(list)
-        for made, counts in times.items():
-            consumer, at = made_at[made]
+            record = (source, partition, offset, *name[1:])
+            copies[record][topic] += 1
+            first_copy.setdefault(record, (consumer, at))
+        effects: dict[int, list[Effect]] = defaultdict(list)
+        for record, counts in copies.items():
+            consumer, at = first_copy[record]
             if len(counts) == len(topics):
-                rows[consumer] += [(*made, at)] * max(counts.values())
-        for consumer, found in sorted(rows.items()):
+                effects[consumer] += [(*record, at)] * max(counts.values())
+        for consumer, rows in sorted(effects.items()):
             process = f"consumer-{consumer}"
             processed_records.write(
-                run_dir, process, found, run_id=run_id, consumer=consumer, group=group
+                run_dir, process, rows, run_id=run_id, consumer=consumer, group=group
             )
 
 
 def _records(
     ends: Mapping[tuple[str, int], int], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, bytes, bytes, int]]:
-    """Yield topic, key, value and time (microseconds) of what is committed below `ends`."""
+    """Yield topic, key, value and timestamp (microseconds) of committed records below `ends`."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     consumer = Consumer(
@@ -86,27 +86,27 @@ def _records(
         }
     )
     try:
-        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in ends])
-        left = {place for place, end in ends.items() if end > 0}
-        came = time.monotonic()
-        while left:
-            polled = consumer.consume(_AT_ONCE, _POLL_S)
+        consumer.assign([TopicPartition(*key, OFFSET_BEGINNING) for key in ends])
+        unfinished = {key for key, end in ends.items() if end > 0}
+        received_at = time.monotonic()
+        while unfinished:
+            polled = consumer.consume(_POLL_RECORDS, _POLL_S)
             if polled:
-                came = time.monotonic()
-            elif time.monotonic() - came > _READ_S:
+                received_at = time.monotonic()
+            elif time.monotonic() - received_at > _READ_S:
                 raise WorkloadError(
-                    f"what was sent on cannot be read: nothing came of {sorted(left)} within "
+                    f"forwarded records cannot be read: {sorted(unfinished)} returned nothing for "
                     f"{_READ_S:g} s",
-                    hint="an open transaction keeps readers from what stands behind it",
+                    hint="An open transaction blocks read_committed consumers at the LSO.",
                 )
             for message in polled:
-                place = message.topic(), message.partition()
-                if message.error() is None and message.offset() < ends[place]:
+                key = message.topic(), message.partition()
+                if message.error() is None and message.offset() < ends[key]:
                     at = message.timestamp()[1] * 1000
-                    yield place[0], message.key() or b"", message.value() or b"", at
-            for place in list(left):
-                (position,) = consumer.position([TopicPartition(*place)])
-                if position.offset >= ends[place]:
-                    left.discard(place)
+                    yield key[0], message.key() or b"", message.value() or b"", at
+            for key in list(unfinished):
+                (position,) = consumer.position([TopicPartition(*key)])
+                if position.offset >= ends[key]:
+                    unfinished.discard(key)
     finally:
         consumer.close()

@@ -1,8 +1,8 @@
-"""Consume, transform, produce: processing a record is sending it on into other topics.
+"""Consume, transform, produce: a consumer processes a record by forwarding it to other topics.
 
-The value stays, so that it still names the send; the key says which record it was made of. With
-`Commit.TRANSACTION` what is sent on and the offsets of what it was made of are one transaction
-(KIP-98, KIP-447): both are committed or neither is.
+A forwarded record keeps the value, which names the send; its key names the source record. With
+`Commit.TRANSACTION` the forwarded records and the offsets of their source records are one
+transaction (KIP-98, KIP-447): both are committed or neither is.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ackproof.clients.consumer_spec import Commit, ConsumerSpec
-from ackproof.clients.transactional import until_answered
+from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
 
-#: The key of what is sent on: partition and offset of the record it was made of, and who made it.
+#: The key of a forwarded record: partition and offset of the source record, consumer number.
 KEY = struct.Struct(">iqq")
 
-#: Until the coordinator aborts what nobody ended, and at most what sending may take.
+#: The transaction timeout and the delivery timeout, milliseconds.
 TIMEOUT_MS = 10_000
 
 _SETTINGS = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": TIMEOUT_MS}
 
 
-class Forwarding:
-    """Sends on what one consumer polled. Raises `WorkloadError` if it was replaced, or is broken.
+class Forwarder:
+    """Forwards the records of one consumer.
 
-    A consumer whose transactional id another one has taken over is fenced.
+    Raises `WorkloadError` for a fatal error, and if the consumer is fenced because its successor
+    has initialized the transactional.id.
     """
 
     def __init__(self, spec: ConsumerSpec, secrets: Mapping[str, str]) -> None:
@@ -51,13 +52,10 @@ class Forwarding:
             }
         )
         if self._in_transactions:
-            self._demand(until_answered(self._producer.init_transactions))
+            self._require(retry_transaction_request(self._producer.init_transactions))
 
     def send(self, messages: Sequence[Message]) -> bool:
-        """Send these records on, and wait for their acks; return whether all came.
-
-        Raises `WorkloadError` if the client allows no further sends.
-        """
+        """Forward records and wait for their acks; return whether all were acked."""
         refused: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:
@@ -80,40 +78,41 @@ class Forwarding:
                     )
             self._producer.flush()
         except (KafkaException, SystemError) as failure:
-            # The client has ended for good, and says so (confluent-kafka's `error_cb`) wherever it
-            # is: within a callback of ours that is a SystemError, with the cause.
-            ended = failure if isinstance(failure, KafkaException) else failure.__cause__
-            if not isinstance(ended, KafkaException):
+            # confluent-kafka raises a fatal error wherever it is. Raised within a callback, it is
+            # the cause of a SystemError.
+            fatal = failure if isinstance(failure, KafkaException) else failure.__cause__
+            if not isinstance(fatal, KafkaException):
                 raise
-            self._demand(ended.args[0])
+            self._require(fatal.args[0])
         return not refused
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> KafkaError | None:
-        """Commit the transaction with these offsets of `group`; return why not, once it is aborted.
+        """Commit the transaction with these offsets of `group`.
 
-        Raises `WorkloadError` if it cannot be told whether it was committed.
+        Return the error if it was refused and is aborted. Raises `WorkloadError` if its outcome is
+        unknown.
         """
-        error = until_answered(
+        error = retry_transaction_request(
             lambda timeout: self._producer.send_offsets_to_transaction(
                 list(offsets), group, timeout
             )
         )
         if error is None:
-            error = until_answered(self._producer.commit_transaction)
+            error = retry_transaction_request(self._producer.commit_transaction)
         if error is not None:
             if not error.txn_requires_abort():
-                self._demand(error)
+                self._require(error)
             self.abort()
         return error
 
     def abort(self) -> None:
-        """Abort the open transaction."""
-        self._demand(until_answered(self._producer.abort_transaction))
+        self._require(retry_transaction_request(self._producer.abort_transaction))
 
-    def _demand(self, error: KafkaError | None) -> None:
+    def _require(self, error: KafkaError | None) -> None:
         if error is not None:
             raise WorkloadError(
-                f"consumer {self._spec.number} cannot send on as "
+                f"consumer {self._spec.number} cannot forward records as "
                 f"{self._spec.transactional_id!r}: {error.str()}",
-                hint="another with its transactional.id has fenced it, or no coordinator is up",
+                hint="Another producer with this transactional.id has fenced it, or no transaction "
+                "coordinator is available.",
             )

@@ -1,6 +1,6 @@
-"""The shell of every client's program: its specification in, its work done, its end told.
+"""The main function of every client program.
 
-`python -m ackproof.clients.<client> SPEC.json`, with secrets on standard input.
+`python -m ackproof.clients.<client> SPEC.json`, with security settings as JSON on standard input.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
 
 
 class Client(Protocol):
-    """What a program runs."""
+    """A client loop."""
 
     def run(self) -> None:
         """Work until a bound or a stop."""
 
     def terminate(self) -> None:
-        """Stop at the next round; for signal handlers."""
+        """Stop at the next iteration. A signal handler may call this."""
 
 
 def run(kind: type[Spec], begin: Callable[[Spec, ProgressPage, Mapping[str, str]], Client]) -> int:
-    """Run the client that `begin` makes of the specification named on the command line.
+    """Run the client that `begin` creates from the specification named on the command line.
 
-    Return the exit code of the process. How it ended stands on its page, too.
+    Return the exit code of the process; an error is stored in its page, too.
     """
     spec = kind.from_json(Path(sys.argv[1]).read_text())
     page = ProgressPage(spec.progress)
-    orphan_guard.outlive()
+    orphan_guard.continue_without_parent()
     page.state = State.STARTING
     try:
         client = begin(spec, page, json.loads(sys.stdin.read() or "{}"))
-        orphan_guard.serve(client.terminate, parent=orphan_guard.meant(spec.parent))
+        orphan_guard.install(client.terminate, parent=orphan_guard.expected_parent(spec.parent))
         client.run()
     except AckproofError as error:
         page.fail(str(error))
         return error.exit_code
-    except Exception as error:  # the page is how the harness hears of it
+    except Exception as error:  # the harness reads it from the page
         traceback.print_exc()
         page.fail(f"{type(error).__name__}: {error}")
         return ExitCode.ENVIRONMENT

@@ -1,4 +1,4 @@
-"""What a client process owes to the harness that started it."""
+"""Ends a client process when the harness that started it is gone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 
-#: How a process ends that was told to exit without flush.
+#: The exit code after SIGUSR1: the process exits without a flush.
 EXITED = 70
 
-#: So often is the parent looked for, and so long may it take to end without it, seconds.
+#: Seconds between two checks of the parent, and seconds to end after the parent has ended.
 _LOOK_S = 1.0
 _GRACE_S = 15.0
 
@@ -21,25 +21,25 @@ _GRACE_S = 15.0
 _PR_SET_PDEATHSIG = 1
 
 
-def outlive() -> None:
-    """Stand still for no harness that is gone.
+def continue_without_parent() -> None:
+    """Let the kernel send SIGCONT when the parent process ends (Linux).
 
-    A process that its harness has stopped (SIGSTOP) would stay for ever when the harness is killed:
-    the kernel has it go on then (Linux), and it sees that nobody is there any more.
+    A process that the harness has suspended would otherwise stay suspended for ever if the harness
+    is killed. It continues, finds that its parent is gone, and ends.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def meant(parent: int | None) -> int:
-    """Return whose child a client is to be: whoever started it, if nobody is named."""
+def expected_parent(parent: int | None) -> int:
+    """Return the process whose child this client must be: by default its parent now."""
     return os.getppid() if parent is None else parent
 
 
-def serve(terminate: Callable[[], None], *, parent: int) -> None:
-    """Leave Ctrl-C to the harness, and end when asked to, or when `parent` is not the parent.
+def install(terminate: Callable[[], None], *, parent: int) -> None:
+    """Install signal handlers, and end the process when `parent` is no longer its parent.
 
-    SIGTERM asks for `terminate`, SIGUSR1 for an end that waits for nothing.
+    SIGINT is ignored: the harness handles Ctrl-C. SIGTERM calls `terminate`; SIGUSR1 exits at once.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: terminate())
@@ -48,9 +48,9 @@ def serve(terminate: Callable[[], None], *, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End a process whose parent is gone and that waits for brokers that are gone, too.
+    """End a process that has no parent and does not end by itself.
 
-    librdkafka's synchronous commit has no timeout.
+    It may wait for brokers that are gone: librdkafka's synchronous commit has no timeout.
     """
     while os.getppid() == parent:
         time.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""What a consumer's polls returned, and what happened to it, recorded."""
+"""Records what a consumer's polls return, and the consumer's events."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from ackproof_spark.tables import CONSUMER_EVENTS, READS
 
 
 class PollRecorder:
-    """Records reads and events of one consumer."""
+    """The reads and events of one consumer."""
 
     def __init__(self, spec: ConsumerSpec) -> None:
         self._spec = spec
         self._token = run_token(spec.run_id)
         self.polls = 0
-        whose = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
+        consumer = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
         self._reads = TableStream(
             spec.reads,
             READS,
-            {**whose, "isolation_level": spec.isolation_level, "topic": spec.topic},
+            {**consumer, "isolation_level": spec.isolation_level, "topic": spec.topic},
         )
-        self._events = TableStream(spec.events, CONSUMER_EVENTS, whose)
+        self._events = TableStream(spec.events, CONSUMER_EVENTS, consumer)
 
     def polled(self, messages: Sequence[Message]) -> list[Effect]:
-        """Record what one poll returned, and return it as it is to be processed."""
+        """Record the messages of one poll; return the effects that processing them will have."""
         at, topic = now_us(), self._spec.topic
         names = [self._name(message.value()) for message in messages]
-        places = [(message.partition(), message.offset()) for message in messages]
+        offsets = [(message.partition(), message.offset()) for message in messages]
         self._reads.write(
             {
                 "poll": [self.polls] * len(messages),
                 "number": list(range(len(messages))),
-                "partition": [partition for partition, _ in places],
-                "offset": [offset for _, offset in places],
+                "partition": [partition for partition, _ in offsets],
+                "offset": [offset for _, offset in offsets],
                 "producer": [name[0] for name in names],
                 "sequence": [name[1] for name in names],
                 "read_at": [at] * len(messages),
             }
         )
         self.polls += 1
-        return [(topic, *place, *name, at) for place, name in zip(places, names, strict=True)]
+        return [(topic, *offset, *name, at) for offset, name in zip(offsets, names, strict=True)]
 
     def event(
         self,
         event: str,
-        places: Mapping[int, int | None] | None = None,
+        offsets: Mapping[int, int | None] | None = None,
         *,
         error: str | None = None,
     ) -> None:
-        """Record an event, one row a partition if there are any, with its offset."""
-        rows: list[tuple[int | None, int | None]] = list((places or {}).items()) or [(None, None)]
+        """Record an event, with a row for each partition of `offsets`."""
+        rows: list[tuple[int | None, int | None]] = list((offsets or {}).items()) or [(None, None)]
         count = len(rows)
         self._events.write(
             {
                 "at": [now_us()] * count,
                 "poll": [self.polls] * count,
                 "event": [event] * count,
-                "topic": [self._spec.topic if places else None] * count,
+                "topic": [self._spec.topic if offsets else None] * count,
                 "partition": [partition for partition, _ in rows],
                 "offset": [offset for _, offset in rows],
                 "error": [error] * count,
@@ -71,11 +71,11 @@ class PollRecorder:
         )
 
     def close(self) -> None:
-        """Mark both streams as whole."""
+        """Mark both streams as complete."""
         self._reads.close()
         self._events.close()
 
     def _name(self, value: bytes | None) -> tuple[int | None, int | None]:
-        """Return producer and sequence of a record, if it is one of this run."""
-        found = decode(value) if value is not None else None
-        return found[1:] if found is not None and found[0] == self._token else (None, None)
+        """Return producer and sequence of a record of this run, else None for both."""
+        name = decode(value) if value is not None else None
+        return name[1:] if name is not None and name[0] == self._token else (None, None)

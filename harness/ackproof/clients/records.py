@@ -1,4 +1,4 @@
-"""What a producer sends: by sequence, each record's partition, key and value."""
+"""The records of a producer: partition, key and value of each sequence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from ackproof.clients.spec import ProducerSpec
 from ackproof.ledger.in_flight import Int64s
 from ackproof_spark.record import encoder
 
-#: So many sizes are drawn, and then come again.
+#: The number of sizes that are drawn; then they repeat.
 _SIZES = 4096
 
 
 def cycle(spec: ProducerSpec) -> tuple[int, ...]:
-    """Return the partitions that sends go to in turn, as in `Origin`; none for round robin.
+    """Return the partitions of consecutive sends, as in `Origin`; empty for round robin.
 
-    A key's partition is the one that librdkafka's default partitioner gives it (`consistent`:
-    CRC-32 of the key, modulo partitions). It is worked out here, so that it is known also of
-    a send that was never answered.
+    A key goes to the partition of librdkafka's default partitioner (`consistent`: CRC-32 of the
+    key, modulo partitions). It is computed here, so that it is known without a delivery report.
     """
     if spec.partition is not None:
         return (spec.partition,)
@@ -32,22 +31,18 @@ def cycle(spec: ProducerSpec) -> tuple[int, ...]:
 
 
 def key(number: int) -> bytes:
-    """Return the key of this number."""
     return b"key-%d" % number
 
 
 class Records:
-    """The records of one producer."""
-
     def __init__(self, spec: ProducerSpec) -> None:
-        found = cycle(spec)
-        self._cycle = np.array(found or range(spec.partitions), np.int32)
+        self._cycle = np.array(cycle(spec) or range(spec.partitions), np.int32)
         self._partitions = sorted(set(self._cycle.tolist()))
         self._keys = [key(number) for number in range(spec.keys)] if spec.keys else None
         self._encode = _fixed(spec) if spec.largest is None else _varied(spec, spec.largest)
 
-    def places(self, first: int, stop: int) -> Iterator[tuple[int, Int64s]]:
-        """Yield the sends from `first` to `stop` (exclusive) by partition, each in order."""
+    def by_partition(self, first: int, stop: int) -> Iterator[tuple[int, Int64s]]:
+        """Yield the sequences from `first` to `stop` (exclusive) of each partition, ascending."""
         sequences = np.arange(first, stop)
         if len(self._partitions) == 1:
             yield self._partitions[0], sequences
@@ -59,7 +54,7 @@ class Records:
                 yield partition, chosen
 
     def messages(self, sequences: Int64s) -> list[dict[str, Any]]:
-        """Return these records as `produce_batch` takes them."""
+        """Return the records in the form of `produce_batch`."""
         numbers = sequences.tolist()
         if self._keys is None:
             return [{"value": value} for value in map(self._encode, numbers)]

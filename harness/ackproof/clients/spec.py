@@ -1,4 +1,4 @@
-"""What one producer process does: the file it is started with."""
+"""The specification of a producer process, a file that it is started with."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ackproof_spark.record import HEADER_SIZE
 
 Setting = str | int | float | bool
 
-#: librdkafka's default.
+#: librdkafka's default of `message.max.bytes`.
 MESSAGE_MAX_BYTES = 1_000_000
 
 #: Bytes of the longest key.
 _LONGEST_KEY = 32
 
-
-#: How a producer whose transactional.id somebody else has taken is told to go.
+#: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
-    """How a producer's sends are put into transactions of `size` sends each.
+    """The transactions of a producer, of `size` sends each.
 
-    `abort` is the share that is aborted, drawn with `seed`. In the transaction number `crash_in`
-    the producer kills itself, and in `zombie_in` it waits until another with its
-    `transactional_id` has begun, and then goes on; both when all sends of the transaction have
-    their delivery reports, before it is ended. None: never. `predecessor` is the number of the
-    producer that this one takes over from.
+    - `abort`: the share of transactions that are aborted, drawn with `seed`.
+    - `crash_in`: the number of the transaction in which the producer kills itself.
+    - `zombie_in`: the number of the transaction in which it waits until its successor works, and
+      then continues. Both happen when all sends of the transaction have their delivery reports,
+      before it is ended; None means never.
+    - `predecessor`: the number of the producer that this one replaces.
     """
 
     transactional_id: str
@@ -46,20 +46,24 @@ class TransactionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSpec:
-    """One producer: where it writes, what, how fast, and until when.
+    """A producer.
 
-    Sends go round robin over the `partitions`; or all to one, `partition`; or each to the partition
-    of its key, of which there are `keys`, in turn. `settings` are librdkafka's, by its names,
-    passed through as they are. The process ends after `records` sends or `seconds` seconds,
-    whichever comes first; at least one is needed. `rate` is in sends a second, open loop: sends
-    that are late are made up for at once; None is as fast as possible. With a `window` it is a
-    closed loop: at most so many sends have no outcome; it needs a ledger. `size` is the value's
-    length in bytes; with `largest` each is drawn, with `seed`, from `size` to that. `ledger` is the
-    stream file to write; None records nothing and asks for no delivery reports, which is how the
-    ledger's cost is measured. `progress` is the page shared with the harness (see `progress`).
-    `transactions` needs a ledger. librdkafka's fatal errors that `may_stop_for` names end the
-    producer as if it were done; any other is its failure. The process also ends when `parent` is no
-    longer its parent; by default, whoever started it.
+    - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
+      partition of its key, one of `keys` keys in turn.
+    - `settings`: librdkafka's, by its names, passed on unchanged.
+    - `records`, `seconds`: the producer stops after this many sends or seconds, whichever comes
+      first. At least one is required.
+    - `rate`: sends a second, in an open loop: late sends are made up for at once. None means as
+      fast as possible.
+    - `window`: the most sends without an outcome, which makes it a closed loop; requires a ledger.
+    - `size`: bytes of a value; with `largest`, drawn evenly between the two with `seed`.
+    - `ledger`: the stream file to write. None records nothing and requests no delivery reports,
+      which serves to measure the ledger's cost.
+    - `progress`: the page shared with the harness (see `shared_page`).
+    - `transactions`: requires a ledger.
+    - `may_stop_for`: fatal errors of librdkafka that end the producer without failure.
+    - `parent`: the process ends when this is no longer its parent process; by default the process
+      that started it.
     """
 
     run_id: str
@@ -85,7 +89,7 @@ class ProducerSpec:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {value}, and must be {legal}"
+            f"{name} is {value}; it must be {legal}"
             for name, value, legal, good in (
                 ("partitions", self.partitions, "at least 1", self.partitions >= 1),
                 ("size", self.size, f"at least {HEADER_SIZE}", self.size >= HEADER_SIZE),
@@ -109,50 +113,49 @@ class ProducerSpec:
             if not good
         ]
         if self.transactions is not None and self.ledger is None:
-            problems.append("transactions without a ledger: nobody would know what became of them")
+            problems.append("transactions require a ledger, which records their outcomes")
         fits = int(self.settings.get("message.max.bytes", MESSAGE_MAX_BYTES)) - _LONGEST_KEY
         if self.largest is not None and self.size <= fits < self.largest:
             problems.append(
-                f"largest is {self.largest}, and message.max.bytes lets only values of {fits} pass"
+                f"largest is {self.largest}; message.max.bytes allows values up to {fits} bytes"
             )
         if self.partition is not None and self.keys is not None:
-            problems.append("partition and keys: one of them says where sends go")
+            problems.append("partition and keys exclude each other: both determine the partition")
         if self.window is not None and self.ledger is None:
-            problems.append("a window without a ledger: outcomes are not asked for")
+            problems.append("a window requires a ledger: without one no outcomes are requested")
         if self.records is None and self.seconds is None:
-            problems.append("neither records nor seconds is given: the producer would never end")
+            problems.append("records or seconds is required: otherwise the producer never ends")
         if problems:
             raise WorkloadError(f"producer {self.number}: {'; '.join(problems)}")
 
     def may_end_with(self, error: str) -> bool:
-        """Whether this fatal error is an end that the scenario foresees: a zombie is fenced."""
+        """Whether the scenario expects this fatal error: as for a zombie, which is fenced."""
         zombie = self.transactions is not None and self.transactions.zombie_in is not None
         return error in self.may_stop_for or (zombie and error in FENCED)
 
     @property
     def delivery_timeout_s(self) -> float:
-        """Seconds after which librdkafka gives up on a send; its default where 0 says never."""
+        """Seconds after which librdkafka fails a send. For 0 (never), its default of 300 s."""
         milliseconds = self.settings.get(
             "delivery.timeout.ms", self.settings.get("message.timeout.ms", 0)
         )
         return float(milliseconds) / 1000 or 300.0
 
     @property
-    def offsets_are_told(self) -> bool:
-        """Whether an ack says where the record stands: never with acks=0.
+    def acks_have_offsets(self) -> bool:
+        """Whether delivery reports contain the record's offset: not with acks=0.
 
-        No response comes then. librdkafka 2.16 mostly reports no offset, but after a reconnect it
-        counts 0, 1, 2 … as if the batches began there: 2,289 of 31,618 reports in one run.
+        The broker sends no response then. librdkafka 2.16 mostly reports no offset, but after a
+        reconnect it counts 0, 1, 2 … as if the batches began there: 2,289 of 31,618 reports in one
+        run.
         """
         return str(self.settings.get("acks", "all")) != "0"
 
     def to_json(self) -> str:
-        """Return the specification as `from_json` reads it."""
         return json.dumps(dataclasses.asdict(self), default=str, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> ProducerSpec:
-        """Return the specification that `to_json` wrote."""
         fields: dict[str, Any] = json.loads(text)
         fields["progress"] = Path(fields["progress"])
         fields["ledger"] = Path(fields["ledger"]) if fields["ledger"] is not None else None

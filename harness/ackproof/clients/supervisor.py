@@ -1,4 +1,4 @@
-"""A run's clients: started, watched, succeeded by others where the scenario wants it, and ended."""
+"""Starts the client processes of a run, replaces those that crash, and ends them."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
-from ackproof.clients.shared_page import Progress, State, total
-from ackproof.clients.spec import FENCED, ProducerSpec, TransactionSpec
+from ackproof.clients.scenario_specs import ClientSpecs
+from ackproof.clients.shared_page import NOT_READY, Progress, State, total
+from ackproof.clients.spec import FENCED
 from ackproof.errors import WorkloadError
-from ackproof.ledger import arrow_stream, processed_records, producer_ledger
-from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 
-#: How long producers may take to settle what is under way, beyond their delivery timeout.
+#: Seconds that producers have for the outcomes of their sends, beyond the delivery timeout.
 SETTLE_S = 30.0
 
-#: How long consumers may take to consume what is there, once the cluster is whole again: the
-#: session of a member that crashed has to time out (45 s by default), then its transactions.
+#: Seconds that consumers have to consume to the end of a healed cluster. The session of a crashed
+#: member must time out first (45 s by default), then its transaction.
 CONSUME_S = 120.0
 
-
-#: A producer whose thread was busy for more than this share of the time sets the pace itself.
+#: A producer is the bottleneck if its thread used the CPU for more than this share of the time,
 SATURATED = 0.9
 
-#: One that stalled over more than this share of the acks cannot tell latencies.
+#: or if its thread stalled during more than this share of the acks.
 LATE = 0.02
 
 
-def hampered(*, busy: float, late: float) -> str:
-    """Return how a producer itself set the pace, by its shares of the time; '' if it did not."""
+def bottleneck(*, busy: float, late: float) -> str:
+    """Return why a producer, not the cluster, determined the throughput; empty if it did not.
+
+    `busy` is its share of CPU time, `late` its share of acks that it served late.
+    """
     if busy > SATURATED:
         return f"was busy {busy:.0%} of the time"
     if late > LATE:
@@ -47,11 +45,11 @@ def hampered(*, busy: float, late: float) -> str:
     return ""
 
 
-class Crew:
-    """All client processes of a run. Leaving it kills what still runs.
+class ClientSupervisor:
+    """All client processes of a run. Entering starts them; leaving kills those still running.
 
-    `bootstrap_servers` are those of the workload's listener, `secrets` the settings that let
-    clients in.
+    `bootstrap_servers` are those of the workload's listener, `secrets` the clients' security
+    settings.
     """
 
     def __init__(
@@ -62,141 +60,146 @@ class Crew:
         bootstrap_servers: str,
         secrets: Mapping[str, str],
     ) -> None:
-        self._scenario = scenario
-        self._run_dir = run_dir
-        self._clients = run_dir / "clients"
-        self._bootstrap_servers = bootstrap_servers
+        self._workload = scenario.workload
+        self._specs = ClientSpecs(scenario, run_dir, bootstrap_servers=bootstrap_servers)
         self._secrets = secrets
         self._running = ExitStack()
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._stopping = False
-        #: By number, the topic of each producer, and the how-manieth of that topic it is; a
-        #: successor's are its predecessor's.
-        self._planned = [
-            (topic, place)
-            for topic, sends in scenario.sends.items()
-            for place in range(sends.producers)
-        ]
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
-        #: Producers and consumers that ended as the scenario wanted: by a crash.
-        self._crashed: set[tuple[str, int]] = set()
-        #: Who took whose place: of a producer or consumer, by their numbers.
-        self.heirs: dict[tuple[str, int], int] = {}
+        #: Names of clients that the scenario or a fault ends: their end is no trouble.
+        self._expected_ends: set[str] = set()
+        #: The name of a client -> the name of the client that replaced it.
+        self.successors: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        """Start everybody."""
-        self._began = time.monotonic()
-        self._clients.mkdir(exist_ok=True)
+        self._started_at = time.monotonic()
+        self._specs.folder.mkdir(exist_ok=True)
         with ExitStack() as starting:
             starting.push(self._running)
-            for name, group in self._scenario.workload.consumers.items():
-                for member in range(group.members):
-                    self._start_consumer(name, group, member)
-            for number in range(len(self._planned)):
-                self._start_producer(self._producer_spec(number))
+            for consumer in self._specs.consumers():
+                self._start(ConsumerProcess(consumer, secrets=self._secrets))
+            for producer in self._specs.producers():
+                self._start(ProducerProcess(producer, secrets=self._secrets))
             starting.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Kill what still runs."""
+    def __exit__(self, *_: object) -> None:
         self._running.close()
 
+    @property
+    def processes(self) -> list[ProducerProcess | ConsumerProcess]:
+        return [*self.producers, *self.consumers]
+
+    def process(self, name: str) -> ProducerProcess | ConsumerProcess:
+        """Return the client of this name, such as ``producer 0``."""
+        return next(process for process in self.processes if process.name == name)
+
     def progress(self) -> Progress:
-        """Return the counts of all producers together."""
+        """Return the sum over all producers."""
         return total(producer.progress() for producer in self.producers)
 
-    def tend(self) -> bool:
-        """Start successors of those that crashed or wait as zombies, and let zombies go on.
+    def restart_crashed(self) -> bool:
+        """Start successors of clients that crashed as planned, or that became zombies.
 
-        Return whether a producer still runs, or will take the place of one that a fault has ended.
+        A zombie is resumed once its successor works. Return whether a producer runs, or a successor
+        of one that a fault ended may still be started.
         """
         for producer in list(self.producers):
-            self._tend_producer(producer)
+            self._restart_producer(producer)
         for consumer in list(self.consumers):
-            spec = consumer.spec
-            if spec.crash_after is None or _key(consumer) in self._crashed:
-                continue
-            if consumer.returncode == -signal.SIGKILL:
-                self.excuse(consumer)
-                self.succeed(consumer)
+            if consumer.spec.crash_after is not None:
+                self._restart_if_crashed(consumer)
         return any(producer.returncode is None for producer in self.producers) or (
-            self._seconds_left > 0 and self._has_vacancy
+            self._seconds_left > 0 and self._successor_is_due
         )
 
-    def excuse(self, process: ProducerProcess | ConsumerProcess) -> None:
-        """Note that a process ends because the scenario wants it: that is no trouble."""
-        self._crashed.add(_key(process))
+    def expect_end(self, process: ProducerProcess | ConsumerProcess) -> None:
+        """Do not report the end of this process as a trouble."""
+        self._expected_ends.add(process.name)
 
-    def succeed(self, process: ProducerProcess | ConsumerProcess) -> None:
-        """Start another process in the place of one that has ended, or stands still."""
+    def start_successor(self, process: ProducerProcess | ConsumerProcess) -> None:
+        """Start a process that continues the work of one that has ended or is suspended."""
+        successor: ProducerProcess | ConsumerProcess
         if isinstance(process, ProducerProcess):
-            self.heirs[_key(process)] = len(self.producers)
-            self._start_producer(self._successor(process))
+            successor = ProducerProcess(
+                self._specs.next_producer(
+                    process.spec,
+                    number=len(self.producers),
+                    sent=process.progress().sent,
+                    seconds=self._seconds_left,
+                ),
+                secrets=self._secrets,
+            )
         else:
-            number = self.heirs[_key(process)] = len(self.consumers)
-            again = replace(process.spec, number=number, crash_after=None, **self._files(number))
-            self._start(ConsumerProcess(again, secrets=self._secrets))
+            successor = ConsumerProcess(
+                self._specs.next_consumer(process.spec, number=len(self.consumers)),
+                secrets=self._secrets,
+            )
+        self.successors[process.name] = successor.name
+        self._start(successor)
 
     @property
     def _seconds_left(self) -> float:
-        return max(0.0, self._scenario.workload.seconds - (time.monotonic() - self._began))
+        return max(0.0, self._workload.seconds - (time.monotonic() - self._started_at))
 
     @property
-    def _has_vacancy(self) -> bool:
+    def _successor_is_due(self) -> bool:
         return any(
-            _key(producer) in self._crashed and _key(producer) not in self.heirs
+            producer.name in self._expected_ends and producer.name not in self.successors
             for producer in self.producers
         )
 
     def stop_producers(self) -> None:
-        """Ask producers for no more sends, those that are still to come, too."""
+        """Ask producers, and those that are started later, to make no more sends."""
         self._stopping = True
         for producer in self.producers:
             producer.stop()
 
     def await_producers(self) -> list[str]:
-        """Wait until every send has an outcome; return what went wrong."""
+        """Wait until every send has an outcome; return troubles."""
         longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
         troubles = self._await(self.producers, longest + SETTLE_S)
         for producer in self.producers:
-            wanted = producer.spec.transactions
-            if wanted is None or _key(producer) in self.heirs:
+            transactions = producer.spec.transactions
+            if transactions is None or producer.name in self.successors:
                 continue
-            if wanted.crash_in is not None or wanted.zombie_in is not None:
+            if transactions.crash_in is not None or transactions.zombie_in is not None:
                 troubles.append(f"{producer.name} ended before it was to be interrupted")
         return troubles
 
     def bottlenecks(self) -> list[str]:
-        """Return which producers, not the cluster, set the pace, in words."""
+        """Return the producers that, instead of the cluster, determined the throughput."""
         return [
-            f"producer {one.spec.number} {how}"
-            for one in self.producers
-            if (how := hampered(busy=one.busy_share, late=one.late_share))
+            f"{producer.name} {reason}"
+            for producer in self.producers
+            if (reason := bottleneck(busy=producer.busy_share, late=producer.late_share))
         ]
 
     def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
-        """Have consumers consume up to `ends`, and end; return what went wrong."""
+        """Let consumers consume up to the offsets `ends`, then end; return troubles."""
         if not self.consumers:
             return []
-        topic = self._scenario.workload.topic
-        wanted = {partition: end for (name, partition), end in ends.items() if name == topic}
-        partial = self._clients / "ends.json.partial"
-        partial.write_text(json.dumps(wanted))
-        partial.rename(self._ends)
+        partial = self._specs.ends.with_suffix(".partial")
+        partial.write_text(
+            json.dumps(
+                {
+                    partition: end
+                    for (topic, partition), end in ends.items()
+                    if topic == self._workload.topic
+                }
+            )
+        )
+        partial.rename(self._specs.ends)
 
         def ended() -> bool:
-            self.tend()
-            for consumer in self.consumers:  # those that have just begun, too
+            self.restart_crashed()
+            for consumer in self.consumers:  # including successors just started
                 consumer.stop()
             return all(consumer.returncode is not None for consumer in self.consumers)
 
-        with contextlib.suppress(WorkloadError):  # said again for each that still runs
+        with contextlib.suppress(WorkloadError):  # `_await` reports each that still runs
             wait_for(
                 ended,
                 bool,
@@ -204,14 +207,12 @@ class Crew:
                 every_s=0.05,
                 failure=lambda _: WorkloadError("consumers still run"),
             )
-        troubles = self._await(self.consumers, 0.0)
-        troubles += [
-            f"consumer {consumer.spec.number} never read the {consumer.spec.crash_after} records "
-            "after which it was to crash"
+        return self._await(self.consumers, 0.0) + [
+            f"{consumer.name} never read the {consumer.spec.crash_after} records after which it "
+            "was to crash"
             for consumer in self.consumers
-            if consumer.spec.crash_after is not None and _key(consumer) not in self._crashed
+            if consumer.spec.crash_after is not None and consumer.name not in self._expected_ends
         ]
-        return troubles
 
     def _await(
         self, processes: Sequence[ProducerProcess] | Sequence[ConsumerProcess], within_s: float
@@ -219,7 +220,7 @@ class Crew:
         deadline = time.monotonic() + within_s
         troubles = []
         for process in processes:
-            if _key(process) in self._crashed:
+            if process.name in self._expected_ends:
                 continue
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
@@ -231,12 +232,10 @@ class Crew:
         return troubles
 
     def _was_fenced(self, process: ProducerProcess | ConsumerProcess) -> bool:
-        """Whether a process ended because another one has its transactional.id, as is wanted."""
-        return _key(process) in self.heirs and any(f"({one})" in process.error for one in FENCED)
-
-    @property
-    def _ends(self) -> Path:
-        return self._clients / "ends.json"
+        """Whether a process ended because its successor took over its transactional.id."""
+        return process.name in self.successors and any(
+            f"({code})" in process.error for code in FENCED
+        )
 
     def _start(self, process: ProducerProcess | ConsumerProcess) -> None:
         if isinstance(process, ProducerProcess):
@@ -248,131 +247,19 @@ class Crew:
         self._running.callback(process.kill)
         process.start()
 
-    def _tend_producer(self, producer: ProducerProcess) -> None:
-        spec = producer.spec
-        if spec.transactions is None:
+    def _restart_producer(self, producer: ProducerProcess) -> None:
+        transactions = producer.spec.transactions
+        if transactions is None:
             return
-        crashes = spec.transactions.crash_in is not None
-        if (
-            crashes
-            and _key(producer) not in self._crashed
-            and producer.returncode == -signal.SIGKILL
-        ):
-            self.excuse(producer)
-            self.succeed(producer)
-        elif producer.state is State.PAUSED:
-            heir = self.heirs.get(_key(producer))
-            if heir is None:
-                self.succeed(producer)
-            elif self.producers[heir].state not in (State.LOADING, State.STARTING):
+        if transactions.crash_in is not None:
+            self._restart_if_crashed(producer)
+        if producer.state is State.PAUSED:
+            if producer.name not in self.successors:
+                self.start_successor(producer)
+            elif self.process(self.successors[producer.name]).state not in NOT_READY:
                 producer.resume()
 
-    def _successor(self, producer: ProducerProcess) -> ProducerSpec:
-        """Return what goes on where a producer was interrupted."""
-        spec, number = producer.spec, len(self.producers)
-        self._planned.append(self._planned[spec.number])
-        left = None if spec.records is None else max(0, spec.records - producer.progress().sent)
-        return replace(
-            self._producer_spec(number),
-            records=left,
-            seconds=self._seconds_left,
-            transactions=self._continued(spec, number),
-        )
-
-    def _continued(self, spec: ProducerSpec, number: int) -> TransactionSpec | None:
-        """Return the transactions of who takes a producer's place; None if it had none."""
-        wanted = self._scenario.workload.transactions
-        if spec.transactions is None or wanted is None:
-            return None
-        transactional_id = (
-            spec.transactions.transactional_id
-            if wanted.successor == "same"
-            else _transactional_id(self._run_dir.name, number)
-        )
-        return replace(
-            spec.transactions,
-            transactional_id=transactional_id,
-            predecessor=spec.number,
-            crash_in=None,
-            zombie_in=None,
-        )
-
-    def _start_producer(self, spec: ProducerSpec) -> None:
-        self._start(ProducerProcess(spec, secrets=self._secrets))
-
-    def _producer_spec(self, number: int) -> ProducerSpec:
-        """Return what a producer does."""
-        scenario, workload = self._scenario, self._scenario.workload
-        topic, place = self._planned[number]
-        sends = scenario.sends[topic]
-        share, extra = divmod(sends.records, sends.producers)
-        transactions = None
-        if sends is workload and workload.transactions is not None:
-            transactions = TransactionSpec(
-                transactional_id=_transactional_id(self._run_dir.name, number),
-                size=workload.transactions.size,
-                abort=workload.transactions.abort,
-                seed=scenario.seed,
-                crash_in=workload.transactions.crash_in,
-                zombie_in=workload.transactions.zombie_in,
-            )
-        return ProducerSpec(
-            run_id=self._run_dir.name,
-            number=number,
-            topic=topic,
-            partitions=scenario.topics[topic].partitions,
-            bootstrap_servers=self._bootstrap_servers,
-            settings=sends.client_settings,
-            records=share + (place < extra),
-            seconds=workload.seconds,
-            rate=sends.rate / sends.producers,
-            window=sends.window,
-            size=sends.size.min,
-            largest=sends.size.max if sends.size.max > sends.size.min else None,
-            seed=scenario.seed,
-            partition=sends.partition,
-            keys=sends.keys,
-            ledger=producer_ledger.stream_path(self._run_dir, number),
-            progress=self._clients / f"producer-{number}.progress",
-            transactions=transactions,
-            may_stop_for=sends.may_stop_for,
-        )
-
-    def _start_consumer(self, name: str, group: ConsumerGroup, member: int) -> None:
-        workload = self._scenario.workload
-        partitions = list(range(self._scenario.topic.partitions))
-        spec = ConsumerSpec(
-            run_id=self._run_dir.name,
-            number=len(self.consumers),
-            group=name,
-            topic=workload.topic,
-            bootstrap_servers=self._bootstrap_servers,
-            partitions=partitions[member :: group.members] if group.via == "assign" else None,
-            commit=group.commit,
-            settings={"auto.offset.reset": "earliest", **group.settings.as_client_settings()},
-            poll=group.poll,
-            crash_after=group.crash_after if member == 0 else None,
-            ends=self._ends,
-            into={topic: self._scenario.topics[topic].partitions for topic in group.into},
-            transactional_id=_transactional_id(self._run_dir.name, f"{name}-{member}"),
-            **self._files(len(self.consumers)),
-        )
-        self._start(ConsumerProcess(spec, secrets=self._secrets))
-
-    def _files(self, consumer: int) -> dict[str, Any]:
-        """Return the files of a consumer, by the specification's names."""
-        name = f"consumer-{consumer}"
-        return {
-            "progress": self._clients / f"{name}.progress",
-            "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
-            "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
-            "effects": processed_records.path_of(self._run_dir, name),
-        }
-
-
-def _transactional_id(run_id: str, client: int | str) -> str:
-    return f"{run_id}-{client}"
-
-
-def _key(process: ProducerProcess | ConsumerProcess) -> tuple[str, int]:
-    return process.noun, process.spec.number
+    def _restart_if_crashed(self, process: ProducerProcess | ConsumerProcess) -> None:
+        if process.name not in self._expected_ends and process.returncode == -signal.SIGKILL:
+            self.expect_end(process)
+            self.start_successor(process)

@@ -1,15 +1,15 @@
-"""Transactions of a producer: begun, ended, recorded, and interrupted where a scenario wants it.
+"""The transactions of a producer: begun, ended, recorded, interrupted if the scenario says so.
 
-A transaction is ended when all its sends have their delivery reports, so that what is aborted is in
-the log, and is not merely unsent. What became of a commit is told by its answer:
+A transaction is ended when all its sends have their delivery reports, so that aborted records are
+in the log instead of unsent. The answer to a commit determines its outcome:
 
-- no error: committed.
-- librdkafka wants an abort: nothing was asked of the coordinator yet, or it refused for good. If
-  the abort succeeds it was not committed: the coordinator refuses to abort what is committed.
-- the coordinator's refusal (fenced, for the most part) on the sole attempt: aborted. An answer
-  that comes later than the earliest resend may be about a second attempt, the first of which was
-  carried out: unknown. It is the rule of `outcome`, for the same reason.
-- anything else: unknown.
+- No error: committed.
+- librdkafka requires an abort: the request was not sent, or the coordinator refused it. If the
+  abort succeeds, the outcome is aborted: the coordinator refuses to abort a committed transaction.
+- The coordinator's refusal (mostly a fence) of the sole attempt: aborted. A later answer may be
+  about a second attempt, after the first was carried out: unknown. This is the rule of `outcome`,
+  for the same reason.
+- Anything else: unknown.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ackproof.ledger import arrow_stream
 from ackproof.ledger.outcome import earliest_resend_s, error_name
 from ackproof.ledger.transaction_log import TransactionLog, TransactionOutcome
 
-#: How long the coordinator may take to let a producer begin, and to end a transaction, seconds.
+#: Seconds that the coordinator has to initialize a producer, and to end a transaction.
 INITIALIZE_S = 60.0
 END_S = 30.0
 
-#: What the coordinator answers when it certainly does not carry out a commit.
+#: Answers of a coordinator that certainly has not carried out the commit.
 REFUSED = frozenset(
     {
         "_FENCED",
@@ -47,7 +47,11 @@ REFUSED = frozenset(
 
 
 class Transactions:
-    """The transactions of one producer; `serve` polls the client for some seconds."""
+    """The transactions of one producer.
+
+    `serve` polls librdkafka for some seconds, `settle` waits for the outcomes of sends in flight,
+    `abandoned` says whether the producer is to stop.
+    """
 
     def __init__(
         self,
@@ -71,20 +75,20 @@ class Transactions:
         self._random = random.Random(f"{self._spec.seed}/{spec.number}")  # noqa: S311
         self._number = 0
         self._first: int | None = None
-        #: What ended the client for good, if the coordinator told it to go.
+        #: The fatal error of librdkafka, such as a fence.
         self.fatal: KafkaError | None = None
         self._log = self._initialize(spec)
 
     def _initialize(self, spec: ProducerSpec) -> TransactionLog:
-        """Fence earlier producers of the id, and have their open transactions ended."""
+        """Initialize the transactional.id, which fences earlier producers."""
         assert spec.ledger is not None
         try:
             self._producer.init_transactions(INITIALIZE_S)
         except KafkaException as error:
             raise WorkloadError(
-                f"producer {spec.number} cannot begin transactions as "
+                f"producer {spec.number} cannot initialize transactions as "
                 f"{self._spec.transactional_id!r}: {error.args[0].str()}",
-                hint="the transaction coordinator must be up; see the brokers' logs",
+                hint="Is the transaction coordinator available? See the brokers' logs.",
             ) from error
         return TransactionLog(
             arrow_stream.stream_path(
@@ -100,7 +104,7 @@ class Transactions:
     def room(self, following: int) -> int:
         """Begin a transaction if none is open; return the sequence at which it must end.
 
-        That is at once if the client has ended for good: somebody else may have its id by now.
+        After a fatal error, such as a fence, this is `following`.
         """
         if self._first is None:
             try:
@@ -113,13 +117,13 @@ class Transactions:
             self._first = following
         return self._first + self._spec.size
 
-    def went_on(self, following: int) -> None:
-        """Note that everything below `following` was handed over; end what is full."""
+    def advance(self, following: int) -> None:
+        """End the transaction if it is full, now that all below `following` is handed over."""
         if self._first is not None and following >= self._first + self._spec.size:
             self.end(following)
 
     def end(self, following: int) -> None:
-        """Commit or abort the open transaction, if there is one; or die, or wait to be a zombie."""
+        """Commit or abort the open transaction, if any; before, crash or wait as a zombie."""
         first, self._first = self._first, None
         if first is None:
             return
@@ -129,7 +133,7 @@ class Transactions:
         if self._number == self._spec.zombie_in:
             self._wait_as_zombie()
         if self._random.random() < self._spec.abort:
-            outcome, error = TransactionOutcome.ABORTED, self._abort()  # no commit was asked for
+            outcome, error = TransactionOutcome.ABORTED, self._abort()  # no commit was requested
         else:
             self._log.committing(self._number, first=first, end=following)
             outcome, error = self._commit()
@@ -146,7 +150,7 @@ class Transactions:
         self._number += 1
 
     def close(self) -> None:
-        """Mark the record of transactions as whole."""
+        """Mark the log of transactions as complete."""
         self._log.close()
 
     def _wait_as_zombie(self) -> None:
@@ -156,9 +160,9 @@ class Transactions:
         self._page.state = State.PRODUCING
 
     def _commit(self) -> tuple[TransactionOutcome, KafkaError | None]:
-        asked_at = time.monotonic()
-        error = until_answered(self._producer.commit_transaction)
-        took = time.monotonic() - asked_at
+        requested_at = time.monotonic()
+        error = retry_transaction_request(self._producer.commit_transaction)
+        took = time.monotonic() - requested_at
         if error is None:
             return TransactionOutcome.COMMITTED, None
         if error.txn_requires_abort() and self._abort() is None:
@@ -168,15 +172,15 @@ class Transactions:
         return TransactionOutcome.UNKNOWN, error
 
     def _abort(self) -> KafkaError | None:
-        return until_answered(self._producer.abort_transaction)
+        return retry_transaction_request(self._producer.abort_transaction)
 
 
-def until_answered(ask: Callable[[float], None]) -> KafkaError | None:
-    """Ask the coordinator, again while librdkafka calls the error retriable; None if it did it."""
+def retry_transaction_request(request: Callable[[float], None]) -> KafkaError | None:
+    """Send a request to the coordinator, again after retriable errors; return the last error."""
     deadline = time.monotonic() + END_S
     while True:
         try:
-            ask(END_S)
+            request(END_S)
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
             if error.retriable() and time.monotonic() < deadline:

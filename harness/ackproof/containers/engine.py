@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackproof.errors import EngineError
+from ackproof.processes import is_running
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -187,7 +188,7 @@ def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftov
             for item in client.api.volumes(filters=ours)["Volumes"] or ()
         ),
     ]
-    return tuple(item for item in found if everything or not _alive(item.pid))
+    return tuple(item for item in found if everything or not is_running(item.pid))
 
 
 def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftover:
@@ -199,18 +200,6 @@ def _leftover(kind: Kind, id_: str, name: str, marks: dict[str, str]) -> Leftove
         run_id=marks.get(LABEL_RUN, ""),
         pid=int(pid) if pid.isdecimal() else 0,
     )
-
-
-def _alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True  # a process of another user
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 def remove_leftovers(client: DockerClient, *, everything: bool = False) -> Removed:

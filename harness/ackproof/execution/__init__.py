@@ -1,1 +1,1 @@
-"""One run from boot to final log: runner, suite, workload, faults, live view."""
+"""Executes one run, from boot to final log."""

@@ -1,4 +1,4 @@
-"""What the cluster itself recorded of a run, taken into its directory."""
+"""Collects the logs of the cluster into the run directory."""
 
 from __future__ import annotations
 
@@ -7,42 +7,46 @@ from collections.abc import Sequence
 from ackproof.cluster.attached import AnyCluster, AttachedCluster
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.execution.run_state import Recording, now
+from ackproof.execution.run_state import RunState, now
 from ackproof.observation import broker_log, observer
 from ackproof.observation.replica_logs import take_replica_logs
 
 
-def take_node_logs(cluster: KafkaCluster, recording: Recording) -> None:
-    """Keep the nodes' logs; that they cannot be had must not cost the run."""
+def take_node_logs(cluster: KafkaCluster, run: RunState) -> None:
+    """Store every node's log and the brokers' events. Failures become troubles of the run."""
     from docker.errors import DockerException
     from requests import RequestException
 
     try:
-        observer.take_node_logs(cluster, recording.run_dir)
+        observer.take_node_logs(cluster, run.run_dir)
     except (ClusterError, DockerException, RequestException) as error:
-        recording.troubles.append(f"the nodes' logs are missing: {error}")
+        run.troubles.append(f"the nodes' logs could not be read: {error}")
     brokers = {broker.node_id: broker.name for broker in cluster.topology.brokers}
-    topics = list(recording.configured.scenario.sends)
-    events = broker_log.read_logs(recording.run_dir / "logs", brokers, topics=topics)
-    recording.write("broker_events", events)
+    topics = list(run.configured.scenario.sends)
+    events = broker_log.read_logs(run.run_dir / "logs", brokers, topics=topics)
+    run.write("broker_events", events)
 
 
-def take_states(topics: Sequence[str], cluster: AnyCluster, recording: Recording) -> None:
-    """Take what controller and replicas recorded; without it the run can be judged all the same."""
+def take_states(topics: Sequence[str], cluster: AnyCluster, run: RunState) -> None:
+    """Store partition and broker states, replicas' segments and clocks.
+
+    A run without them can be judged, so that failures become troubles of the run.
+    """
     if isinstance(cluster, AttachedCluster):
-        polled = recording.poll.states if recording.poll else []
-        recording.write("partition_states", [s for s in polled if s.topic in topics])
+        polled = run.leader_poll.states if run.leader_poll else []
+        run.write("partition_states", [state for state in polled if state.topic in topics])
         return
-    recording.clocks = observer.take_clocks(cluster, now)
+    run.clocks = observer.take_clocks(cluster, now)
     try:
-        log = observer.take_metadata_log(cluster, recording.run_dir)
+        log = observer.take_metadata_log(cluster, run.run_dir)
     except (ClusterError, ValueError, KeyError) as error:
-        recording.troubles.append(f"the controller's log is missing: {error}")
+        run.troubles.append(f"the controllers' metadata log could not be read: {error}")
         return
     if cluster.since is not None:
         log = log.since(cluster.since)
-    recording.write("partition_states", [s for s in log.partitions if s.topic in topics])
-    recording.write("broker_states", log.brokers)
-    replicas = {(s.topic, s.partition): s.replicas for s in log.partitions if s.topic in topics}
+    states = [state for state in log.partitions if state.topic in topics]
+    run.write("partition_states", states)
+    run.write("broker_states", log.brokers)
+    replicas = {(state.topic, state.partition): state.replicas for state in states}
     brokers = {broker: cluster.nodes[broker] for broker in cluster.broker_ids()}
-    recording.write("replica_logs", take_replica_logs(brokers, replicas, recording.run_dir))
+    run.write("replica_logs", take_replica_logs(brokers, replicas, run.run_dir))

@@ -1,37 +1,40 @@
-"""The part of a run in which workload and faults go on together."""
+"""The fault phase of a run: producers send while the schedule injects and heals faults."""
 
 from __future__ import annotations
 
 import time
 
-from ackproof.clients.fault_target import StruckClients
-from ackproof.clients.supervisor import Crew
+from ackproof.clients.fault_target import RunClients
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import AnyCluster
-from ackproof.execution.run_state import Recording, now
+from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule
 from ackproof_faults import Progress as Sends
 
-#: How often the schedule looks at the world, and progress is shown.
+#: Seconds between two ticks of the schedule, and between two updates of the progress shown.
 _TICK_S = 0.01
 _SHOW_S = 0.2
 
 
-def exercise(
+def run_fault_phase(
     scenario: Scenario,
     cluster: AnyCluster,
-    crew: Crew,
-    recording: Recording,
+    clients: ClientSupervisor,
+    run: RunState,
     reporter: Reporter,
 ) -> None:
-    """Run the workload and the faults; end with every fault healed and every send settled."""
+    """Run workload and schedule; return when every fault is healed and every send has an outcome.
+
+    Failures of faults and clients become troubles of the run.
+    """
 
     def sends() -> Sends:
-        progress = crew.progress()
+        progress = clients.progress()
         return Sends(sent=progress.sent, acked=progress.acked)
 
-    cluster.interfaces.offer("clients", StruckClients(crew))
+    cluster.interfaces.offer("clients", RunClients(clients))
     schedule = Schedule(
         scenario.faults,
         cluster.interfaces,
@@ -44,58 +47,58 @@ def exercise(
         seed=scenario.seed,
         blast_radius=scenario.blast_radius,
     )
-    recording.schedule = schedule
+    run.schedule = schedule
     try:
         with reporter.phase("producing under faults"):
-            _drive(schedule, crew, scenario.workload.tail, recording, reporter)
+            _drive(schedule, clients, scenario.workload.tail, run, reporter)
     except FaultError as error:
-        recording.troubles.append(str(error))
-    with reporter.phase("healing, and settling what is under way"):
-        _note_unfinished(schedule, recording)
-        crew.stop_producers()
+        run.troubles.append(str(error))
+    with reporter.phase("healing faults, waiting for the outcomes of sends"):
+        run.troubles += _unfinished(schedule)
+        clients.stop_producers()
         try:
             schedule.heal_all()
         except FaultError as error:
-            recording.troubles.append(str(error))
-        recording.troubles += crew.await_producers()
-        recording.bottlenecks = crew.bottlenecks()
+            run.troubles.append(str(error))
+        run.troubles += clients.await_producers()
+        run.bottlenecks = clients.bottlenecks()
 
 
 def _drive(
     schedule: Schedule,
-    crew: Crew,
+    clients: ClientSupervisor,
     tail: int,
-    recording: Recording,
+    run: RunState,
     reporter: Reporter,
 ) -> None:
-    """Tick until the schedule is done and `tail` more sends are acked, or producers have ended."""
-    shown = 0.0
-    tail_from: int | None = None
-    while crew.tend():
+    """Tick until producers end, or until `tail` sends are acked after the schedule is done."""
+    shown_at = 0.0
+    acked_when_done: int | None = None
+    while clients.restart_crashed():
         schedule.tick()
-        recording.write_windows()
-        acked = crew.progress().acked
-        if tail_from is None and schedule.done:
-            tail_from = acked
-        if tail_from is not None and acked >= tail_from + tail:
+        run.write_windows()
+        acked = clients.progress().acked
+        if acked_when_done is None and schedule.done:
+            acked_when_done = acked
+        if acked_when_done is not None and acked >= acked_when_done + tail:
             return
-        now = time.monotonic()
-        if now - shown >= _SHOW_S:
-            shown = now
+        if time.monotonic() - shown_at >= _SHOW_S:
+            shown_at = time.monotonic()
             reporter.update(f"{acked:,} acked; waiting for {schedule.waiting_for}")
-        time.sleep(_TICK_S)  # the tick of a control loop, not a wait for something
+        time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
 
 
-def _note_unfinished(schedule: Schedule, recording: Recording) -> None:
-    """Note what of the schedule did not take place: the prediction assumes that it did."""
+def _unfinished(schedule: Schedule) -> list[str]:
+    """Return what of the schedule was not executed: the prediction assumes all of it."""
     advice = "the workload ended before (raise workload.records or workload.seconds)"
-    if schedule.held_back:
-        recording.troubles.append(f"{schedule.held_back}, until {advice}")
-    for fault in schedule.waiting:
-        recording.troubles.append(
+    return [
+        *([f"{schedule.held_back}, until {advice}"] if schedule.held_back else []),
+        *(
             f"{fault.name} of {fault.target} never began ('{fault.when}'): {advice}"
-        )
-    for fault in schedule.unended:
-        recording.troubles.append(
-            f"{fault.name} of {fault.target} was not over ('{fault.heal_when}'): {advice}"
-        )
+            for fault in schedule.waiting
+        ),
+        *(
+            f"{fault.name} of {fault.target} did not end ('{fault.heal_when}'): {advice}"
+            for fault in schedule.unended
+        ),
+    ]

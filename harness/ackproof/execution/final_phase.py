@@ -1,50 +1,51 @@
-"""The end of a run: everything works again, and the final log is read."""
+"""The final phase of a run: wait for full ISR, let consumers catch up, read the final log."""
 
 from __future__ import annotations
 
 from ackproof.clients import forwarded_records
-from ackproof.clients.supervisor import Crew
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import AnyCluster
 from ackproof.errors import ClusterError
-from ackproof.execution.run_state import Recording
-from ackproof.judgement import spark
+from ackproof.execution.final_log import take_final_log
+from ackproof.execution.run_state import RunState
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError, Schedule
 from ackproof_spark.reading.final_log import PartitionEnd
 
-#: How long a broker may take to come back once it was started again.
+#: Seconds within which a restarted broker must have recovered.
 _RECOVER_S = 90.0
 
 
-def settle(
+def run_final_phase(
     scenario: Scenario,
     cluster: AnyCluster,
-    crew: Crew,
-    recording: Recording,
+    clients: ClientSupervisor,
+    run: RunState,
     reporter: Reporter,
 ) -> None:
-    """Wait for full ISR, then take the final log and what the cluster recorded."""
-    places = scenario.written
+    """Store the final log and the consumers' effects. Failures become troubles of the run."""
+    partitions = scenario.written
     reason = None
     with reporter.phase("waiting for full ISR"):
         try:
-            _await_recovery(recording.schedule)
-            cluster.await_full_isr(places)
+            _await_recovery(run.schedule)
+            cluster.await_full_isr(partitions)
         except (ClusterError, FaultError) as error:
-            recording.troubles.append(str(error))
+            run.troubles.append(str(error))
             reason = "the ISR was not full"
-    begins, ends = cluster.admin.begin_offsets(places), cluster.admin.write_end_markers(places)
-    if recording.end_live is not None:
-        recording.end_live(ends)
-    if crew.consumers:
-        with reporter.phase("consuming what is left"):
-            recording.troubles += crew.finish_consumers(ends)
-            _take_forwarded(scenario, cluster, recording)
+    begins = cluster.admin.begin_offsets(partitions)
+    ends = cluster.admin.write_end_markers(partitions)
+    if run.end_live is not None:
+        run.end_live(ends)
+    if clients.consumers:
+        with reporter.phase("consuming to the end"):
+            run.troubles += clients.finish_consumers(ends)
+            _take_forwarded(scenario, cluster, run)
     with reporter.phase("reading the final log with Spark"):
-        recording.readers = spark.take_final_log(
-            recording.run_dir,
+        run.readers = take_final_log(
+            run.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
             committed_only=scenario.workload.transactions is not None,
@@ -57,13 +58,13 @@ def settle(
                     complete=reason is None,
                     reason=reason,
                 )
-                for topic, partition in places
+                for topic, partition in partitions
             ],
         )
 
 
 def _await_recovery(schedule: Schedule | None) -> None:
-    """Wait until what was healed last works again; raise ClusterError if it does not."""
+    """Wait until the nodes of the last fault work again. Raises ClusterError if they do not."""
     if schedule is None:
         return
     wait_for(
@@ -72,21 +73,21 @@ def _await_recovery(schedule: Schedule | None) -> None:
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(
             f"after {_RECOVER_S:g} s still waiting for {schedule.waiting_for}",
-            hint="The brokers' logs in the run directory say why.",
+            hint="The brokers' logs in the run directory show the cause.",
         ),
     )
 
 
-def _take_forwarded(scenario: Scenario, cluster: AnyCluster, recording: Recording) -> None:
-    """Take what consumers sent on into other topics: that is what they did."""
-    topics = [topic for into in scenario.forwarded.values() for topic in into]
-    places = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
-    if places:
+def _take_forwarded(scenario: Scenario, cluster: AnyCluster, run: RunState) -> None:
+    """Store the records that consumers forwarded to other topics as their effects."""
+    topics = [topic for targets in scenario.forwarded.values() for topic in targets]
+    partitions = [(name, n) for name in topics for n in range(scenario.topics[name].partitions)]
+    if partitions:
         forwarded_records.take(
-            recording.run_dir,
-            run_id=recording.run_id,
-            of=scenario.workload.topic,
+            run.run_dir,
+            run_id=run.run_id,
+            source=scenario.workload.topic,
             groups=scenario.forwarded,
-            ends=cluster.admin.write_end_markers(places),
+            ends=cluster.admin.write_end_markers(partitions),
             settings={"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_settings},
         )

@@ -1,8 +1,8 @@
-"""Runs one scenario on a real cluster and records everything that the judge needs.
+"""Runs one scenario on a real cluster: predict, record, judge.
 
-Recording and judging are apart: `record` leaves a run directory, and `judge` needs nothing else.
-What ends a run early (a broker that never rejoins, a fault that cannot be healed, Ctrl-C) becomes
-a trouble in `run.json`: what was recorded stays, and the verdict is inconclusive.
+`record` leaves a run directory, and the judge reads nothing else. Whatever ends a run early (a
+broker that never rejoins, a fault that cannot be healed, Ctrl-C) becomes a trouble in `run.json`:
+the recorded data stays, and the verdict is inconclusive.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.clients.supervisor import Crew
-from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, attached
+from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.containers import doctor, images
 from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError, DiskError
 from ackproof.execution.collection import take_node_logs, take_states
-from ackproof.execution.fault_phase import exercise
-from ackproof.execution.final_phase import settle
+from ackproof.execution.fault_phase import run_fault_phase
+from ackproof.execution.final_phase import run_final_phase
 from ackproof.execution.live_view import followed
-from ackproof.execution.run_state import Recording, now
-from ackproof.judgement import spark
-from ackproof.observation.leader_polling import Poll
+from ackproof.execution.run_state import RunState, now
+from ackproof.judgement.judge import judge_run
+from ackproof.judgement.spark import preflight
+from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.prediction.attached import foresee_attached
 from ackproof.prediction.replication import foresee
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
+from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.loader import Configured, dump
 
 if TYPE_CHECKING:
@@ -48,14 +50,13 @@ def run(
 ) -> tuple[Path, Verdict]:
     """Run one configuration of a scenario; return its run directory and its verdict.
 
-    Its cluster comes from `pool`; without one it is booted and removed in the end. `client` may be
-    None for a scenario that attaches to a cluster. `replays` names the run that is repeated.
+    The cluster comes from `pool`; without one it is booted and removed. `client` may be None if the
+    scenario attaches to a cluster. `replays` is the id of the run that is replayed.
 
-    Raises AckproofError if the environment does not allow a run at all. A KeyboardInterrupt
-    passes through when the cluster is gone and what was recorded is on disk; `ackproof check`
-    judges it later.
+    Raises AckproofError if the environment does not allow a run. A KeyboardInterrupt passes after
+    the cluster is removed and the recorded data is on disk; `ackproof check` can judge it later.
     """
-    spark.preflight()
+    preflight()
     run_dir = runs.create(
         out,
         scenario=configured.scenario.name,
@@ -74,8 +75,8 @@ def run(
             live=live,
             replays=replays,
         )
-    with reporter.phase("comparing what was acked with what can be read"):
-        verdict = spark.judge_run(run_dir)
+    with reporter.phase("comparing acked records with the final log"):
+        verdict = judge_run(run_dir)
     return run_dir, verdict
 
 
@@ -89,76 +90,103 @@ def record(
     live: bool = False,
     replays: str = "",
 ) -> None:
-    """Run the scenario and leave everything the judge needs in `run_dir`.
+    """Run the scenario; leave everything that the judge needs in `run_dir`.
 
-    Raises AckproofError if the cluster does not come up. From then on troubles are recorded, not
-    raised, except KeyboardInterrupt, which is recorded and raised.
+    Raises AckproofError if the cluster does not come up, DiskError if nothing more can be written.
+    Any later error becomes a trouble of the run. KeyboardInterrupt is recorded and raised again.
     """
     from docker.errors import DockerException
     from requests import RequestException
 
     scenario = configured.scenario
     dump(scenario, run_dir / "scenario.yaml")
-    recording = Recording(configured, run_dir, replays=replays)
-    with recording, contextlib.ExitStack() as stack:
-        cluster: AnyCluster
-        places = [(name, n) for name, one in scenario.topics.items() for n in range(one.partitions)]
+    state = RunState(configured, run_dir, replays=replays)
+    with state, contextlib.ExitStack() as stack:
         lease: Lease | None = None
+        cluster: AnyCluster
         if scenario.cluster.attach is not None:
-            with reporter.phase(f"attaching to {scenario.cluster.attach.bootstrap}"):
-                cluster = stack.enter_context(attached(scenario.cluster.attach, scenario.topics))
-                prediction = foresee_attached(scenario, cluster)
-                runs.write_model(run_dir / "prediction.json", prediction)
-                recording.image = f"attached: {cluster.bootstrap_servers}"
-                recording.unobserved = list(NOT_OBSERVED)
-                cluster.create_topics(scenario.topics)
-                recording.poll = stack.enter_context(Poll(cluster.admin.partitions, places))
+            cluster = _attach(scenario.cluster.attach, state, stack, reporter)
         else:
-            with reporter.phase("asking the model what may happen"):
-                runs.write_model(run_dir / "prediction.json", foresee(scenario))
-            image = images.ensure(scenario.kafka, client=client, say=reporter.note)
-            recording.image = f"{image.reference} ({image.source})"
-            doctor.require_needs(client or connect(), scenario.every_fault)
-            booting = f"booting {scenario.cluster.brokers} brokers from {recording.image}"
-            with reporter.phase(booting):
-                lease = stack.enter_context(
-                    pool.lease(
-                        scenario,
-                        image=image.reference,
-                        # A run in another folder may have the same name, and begin this second.
-                        run_id=f"{recording.run_id}-{os.getpid()}",
-                        logs=run_dir / "logs",
-                    )
-                )
-                cluster, recording.reused = lease.cluster, lease.reused
-                stack.callback(take_node_logs, lease.cluster, recording)
-                cluster.create_topics(scenario.topics)
+            lease = _boot(state, stack, reporter, client=client, pool=pool)
+            cluster = lease.cluster
         if live:
-            recording.end_live = stack.enter_context(
+            state.end_live = stack.enter_context(
                 followed(
                     run_dir,
                     bootstrap_servers=cluster.bootstrap_servers,
                     settings=cluster.client_settings,
                     topics=list(scenario.topics),
-                    windows=lambda: recording.schedule.windows if recording.schedule else [],
+                    windows=lambda: state.schedule.windows if state.schedule else [],
                     reporter=reporter,
                 )
             )
         try:
-            with Crew(
+            with ClientSupervisor(
                 scenario,
                 run_dir,
                 bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
                 secrets=cluster.client_settings,
-            ) as crew:
-                exercise(scenario, cluster, crew, recording, reporter)
-                settle(scenario, cluster, crew, recording, reporter)
-            take_states(list(scenario.sends), cluster, recording)
+            ) as clients:
+                run_fault_phase(scenario, cluster, clients, state, reporter)
+                run_final_phase(scenario, cluster, clients, state, reporter)
+            take_states(list(scenario.sends), cluster, state)
         except DiskError:
             raise  # nothing more can be written
         except AckproofError as error:
-            recording.troubles.append(error.message)
+            state.troubles.append(error.message)
         except (DockerException, RequestException) as error:
-            recording.troubles.append(f"the container engine failed: {error}")
-        if lease is not None and not recording.troubles:
+            state.troubles.append(f"the container engine failed: {error}")
+        if lease is not None and not state.troubles:
             lease.allow_reuse()
+
+
+def _attach(
+    spec: AttachSpec, state: RunState, stack: contextlib.ExitStack, reporter: Reporter
+) -> AttachedCluster:
+    """Connect to a running cluster, predict, and create the topics."""
+    scenario = state.configured.scenario
+    with reporter.phase(f"attaching to {spec.bootstrap}"):
+        cluster = stack.enter_context(attached(spec, scenario.topics))
+        prediction = foresee_attached(scenario, cluster)
+        runs.write_model(state.run_dir / "prediction.json", prediction)
+        state.image = f"attached: {cluster.bootstrap_servers}"
+        state.unobserved = list(NOT_OBSERVED)
+        cluster.create_topics(scenario.topics)
+        partitions = [
+            (name, number)
+            for name, topic in scenario.topics.items()
+            for number in range(topic.partitions)
+        ]
+        state.leader_poll = stack.enter_context(LeaderPoll(cluster.admin.partitions, partitions))
+    return cluster
+
+
+def _boot(
+    state: RunState,
+    stack: contextlib.ExitStack,
+    reporter: Reporter,
+    *,
+    client: DockerClient | None,
+    pool: ClusterPool,
+) -> Lease:
+    """Predict, boot a cluster or lease one from the pool, and create the topics."""
+    scenario = state.configured.scenario
+    with reporter.phase("predicting with the model"):
+        runs.write_model(state.run_dir / "prediction.json", foresee(scenario))
+    image = images.ensure(scenario.kafka, client=client, say=reporter.note)
+    state.image = f"{image.reference} ({image.source})"
+    doctor.require_needs(client or connect(), scenario.every_fault)
+    with reporter.phase(f"booting {scenario.cluster.brokers} brokers from {state.image}"):
+        lease = stack.enter_context(
+            pool.lease(
+                scenario,
+                image=image.reference,
+                # A run in another directory may have the same name and begin in the same second.
+                run_id=f"{state.run_id}-{os.getpid()}",
+                logs=state.run_dir / "logs",
+            )
+        )
+        state.reused = lease.reused
+        stack.callback(take_node_logs, lease.cluster, state)
+        lease.cluster.create_topics(scenario.topics)
+    return lease

@@ -1,4 +1,4 @@
-"""Runs scenarios and configurations one after the other, each once."""
+"""Runs several configurations, one after the other."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def run_suite(
     reuse: bool = False,
     live: bool = False,
 ) -> Iterator[tuple[Path, Verdict]]:
-    """Run each configuration once; yield them as they end.
+    """Run each configuration once; yield its run directory and verdict when it ends.
 
-    Each has a cluster of its own, or with `reuse` that of the run before where it may.
-    `live` follows each while it goes on. Raises what `run` raises; what was yielded before stays
-    valid.
+    Each run has a cluster of its own, or with `reuse` the cluster of the run before if that is
+    possible. `live` shows each run in progress. Raises what `run` raises.
     """
     with ClusterPool(client, reuse=reuse, say=reporter.note) as pool:
         for number, configured in enumerate(configurations, start=1):

@@ -1,1 +1,1 @@
-"""From the tables of a run to its verdict and findings."""
+"""Judges a run: from its tables to verdict and findings."""

@@ -1,47 +1,28 @@
-"""From what was recorded to a verdict; needs the run directory, Spark, and no cluster.
-
-Observed against `expect` gives the verdict. Observed against the prediction gives findings. A
-violation that was seen is definite, whatever else went wrong; that something was *not* seen
-counts only if nothing kept us from seeing it.
-"""
+"""Judges a stored run: from its run directory to its verdict, without a cluster."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ackproof.errors import RunDirectoryError
-from ackproof.judgement import reader_disagreement, trace_validation
-from ackproof.runs import directory as runs
-from ackproof.runs.verdict import (
-    CauseReport,
-    Expectation,
-    FaultReport,
-    Finding,
-    Metrics,
-    Outlook,
-    Verdict,
-    Word,
+from ackproof.judgement import (
+    conclusiveness,
+    expectations,
+    findings,
+    reader_disagreement,
+    trace_validation,
 )
+from ackproof.judgement.spark import spark_session
+from ackproof.runs import directory as runs
+from ackproof.runs.recovery import recover_run
+from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
-from ackproof.scenario.model import Expect, Scenario
+from ackproof.scenario.model import Scenario
 from ackproof_faults import registered
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import (
-    ANOMALIES,
-    CAUSES,
-    LEDGER,
-    LOCATION,
-    OF_CLIENTS,
-    OF_CONSUMERS,
-    OF_REPLICAS,
-    OF_TRANSACTIONS,
-    PREDICTED,
-    Anomaly,
-)
+from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,25 +32,19 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Which anomaly each line of `expect` speaks of.
-_WISHES = {
-    "loss": "lost",
-    "duplicates": "duplicated",
-    "reordered": "reordered",
-    "phantom": "phantom",
-    "corrupt": "corrupt",
-    "aborted_read": "aborted-read",
-    "zombie_commit": "zombie-commit",
-    "unprocessed": "unprocessed",
-    "reprocessed": "reprocessed",
-}
 
+def judge_run(run_dir: Path) -> Verdict:
+    """Judge a stored run; write its `verdict.json`, `trace.json` and `causes`.
 
-def judge(spark: SparkSession, run_dir: Path) -> Verdict:
-    """Compare the ledger with the final log, weigh the result; write `verdict.json`, `trace.json`.
-
-    Raises RunDirectoryError if the directory is not one, or is damaged.
+    Raises RunDirectoryError if this is no run directory, or a damaged one; SparkError if Spark
+    cannot be started or fails.
     """
+    recover_run(run_dir)
+    with spark_session() as spark:
+        return _judge(spark, run_dir)
+
+
+def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
     from ackproof_spark.metrics import metrics
@@ -91,29 +66,41 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         spark,
         run_dir,
         lost=observed["lost"],
-        settings=_promises(scenario),
+        settings=_durability_settings(scenario),
         faults=fault_kinds(),
         compacted=scenario.topic.compacted,
     )
-    predicted = _looked_for(prediction.predicted, investigation)
-    observed = _looked_for(observed, investigation)
-    for anomaly in _not_looked_for(scenario):
+    predicted = _checked(prediction.predicted, investigation)
+    observed = _checked(observed, investigation)
+    for anomaly in expectations.inapplicable(scenario):
         observed.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
-    measured = claimable(Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks)
-    unobserved = [*record.unobserved, *_unclaimed(record.bottlenecks)]
-    disputed = reader_disagreement.read(run_dir)
-    producers = sum(sends.producers for sends in scenario.sends.values())
-    doubts = _doubts(record.troubles, observed, faults, run_dir, producers)
-    doubts += disputed.doubts
-    if scenario.expect.availability is not None:
-        doubts += _unclaimed(record.bottlenecks)
-    expectations = weigh(scenario.expect, observed, measured)
-    undisputed = weigh(scenario.expect, disputed.undisputed(run_dir, observed), measured)
-    word, reason = conclude(expectations, doubts, undisputed=undisputed)
-    traced = trace_validation.validate(run_dir, scenario, record)
-    runs.write_model(run_dir / "trace.json", traced)
+    measured = conclusiveness.claimable(
+        Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks
+    )
+    unobserved = [*record.unobserved, *conclusiveness.unclaimed(record.bottlenecks)]
+    disagreements = reader_disagreement.read(run_dir)
+    inconclusive_reasons = conclusiveness.inconclusive_reasons(
+        run_dir,
+        scenario,
+        record,
+        faults=faults,
+        unseen=observed["unseen"],
+        acked=observed["acked"],
+    )
+    inconclusive_reasons += disagreements.inconclusive_reasons
+    checked = expectations.check_expectations(scenario.expect, observed, measured)
+    undisputed = disagreements.undisputed(run_dir, observed)
+    word, reason = expectations.conclude(
+        checked,
+        inconclusive_reasons,
+        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured),
+    )
+    if unobserved:
+        reason += f"; not observed: {', '.join(unobserved)}"
+    trace = trace_validation.validate(run_dir, scenario, record)
+    runs.write_model(run_dir / "trace.json", trace)
     verdict = Verdict(
         run_id=record.run_id,
         scenario=scenario.name,
@@ -124,163 +111,31 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         started_at=record.started_at,
         finished_at=record.finished_at,
         verdict=word,
-        reason=_with_unobserved(reason, unobserved),
+        reason=reason,
         unobserved=unobserved,
         observed=observed,
         by_topic=_by_topic(spark, run_dir, scenario),
         predicted=predicted,
         prediction=prediction.prediction,
         findings=[
-            *find(predicted, observed, conclusive=not doubts),
-            *disputed.findings,
-            *trace_validation.findings(traced),
+            *findings.contradictions(predicted, observed, conclusive=not inconclusive_reasons),
+            *disagreements.findings,
+            *trace_validation.findings(trace),
         ],
-        not_checked=traced.not_checked,
+        not_checked=trace.not_checked,
         causes=causes,
-        expectations=expectations,
+        expectations=checked,
         faults=faults,
         metrics=measured,
         readers=record.readers,
-        configuration=record.configuration or _settings(scenario),
+        configuration=record.configuration or _configuration(scenario),
     )
     runs.write_model(run_dir / "verdict.json", verdict)
     return verdict
 
 
-def _with_unobserved(reason: str, unobserved: Sequence[str]) -> str:
-    return f"{reason}; not observed: {', '.join(unobserved)}" if unobserved else reason
-
-
-def claimable(measured: Metrics, bottlenecks: Sequence[str]) -> Metrics:
-    """Return what may be said of the cluster's speed: no latency if clients set the pace."""
-    return measured.model_copy(update={"ack_latency_ms": None}) if bottlenecks else measured
-
-
-def _unclaimed(bottlenecks: Sequence[str]) -> list[str]:
-    if not bottlenecks:
-        return []
-    return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
-
-
-def wished(scenario: Scenario) -> dict[str, str]:
-    """Return what a scenario's author wants, by the key of `expect`; no wish that cannot fail."""
-    missing = _not_looked_for(scenario)
-    wishes = {
-        what: getattr(scenario.expect, what)
-        for what, anomaly in _WISHES.items()
-        if anomaly not in missing
-    }
-    return {what: wanted for what, wanted in wishes.items() if wanted != "any"} | (
-        {"availability": scenario.expect.availability} if scenario.expect.availability else {}
-    )
-
-
-def weigh(expect: Expect, observed: Mapping[str, int], metrics: Metrics) -> list[Expectation]:
-    """Return every wish of the scenario's author with what was observed."""
-    lines = []
-    for what, anomaly in _WISHES.items():
-        if anomaly in OF_CLIENTS and anomaly not in observed:
-            continue  # a scenario without such clients
-        wanted = getattr(expect, what)
-        count = observed.get(anomaly, 0)
-        met = wanted == "any" or (count == 0) == (wanted == "none")
-        lines.append(Expectation(what=what, wanted=wanted, observed=str(count), met=met))
-    if expect.availability is not None:
-        lines.append(_availability(expect.availability, metrics))
-    return lines
-
-
-def conclude(
-    expectations: Sequence[Expectation],
-    doubts: Sequence[str],
-    *,
-    undisputed: Sequence[Expectation] | None = None,
-) -> tuple[Word, str]:
-    """Return the verdict and its reason in words.
-
-    `undisputed` are the same wishes, held against what all readers agree about: only that counts
-    as seen.
-    """
-    broken = [line for line in expectations if not line.met]
-    agreed = expectations if undisputed is None else undisputed
-    seen = [line for line in agreed if not line.met and line.wanted == "none"]
-    if seen:
-        return Word.VIOLATED, "; ".join(
-            f"{line.observed} {_WISHES[line.what]}, none expected" for line in seen
-        )
-    if doubts:
-        return Word.INCONCLUSIVE, "; ".join(doubts)
-    if broken:
-        return Word.VIOLATED, "; ".join(
-            f"{line.what}: {line.observed} observed, {line.wanted} expected" for line in broken
-        )
-    wishes = [
-        f"{line.what} {line.wanted} (observed {line.observed})"
-        for line in expectations
-        if line.wanted != "any"
-    ]
-    return Word.HOLDS, "as expected: " + ", ".join(wishes)
-
-
-def find(
-    predicted: Mapping[str, Outlook], observed: Mapping[str, int], *, conclusive: bool
-) -> list[Finding]:
-    """Return where model and observation disagree.
-
-    An anomaly that was seen although impossible is always a finding. That one was not seen
-    although certain is a finding only if the run is conclusive: the prediction assumes that the
-    schedule took place.
-    """
-    findings = []
-    for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
-        if anomaly not in predicted:  # not looked for, or unknown to the ackproof that predicted
-            continue
-        outlook, count = predicted[anomaly], observed.get(anomaly, 0)
-        if outlook == "impossible" and count > 0:
-            explanation = f"the model has no path to this, yet {count} were observed"
-        elif outlook == "certain" and count == 0 and conclusive:
-            explanation = "every path of the model leads to this, yet none was observed"
-        else:
-            continue
-        findings.append(
-            Finding(anomaly=anomaly, predicted=outlook, observed=count, explanation=explanation)
-        )
-    return findings
-
-
-def _doubts(
-    troubles: Sequence[str],
-    observed: Mapping[str, int],
-    faults: Sequence[FaultReport],
-    run_dir: Path,
-    producers: int,
-) -> list[str]:
-    """Return everything that keeps "not seen" from meaning "not there"."""
-    doubts = list(troubles)
-    doubts += [f"{f.fault} of {f.target}: {f.evidence}" for f in faults if not f.verified]
-    if observed["unseen"]:
-        doubts.append(f"{observed['unseen']} acked sends could not be looked up")
-    for row in _rows(run_dir, "partition_ends"):
-        place = f"{row['topic']}-{row['partition']}"
-        if not row["complete"]:
-            doubts.append(f"{place} was not read to its end: {row['reason']}")
-        if row["begin_offset"] != 0:
-            doubts.append(
-                f"{place} begins at offset {row['begin_offset']}: what stood before it was "
-                "removed, by retention or by a fault, and cannot be looked up"
-            )
-    ledgers = len(list((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")))
-    # Successors of producers that were interrupted are among those that were started.
-    producers = max(producers, len(list((run_dir / "clients").glob("producer-*.json"))))
-    if ledgers != producers:
-        doubts.append(f"{producers} producers left {ledgers} ledgers")
-    if observed["acked"] == 0:
-        doubts.append("nothing was acked, so nothing could be lost")
-    return doubts
-
-
-def _promises(scenario: Scenario) -> dict[str, Settings]:
-    """Return by topic what its records were promised."""
+def _durability_settings(scenario: Scenario) -> dict[str, Settings]:
+    """Return the settings that determine a record's durability, by topic."""
     return {
         topic: Settings(
             acks=sends.settings.acks,
@@ -292,9 +147,9 @@ def _promises(scenario: Scenario) -> dict[str, Settings]:
 
 
 def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[str, dict[str, int]]:
-    """Return what was observed of each topic; nothing if there is only one.
+    """Return outcomes and anomalies by topic, without anomalies of count 0.
 
-    Anomalies are those that are named by topic, and occurred.
+    Empty if producers write to one topic only.
     """
     from ackproof_spark.reading.run_tables import read_table
 
@@ -304,30 +159,20 @@ def _by_topic(spark: SparkSession, run_dir: Path, scenario: Scenario) -> dict[st
     anomalies = (
         read_table(spark, run_dir, "anomalies", ANOMALIES).groupBy("topic", "anomaly").count()
     )
-    found = {topic: {"sent": 0} for topic in scenario.sends}
+    counts = {topic: {"sent": 0} for topic in scenario.sends}
     for topic, outcome, count in outcomes.collect():
-        found[topic]["sent"] += count
-        found[topic][outcome] = count
+        counts[topic]["sent"] += count
+        counts[topic][outcome] = count
     for topic, anomaly, count in anomalies.collect():
-        if topic in found:
-            found[topic][anomaly] = count
-    return found
+        if topic in counts:
+            counts[topic][anomaly] = count
+    return counts
 
 
-def _looked_for(table: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
-    """Return the entries of a table of anomalies without those that could not be looked for."""
-    missing = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
-    return {key: value for key, value in table.items() if key not in missing}
-
-
-def _not_looked_for(scenario: Scenario) -> list[str]:
-    """Return the anomalies of clients that this scenario does not have."""
-    missing: list[Anomaly] = []
-    if scenario.workload.transactions is None:
-        missing += OF_TRANSACTIONS
-    if not scenario.workload.consumers:
-        missing += OF_CONSUMERS
-    return [str(anomaly) for anomaly in missing]
+def _checked(by_anomaly: Mapping[str, _T], investigation: Investigation) -> dict[str, _T]:
+    """Return the entries without those anomalies of replicas that were not investigated."""
+    unchecked = {str(anomaly) for anomaly in OF_REPLICAS} - set(map(str, investigation.counts))
+    return {key: value for key, value in by_anomaly.items() if key not in unchecked}
 
 
 def fault_kinds() -> dict[str, FaultKind]:
@@ -343,7 +188,7 @@ def fault_kinds() -> dict[str, FaultKind]:
 
 
 def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseReport]:
-    """Write the run's `causes` and return them."""
+    """Write the table `causes` and return its rows."""
     rows = [asdict(cause) for cause in causes]
     runs.write_table(run_dir / LOCATION["causes"], CAUSES, run_id, rows)
     return [CauseReport(title=TITLES[cause.case], **asdict(cause)) for cause in causes]
@@ -353,34 +198,12 @@ def _faults(run_dir: Path) -> list[FaultReport]:
     names = set(FaultReport.model_fields)
     return [
         FaultReport.model_validate({key: row[key] for key in row if key in names})
-        for row in _rows(run_dir, "fault_windows")
+        for row in runs.table_rows(run_dir, "fault_windows")
     ]
 
 
-def _rows(run_dir: Path, table: str) -> list[dict[str, object]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = run_dir / LOCATION[table]
-    try:
-        return pq.read_table(path).to_pylist() if path.exists() else []
-    except pa.ArrowException as error:
-        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
-
-
-def _availability(wanted: str, metrics: Metrics) -> Expectation:
-    match = re.fullmatch(r"(>=?) ?([0-9.]+) ?%", wanted)
-    assert match is not None  # the scenario's schema says so
-    share = 100.0
-    if metrics.duration_s > 0:
-        share = 100 * (1 - metrics.unavailability_s / metrics.duration_s)
-    bound = float(match[2])
-    met = share >= bound if match[1] == ">=" else share > bound
-    return Expectation(what="availability", wanted=wanted, observed=f"{share:.2f} %", met=met)
-
-
-def _settings(scenario: Scenario) -> dict[str, str | int | float | bool]:
-    """Return the settings that durability hangs on, for a run that is no comparison."""
+def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
+    """Return the settings that determine durability, for a run outside a comparison."""
     return {
         "acks": scenario.workload.settings.acks,
         "enable.idempotence": scenario.workload.settings.idempotence,

@@ -1,4 +1,4 @@
-"""Which steps of the model have been seen on real brokers, by Kafka version, over stored runs."""
+"""Counts which steps of the model stored runs have shown on real brokers, by Kafka version."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ackproof_model.validation.partition_replay import KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """The steps that were seen in the `runs` of one version, or of all: how often each.
+    """The steps of a number of `runs`, counted by kind.
 
-    `controller`: its event and what became of the leader; `replicas`: steps of replicas, and acks.
+    A key of `controller` is an event and its effect on the leader (``broker fenced: no leader``), a
+    key of `replicas` a kind of step or ack.
     """
 
     runs: int
@@ -24,42 +25,40 @@ class Coverage:
 
     @property
     def unseen_of_controller(self) -> list[str]:
-        """The events of a controller that never changed a partition."""
         seen = {step.partition(": ")[0] for step in self.controller}
         return [event for event in EVENTS if event not in seen]
 
     @property
     def unseen_of_replicas(self) -> list[str]:
-        """The kinds of steps that no replica took."""
         return [kind for kind in KINDS if kind not in self.replicas]
 
 
 def by_version(records: Iterable[TraceRecord]) -> dict[str, Coverage]:
-    """Return what was seen of each version, the oldest first."""
+    """Return the coverage of each version, the oldest first."""
     of_version: dict[str, list[TraceRecord]] = {}
     for record in records:
         of_version.setdefault(record.kafka_version, []).append(record)
     return {version: _of(of_version[version]) for version in sorted(of_version, key=numbers)}
 
 
-def of_all(found: Iterable[Coverage]) -> Coverage:
-    """Return what was seen of any of several."""
-    every = list(found)
+def of_all(coverages: Iterable[Coverage]) -> Coverage:
+    """Return the sum of several coverages."""
+    coverages = list(coverages)
     return Coverage(
-        runs=sum(one.runs for one in every),
-        controller=summed(one.controller for one in every),
-        replicas=summed(one.replicas for one in every),
+        runs=sum(coverage.runs for coverage in coverages),
+        controller=summed(coverage.controller for coverage in coverages),
+        replicas=summed(coverage.replicas for coverage in coverages),
     )
 
 
 def lines(coverage: Coverage) -> Iterator[str]:
-    """Yield a line for each step, how often it was taken before it; then those never seen."""
-    for name, seen, unseen in (
+    """Yield a line for each step with its count, then a line with the steps that never occurred."""
+    for name, counts, unseen in (
         ("controller", coverage.controller, coverage.unseen_of_controller),
         ("replicas", coverage.replicas, coverage.unseen_of_replicas),
     ):
         yield f"{name}:"
-        for step, count in seen.items():
+        for step, count in counts.items():
             yield f"{count:9,}  {step}"
         if unseen:
             yield f"    never  {', '.join(unseen)}"

@@ -1,9 +1,7 @@
-"""What a run directory shows of each partition, as the trace that the model is to explain.
+"""Builds the trace of each partition from a run directory, for validation by the model.
 
 Elections come from the controller's log, the replicas' steps from the brokers' logs and disks, acks
-from the ledger. Acks are many: of those between which the model cannot tell (the same epoch stands
-there in the end, the same elections may have been in force) the least and the greatest offset are a
-step each.
+from the ledger.
 """
 
 from __future__ import annotations
@@ -11,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof.judgement.ack_steps import FINAL_LOG_COLUMNS, LEDGER_COLUMNS, ack_steps
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
-from ackproof.runs.directory import RunRecord
+from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.scenario.model import Scenario
 from ackproof_faults import registered
 from ackproof_model.validation.partition_log import Log
@@ -36,24 +35,22 @@ from ackproof_model.validation.partition_trace import (
 from ackproof_spark.tables import LOCATION
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
-#: Runs of more sends are not checked: their acks are held in memory, a partition at a time.
+TopicPartition = tuple[str, int]
+
+#: Runs with more sends are not checked: the acks of a partition are held in memory.
 MOST_SENDS = 5_000_000
 
-#: Clocks on one machine agree to the millisecond; what is sent and logged takes its time.
+#: Clocks on one machine agree to the millisecond; sending and logging take longer.
 _SLACK = timedelta(seconds=1)
-#: Clocks that are further apart say nothing of the order of acks and elections.
+#: With a larger difference, clocks do not order acks and elections.
 _FURTHEST_MS = 2_000.0
-
-_INFINITE = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A partition as a run shows it: its trace, or the reason why there is none."""
+class ObservedPartition:
+    """The trace of a partition, or the reason why it was not checked."""
 
     topic: str
     partition: int
@@ -61,25 +58,25 @@ class Seen:
     not_checked: str = ""
 
 
-class NotChecked(Exception):  # noqa: N818 - no error: it is what is said of the partition
-    """A partition's trace cannot be made, for the reason given."""
+class NotChecked(Exception):  # noqa: N818 - a result, not an error
+    """The reason why a partition has no trace."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """The tables of a run that a trace is made of."""
+    """The tables of a run from which traces are built."""
 
     run_dir: Path
     scenario: Scenario
     record: RunRecord
-    states: Mapping[tuple[str, int], list[dict[str, Any]]]
-    replicas: Mapping[tuple[str, int], list[dict[str, Any]]]
-    complete: Mapping[tuple[str, int], bool]
+    states: Mapping[TopicPartition, list[dict[str, Any]]]
+    replicas: Mapping[TopicPartition, list[dict[str, Any]]]
+    complete: Mapping[TopicPartition, bool]
     windows: list[dict[str, Any]]
     logs: dict[int, list[BrokerEvent] | None] = field(default_factory=dict)
 
     def log(self, broker: int) -> list[BrokerEvent] | None:
-        """Return what a broker logged, in its order; None if its log is not there."""
+        """Return the events of a broker's log, in its order; None if the log is absent."""
         if broker not in self.logs:
             self.logs[broker] = None
             for path in (self.run_dir / "logs").glob(f"*-{broker}.log"):
@@ -88,23 +85,24 @@ class _Run:
         return self.logs[broker]
 
 
-def partitions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iterator[Seen]:
-    """Yield every partition that was written to, with its trace or why there is none.
+def partitions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iterator[ObservedPartition]:
+    """Yield every partition that producers wrote to, with its trace or the reason why it has none.
 
-    Raises OSError, ValueError or KeyError (pyarrow's are among them) if a table is damaged.
+    Raises RunDirectoryError, OSError, ValueError or KeyError (pyarrow's errors are subclasses) if a
+    table is damaged.
     """
-    missing = _why_none(run_dir, scenario)
+    missing = _why_not_checked(run_dir, scenario)
     run = _Run(
         run_dir=run_dir,
         scenario=scenario,
         record=record,
-        states=_by_place([] if missing else _rows(run_dir, "partition_states")),
-        replicas=_by_place([] if missing else _rows(run_dir, "replica_logs")),
+        states=_by_partition([] if missing else table_rows(run_dir, "partition_states")),
+        replicas=_by_partition([] if missing else table_rows(run_dir, "replica_logs")),
         complete={
             (row["topic"], row["partition"]): row["complete"]
-            for row in _rows(run_dir, "partition_ends")
+            for row in table_rows(run_dir, "partition_ends")
         },
-        windows=_rows(run_dir, "fault_windows"),
+        windows=table_rows(run_dir, "fault_windows"),
     )
     for topic, partition in scenario.written:
         try:
@@ -112,24 +110,24 @@ def partitions(run_dir: Path, scenario: Scenario, record: RunRecord) -> Iterator
                 raise NotChecked(missing)
             trace = _trace(run, topic, partition)
         except NotChecked as reason:
-            yield Seen(topic=topic, partition=partition, not_checked=str(reason))
+            yield ObservedPartition(topic=topic, partition=partition, not_checked=str(reason))
         else:
-            yield Seen(topic=topic, partition=partition, trace=trace)
+            yield ObservedPartition(topic=topic, partition=partition, trace=trace)
 
 
-def _why_none(run_dir: Path, scenario: Scenario) -> str:
+def _why_not_checked(run_dir: Path, scenario: Scenario) -> str:
     import pyarrow.dataset as ds
 
     if scenario.cluster.attach is not None:
-        return "the logs of an attached cluster's brokers are not ours"
+        return "an attached cluster's broker logs are not available"
     if not (run_dir / "metadata.log").exists():
-        return "no controller left a metadata log"
+        return "there is no metadata log of a controller"
     if not (run_dir / LOCATION["replica_logs"]).exists():
         return "the replicas' disks were not read"
     sends = ds.dataset(run_dir / LOCATION["ledger"]).count_rows()
     if sends > MOST_SENDS:
         return f"the run has {sends:,} sends, more than {MOST_SENDS:,}"
-    names = {row["fault"] for row in _rows(run_dir, "fault_windows")}
+    names = {row["fault"] for row in table_rows(run_dir, "fault_windows")}
     kinds = registered()
     unexplained = sorted(name for name in names if name not in kinds or not kinds[name].explained)
     if unexplained:
@@ -138,26 +136,26 @@ def _why_none(run_dir: Path, scenario: Scenario) -> str:
 
 
 def _trace(run: _Run, topic: str, partition: int) -> Trace:
-    place = (topic, partition)
+    topic_partition = topic, partition
     if run.scenario.topics[topic].compacted:
-        raise NotChecked("brokers compact the topic, each for itself")
-    states = run.states.get(place)
+        raise NotChecked("the topic is compacted, by each broker on its own")
+    states = run.states.get(topic_partition)
     if not states:
-        raise NotChecked("the controller's log does not name it")
+        raise NotChecked("the controller's log does not contain it")
     assigned = set(states[0]["replicas"])
     if any(set(state["replicas"]) != assigned for state in states):
-        raise NotChecked("its replicas were moved")
+        raise NotChecked("its replicas were reassigned")
     brokers: dict[int, tuple[Step, ...]] = {}
-    said: dict[int, list[BrokerEvent]] = {}
+    logged: dict[int, list[BrokerEvent]] = {}
     for broker in sorted(assigned):
         log = run.log(broker)
         if log is None:
             raise NotChecked(f"the log of broker {broker} is missing")
-        events = [one for one in log if (one.topic, one.partition) == place]
-        said[broker] = _in_order(events)
-        brokers[broker] = tuple(_steps(run, f"{topic}-{partition}", broker, said[broker]))
-    _require_told(said)
-    ends = _ends(run, topic, partition, max(_last(one) for one in brokers.values()))
+        events = [event for event in log if (event.topic, event.partition) == topic_partition]
+        logged[broker] = _in_order(events)
+        brokers[broker] = tuple(_steps(run, f"{topic}-{partition}", broker, logged[broker]))
+    _require_known_wording(logged)
+    ends = _ends(run, topic, partition, max(_time_of_last(steps) for steps in brokers.values()))
     brokers = {broker: (*steps, *ends.get(broker, ())) for broker, steps in brokers.items()}
     elections = tuple(
         Election(
@@ -170,40 +168,40 @@ def _trace(run: _Run, topic: str, partition: int) -> Trace:
         for state in states
     )
     final = [end.log for end in ends.get(states[-1]["leader"], ())]
-    acks = _acks(run, place, states, said, final[0] if final else None)
+    acks = _acks(run, topic_partition, states, logged, final[0] if final else None)
     return Trace(
         name=f"{topic}-{partition}", elections=elections, brokers=brokers, acks=tuple(acks)
     )
 
 
 def _in_order(events: Sequence[BrokerEvent]) -> list[BrokerEvent]:
-    """Put the beginning of a fetcher before what it did: it is logged a moment later."""
+    """Move the start of a fetcher before its first actions: brokers log it slightly later."""
     ordered: list[BrokerEvent] = []
     for event in events:
-        place = len(ordered)
+        position = len(ordered)
         if event.kind is Kind.FETCHING:
             same = [
                 index
-                for index, one in enumerate(ordered)
-                if one.kind in (Kind.FOLLOWER, Kind.FETCHING)
-                and one.leader_epoch == event.leader_epoch
+                for index, earlier in enumerate(ordered)
+                if earlier.kind in (Kind.FOLLOWER, Kind.FETCHING)
+                and earlier.leader_epoch == event.leader_epoch
             ]
             if same and ordered[same[-1]].kind is Kind.FOLLOWER:
-                place = same[-1] + 1
-        ordered.insert(place, event)
+                position = same[-1] + 1
+        ordered.insert(position, event)
     return ordered
 
 
-def _require_told(said: Mapping[int, Sequence[BrokerEvent]]) -> None:
-    """Refuse logs that word these lines in a way that is not known."""
-    kinds = {event.kind for events in said.values() for event in events}
+def _require_known_wording(logged: Mapping[int, Sequence[BrokerEvent]]) -> None:
+    """Refuse the logs of a Kafka version that words the lines about roles differently."""
+    kinds = {event.kind for events in logged.values() for event in events}
     if Kind.LEADER not in kinds:
-        raise NotChecked("no broker's log says that it leads")
-    if len(said) > 1 and not kinds >= {Kind.FOLLOWER, Kind.FETCHING}:
-        raise NotChecked("no broker's log says from where it fetches")
+        raise NotChecked("no broker's log has a line about becoming leader")
+    if len(logged) > 1 and not kinds >= {Kind.FOLLOWER, Kind.FETCHING}:
+        raise NotChecked("no broker's log has a line about fetching from a leader")
 
 
-def _last(steps: Sequence[Step]) -> float:
+def _time_of_last(steps: Sequence[Step]) -> float:
     return steps[-1].at if steps else 0.0
 
 
@@ -276,7 +274,7 @@ def _loads(
 
 
 def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[Ends]]:
-    """Return what each disk holds, of those that were read whole."""
+    """Return the log on each replica's disk, of the disks that were read completely."""
     import numpy as np
     import pyarrow.dataset as ds
 
@@ -284,7 +282,7 @@ def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[E
         columns=["broker", "segment", "position", "base_offset", "last_offset", "leader_epoch"],
         filter=(ds.field("topic") == topic) & (ds.field("partition") == partition),
     )
-    found = {}
+    ends_of = {}
     for row in run.replicas.get((topic, partition), ()):
         broker = row["broker"]
         if not row["complete"] or row["torn_bytes"]:
@@ -295,150 +293,65 @@ def _ends(run: _Run, topic: str, partition: int, at: float) -> dict[int, tuple[E
             [("segment", "ascending"), ("position", "ascending")]
         )
         base = own["base_offset"].to_numpy()
-        ends = own["last_offset"].to_numpy() + 1
-        if len(base) and (base[0] != 0 or (base[1:] != ends[:-1]).any()):
+        following = own["last_offset"].to_numpy() + 1
+        if len(base) and (base[0] != 0 or (base[1:] != following[:-1]).any()):
             raise NotChecked(f"the log of broker {broker} has gaps")
         epochs = own["leader_epoch"].to_numpy()
         first = np.flatnonzero(np.diff(epochs, prepend=-2))
-        runs = tuple((int(epochs[one]), int(base[one])) for one in first)
-        end = int(ends[-1]) if len(ends) else 0
-        found[broker] = (Ends(broker=broker, end=end, at=at, log=Log(runs, end)),)
-    return found
+        starts = tuple((int(epochs[one]), int(base[one])) for one in first)
+        end = int(following[-1]) if len(following) else 0
+        ends_of[broker] = (Ends(broker=broker, end=end, at=at, log=Log(starts, end)),)
+    return ends_of
 
 
 def _acks(
     run: _Run,
-    place: tuple[str, int],
+    topic_partition: TopicPartition,
     states: Sequence[Mapping[str, Any]],
-    said: Mapping[int, Sequence[BrokerEvent]],
-    final: Log | None,
+    events: Mapping[int, Sequence[BrokerEvent]],
+    leader_log: Log | None,
 ) -> Iterator[Acked]:
-    import numpy as np
-
-    asked = str(run.scenario.sends[place[0]].settings.acks)
-    if asked == "0":
-        return  # no broker tells the offset
-    columns = ["offset", "producer", "sequence", "sent_at", "resolved_at"]
-    ledger = _of_partition(run, "ledger", place, columns, outcome="acked").drop_null()
-    if not len(ledger):
-        return
-    offsets = ledger["offset"].to_numpy()
-    lost = _lost(run, place, ledger)
-    epochs = np.full(len(offsets), -1)
-    if final is not None and final.epochs:
-        starts = np.array([start for _, start in final.epochs])
-        names = np.array([epoch for epoch, _ in final.epochs])
-        there = offsets < final.end
-        epochs[there] = names[np.searchsorted(starts, offsets[there], side="right") - 1]
-    first, last = _when(run, states, said, ledger)
-    keys = np.stack([epochs, lost, first, last], axis=1)
-    groups, number = np.unique(keys, axis=0, return_inverse=True)
-    number = number.reshape(-1)
-    greatest = np.full(len(groups), -1)
-    least = np.full(len(groups), _INFINITE)
-    np.maximum.at(greatest, number, offsets)
-    np.minimum.at(least, number, offsets)
-    known = final is not None and run.complete.get(place, False)
-    for group, low, high in sorted(
-        zip(groups.tolist(), least.tolist(), greatest.tolist(), strict=True),
-        key=lambda one: (one[0][2], one[2]),
-    ):
-        epoch, is_lost, begin, end = group
-        for offset in sorted({low, high}):
-            yield Acked(
-                offset=offset,
-                everyone=asked != "1",
-                epoch=None if epoch < 0 else epoch,
-                lost=bool(is_lost) if known else None,
-                first=begin,
-                last=end,
-            )
+    acks = str(run.scenario.sends[topic_partition[0]].settings.acks)
+    if acks == "0":
+        return iter(())  # no broker returns an offset
+    ledger = _of_partition(
+        run, "ledger", topic_partition, LEDGER_COLUMNS, outcome="acked"
+    ).drop_null()
+    return ack_steps(
+        ledger,
+        all_replicas=acks != "1",
+        final_log=_of_partition(run, "final_log", topic_partition, FINAL_LOG_COLUMNS),
+        final_log_complete=run.complete.get(topic_partition, False),
+        leader_log=leader_log,
+        states=states,
+        events=events,
+        slack=_clock_slack(run),
+    )
 
 
-def _lost(run: _Run, place: tuple[str, int], ledger: pa.Table) -> npt.NDArray[np.int64]:
-    """Return for each ack whether another record, or none, stands at its offset in the end."""
-    import numpy as np
-
-    final = _of_partition(run, "final_log", place, ["offset", "producer", "sequence"])
-    final = final.sort_by("offset")
-    offsets = ledger["offset"].to_numpy()
-    if not len(final):
-        return np.ones(len(offsets), dtype=np.int64)
-    index = np.minimum(np.searchsorted(final["offset"].to_numpy(), offsets), len(final) - 1)
-    same = np.ones(len(offsets), dtype=bool)
-    for name in ("offset", "producer", "sequence"):
-        stands = final[name].fill_null(-1).to_numpy()[index]
-        same &= stands == ledger[name].to_numpy()
-    return (~same).astype(np.int64)
-
-
-def _when(
-    run: _Run,
-    states: Sequence[Mapping[str, Any]],
-    said: Mapping[int, Sequence[BrokerEvent]],
-    ledger: pa.Table,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return among which of the partition's states each ack was given, by clocks: first, last."""
-    import numpy as np
-    import pyarrow as pa
-
-    count = len(ledger)
-    clocks = run.record.clocks
-    apart = [abs(one.offset_ms) + one.give_or_take_ms for one in clocks]
+def _clock_slack(run: _Run) -> timedelta | None:
+    """Return how far times of different clocks may differ; None if they cannot be compared."""
+    apart = [abs(one.offset_ms) + one.give_or_take_ms for one in run.record.clocks]
     # Clocks agree again after the run, but log lines were written while they did not.
     skewed = any(registered()[row["fault"]].skews_clocks for row in run.windows)
     if skewed or not apart or max(apart) > _FURTHEST_MS:
-        return np.zeros(count, dtype=np.int64), np.full(count, len(states) - 1)
-    slack = _SLACK + timedelta(milliseconds=max(apart))
-    begins = np.array([_micros(state["at"] - slack) for state in states])
-    until = np.maximum.accumulate(np.array([_until(state, said, slack) for state in states]))
-    sent = ledger["sent_at"].cast(pa.int64()).to_numpy()
-    resolved = ledger["resolved_at"].cast(pa.int64()).to_numpy()
-    last = np.searchsorted(np.maximum.accumulate(begins), resolved, side="right") - 1
-    return np.searchsorted(until, sent, side="left"), last
-
-
-def _until(
-    state: Mapping[str, Any], said: Mapping[int, Sequence[BrokerEvent]], slack: timedelta
-) -> int:
-    """Return the time from which a leader certainly acks nothing under this ISR any more."""
-    epoch = state["leader_epoch"]
-    led = False
-    for event in said.get(state["leader"], ()):
-        changed = event.partition_epoch is not None and (
-            event.partition_epoch > state["partition_epoch"]
-        )
-        other = event.leader_epoch is not None and event.leader_epoch > epoch
-        if changed or other or (led and event.kind is Kind.LOADED):
-            return _micros(event.at + slack) if led else 0
-        led = led or (event.kind is Kind.LEADER and event.leader_epoch == epoch)
-    return _INFINITE if led else 0
-
-
-def _micros(moment: datetime) -> int:
-    return round(moment.timestamp() * 1e6)
+        return None
+    return _SLACK + timedelta(milliseconds=max(apart))
 
 
 def _of_partition(
-    run: _Run, table: str, place: tuple[str, int], columns: list[str], *, outcome: str = ""
+    run: _Run, table: str, topic_partition: TopicPartition, columns: list[str], *, outcome: str = ""
 ) -> pa.Table:
     import pyarrow.dataset as ds
 
-    wanted = (ds.field("topic") == place[0]) & (ds.field("partition") == place[1])
+    rows = (ds.field("topic") == topic_partition[0]) & (ds.field("partition") == topic_partition[1])
     if outcome:
-        wanted &= ds.field("outcome") == outcome
-    return ds.dataset(run.run_dir / LOCATION[table]).to_table(columns=columns, filter=wanted)
+        rows &= ds.field("outcome") == outcome
+    return ds.dataset(run.run_dir / LOCATION[table]).to_table(columns=columns, filter=rows)
 
 
-def _rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    path = run_dir / LOCATION[table]
-    return pq.read_table(path).to_pylist() if path.exists() else []
-
-
-def _by_place(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+def _by_partition(rows: Sequence[dict[str, Any]]) -> dict[TopicPartition, list[dict[str, Any]]]:
+    grouped: dict[TopicPartition, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["topic"], row["partition"]), []).append(row)
-    return found
+        grouped.setdefault((row["topic"], row["partition"]), []).append(row)
+    return grouped

@@ -1,9 +1,8 @@
-"""What two readers of the final log disagree about, and what that does to a verdict.
+"""Records that only one of the two readers of the final log returned, and their effect.
 
-A record that one reader has read and the other has not proves nothing: neither that it is there nor
-that it is lost. So an anomaly that rests on one is no violation that was seen, and that there is a
-dispute at all keeps a run from being conclusive. It is a finding: one of two clients, or a broker
-that tells them different things, has a bug.
+Such a record is neither proof of presence nor of loss. An anomaly that depends on it is no definite
+violation, and the run is inconclusive. The disagreement is a finding: a bug in one of the two
+clients, or a broker that answers them differently.
 """
 
 from __future__ import annotations
@@ -13,88 +12,78 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ackproof.runs.directory import table_rows
 from ackproof.runs.verdict import Finding
-from ackproof_spark.tables import LOCATION
 
-#: How many disputed offsets are named.
-_NAMED = 3
+#: How many of the offsets a message lists.
+_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disputes:
-    """The rows of `tables.DISAGREEMENTS`; none if the readers agree, or if there was but one."""
+class Disagreements:
+    """The rows of `tables.DISAGREEMENTS`."""
 
     rows: Sequence[Mapping[str, Any]]
 
     @property
-    def _places(self) -> list[tuple[str, int, int]]:
+    def _offsets(self) -> list[tuple[str, int, int]]:
         return sorted({(row["topic"], row["partition"], row["offset"]) for row in self.rows})
 
     @property
-    def doubts(self) -> list[str]:
-        """What to say of them in a verdict's reason."""
+    def inconclusive_reasons(self) -> list[str]:
+        """One reason if there are rows, else none."""
         if not self.rows:
             return []
-        places = self._places
-        named = ", ".join(self._tell(place) for place in places[:_NAMED])
-        more = ", …" if len(places) > _NAMED else ""
-        return [f"readers disagree about {len(places)} offsets: {named}{more}"]
+        offsets = self._offsets
+        listed = ", ".join(self._describe(*offset) for offset in offsets[:_LISTED])
+        more = ", …" if len(offsets) > _LISTED else ""
+        return [f"readers disagree about {len(offsets)} offsets: {listed}{more}"]
 
     @property
     def findings(self) -> list[Finding]:
-        """The dispute as a finding."""
         return [
             Finding(
                 anomaly="disagreement",
                 predicted="impossible",
-                observed=len(self._places),
-                explanation=doubt,
+                observed=len(self._offsets),
+                explanation=reason,
             )
-            for doubt in self.doubts
+            for reason in self.inconclusive_reasons
         ]
 
     def undisputed(self, run_dir: Path, observed: Mapping[str, int]) -> dict[str, int]:
-        """Return `observed` without the anomalies that rest on a disputed record."""
-        import pyarrow.parquet as pq
-
+        """Return `observed` without the anomalies that depend on a disputed record."""
         counts = dict(observed)
         if not self.rows:
             return counts
-        places = set(self._places)
-        names = {
+        offsets = set(self._offsets)
+        sends = {
             (row["topic"], row["partition"], row["producer"], row["sequence"])
             for row in self.rows
             if row["producer"] is not None
         }
-        columns = ["anomaly", "topic", "partition", "offset", "producer", "sequence"]
-        anomalies = pq.read_table(run_dir / LOCATION["anomalies"], columns=columns)
-        for row in anomalies.to_pylist():
-            where = (row["topic"], row["partition"])
-            name = (*where, row["producer"], row["sequence"])
-            if (*where, row["offset"]) in places or name in names:
+        for row in table_rows(run_dir, "anomalies"):
+            partition = row["topic"], row["partition"]
+            send = (*partition, row["producer"], row["sequence"])
+            if (*partition, row["offset"]) in offsets or send in sends:
                 counts[row["anomaly"]] -= 1
         return counts
 
-    def _tell(self, place: tuple[str, int, int]) -> str:
-        said = [
-            f"{row['reader']} has {_what(row)}"
+    def _describe(self, topic: str, partition: int, offset: int) -> str:
+        records = [
+            f"{row['reader']} has {_record(row)}"
             for row in self.rows
-            if (row["topic"], row["partition"], row["offset"]) == place
+            if (row["topic"], row["partition"], row["offset"]) == (topic, partition, offset)
         ]
-        topic, partition, offset = place
-        only = " alone" if len(said) == 1 else ""
-        return f"{topic}-{partition} offset {offset} ({'; '.join(said)}{only})"
+        only = " alone" if len(records) == 1 else ""
+        return f"{topic}-{partition} offset {offset} ({'; '.join(records)}{only})"
 
 
-def read(run_dir: Path) -> Disputes:
-    """Return what is stored of them in a run directory."""
-    import pyarrow.parquet as pq
-
-    path = run_dir / LOCATION["disagreements"]
-    return Disputes(rows=pq.read_table(path).to_pylist() if path.exists() else ())
+def read(run_dir: Path) -> Disagreements:
+    return Disagreements(rows=table_rows(run_dir, "disagreements"))
 
 
-def _what(row: Mapping[str, Any]) -> str:
+def _record(row: Mapping[str, Any]) -> str:
     if row["producer"] is None:
         return f"a {row['state']} record"
     return f"producer {row['producer']} sequence {row['sequence']}"

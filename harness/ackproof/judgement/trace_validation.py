@@ -1,7 +1,8 @@
-"""Trace validation of a run: what the cluster recorded, held against the model's rules.
+"""Trace validation: whether the model's rules explain what the cluster recorded during a run.
 
-The controller's metadata log against the rules of the controller; what was seen of each partition
-(brokers' logs, acks, the replicas' disks) against the rules of replication.
+The controller's metadata log is validated against the rules of the controller. The steps of each
+partition's replicas (from brokers' logs, acks and disks) are validated against the rules of
+replication.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from ackproof.errors import RunDirectoryError
 from ackproof.judgement import partition_trace
-from ackproof.judgement.partition_trace import Seen
+from ackproof.judgement.partition_trace import ObservedPartition
 from ackproof.kafka_versions import numbers
 from ackproof.observation import metadata_log
 from ackproof.runs.directory import RunRecord
@@ -26,7 +27,7 @@ from ackproof_model.validation.partition_replay import ReplicationRules
 
 
 def explain(dump: str, kafka: str) -> Replay:
-    """Hold a dumped metadata log against the rules of a Kafka version."""
+    """Validate a dumped metadata log by the rules of a Kafka version."""
     records = [
         MetadataRecord(
             offset=entry.offset, kind=entry.kind, data=entry.data, snapshot=entry.snapshot
@@ -37,19 +38,19 @@ def explain(dump: str, kafka: str) -> Replay:
 
 
 def validate(run_dir: Path, scenario: Scenario, record: RunRecord) -> TraceRecord:
-    """Hold all that a stored run recorded against the rules.
+    """Validate everything that a stored run recorded of its cluster.
 
-    A run on ZooKeeper, on an attached cluster, or one that ended early has no metadata log.
+    A run with ZooKeeper, on an attached cluster, or that ended early has no metadata log.
 
-    Raises RunDirectoryError if what was recorded is damaged.
+    Raises RunDirectoryError if a table or log is damaged.
     """
     import pyarrow as pa
 
     controller = controllers_log(run_dir, scenario.kafka)
     try:
         partitions = [
-            _partition(seen, scenario)
-            for seen in partition_trace.partitions(run_dir, scenario, record)
+            _partition(observed, scenario)
+            for observed in partition_trace.partitions(run_dir, scenario, record)
         ]
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise RunDirectoryError(f"the tables of {run_dir} are damaged: {error!r}") from None
@@ -62,7 +63,7 @@ def validate(run_dir: Path, scenario: Scenario, record: RunRecord) -> TraceRecor
 
 
 def controllers_log(run_dir: Path, kafka: str) -> Explained | None:
-    """Return how far a stored run's metadata log is explained; None if it has none.
+    """Validate a stored run's metadata log; None if it has none.
 
     Raises RunDirectoryError if the log is damaged.
     """
@@ -70,47 +71,50 @@ def controllers_log(run_dir: Path, kafka: str) -> Explained | None:
     if not path.exists():
         return None
     try:
-        found = explain(path.read_text(encoding="utf-8"), kafka)
+        result = explain(path.read_text(encoding="utf-8"), kafka)
     except (ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error!r}") from None
+    return _explained(result)
+
+
+def _explained(result: Replay | partition_replay.Replay) -> Explained:
     return Explained(
-        explained=found.explained,
-        total=found.total,
-        steps=found.coverage,
-        mismatch=str(found.mismatch or ""),
+        explained=result.explained,
+        total=result.total,
+        steps=result.coverage,
+        mismatch=str(result.mismatch or ""),
     )
 
 
 def findings(record: TraceRecord) -> list[Finding]:
-    """Return the first step that the rules cannot explain, of metadata log and of partitions."""
-    found = []
+    """Return the first unexplained step of the metadata log and of each partition."""
+    unexplained = []
     if record.controller is not None and record.controller.mismatch:
-        found.append(_finding("unexplained-change", record.controller, "changes of partitions"))
-    found += [
-        _finding("unexplained-log", one.local, f"steps of {one.topic}-{one.partition}")
-        for one in record.partitions
-        if one.local is not None and one.local.mismatch
+        unexplained.append(
+            _finding("unexplained-change", record.controller, "changes of partitions")
+        )
+    unexplained += [
+        _finding("unexplained-log", trace.local, f"steps of {trace.topic}-{trace.partition}")
+        for trace in record.partitions
+        if trace.local is not None and trace.local.mismatch
     ]
-    return found
+    return unexplained
 
 
-def _partition(seen: Seen, scenario: Scenario) -> PartitionTrace:
+def _partition(observed: ObservedPartition, scenario: Scenario) -> PartitionTrace:
     local = None
-    if seen.trace is not None:
-        replicas = len(seen.trace.brokers)
+    if observed.trace is not None:
+        replicas = len(observed.trace.brokers)
         rules = ReplicationRules(
-            min_isr=min(scenario.topics[seen.topic].min_insync_replicas, replicas),
+            min_isr=min(scenario.topics[observed.topic].min_insync_replicas, replicas),
             freeze=Profile.of(scenario.kafka).hw_freeze,
         )
-        found = partition_replay.replay(seen.trace, rules)
-        local = Explained(
-            explained=found.explained,
-            total=found.total,
-            steps=found.coverage,
-            mismatch=str(found.mismatch or ""),
-        )
+        local = _explained(partition_replay.replay(observed.trace, rules))
     return PartitionTrace(
-        topic=seen.topic, partition=seen.partition, local=local, not_checked=seen.not_checked
+        topic=observed.topic,
+        partition=observed.partition,
+        local=local,
+        not_checked=observed.not_checked,
     )
 
 

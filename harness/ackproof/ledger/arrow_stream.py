@@ -1,10 +1,10 @@
-"""What a client process records: append-only Arrow IPC streams, safe against SIGKILL.
+"""Append-only Arrow IPC streams, which keep what a client process recorded before a SIGKILL.
 
-A stream is a schema message, then record batches, each appended whole by one write(2). What was
-written survives the death of the process; a tail that the death tore is dropped, never guessed at.
-(Survival of the *host's* power loss is not claimed: nothing is fsynced, and the run would be void
-anyway.) While a run goes on, `<table>/_<process>.arrows` holds what one process recorded of one
-table; `close` turns each into `<process>.parquet`. The leading `_` hides it from Spark and DuckDB.
+A stream is a schema message and then record batches, each appended by one write(2). Written batches
+survive the end of the process; an incomplete batch at the end is dropped. (A power loss of the host
+is not survived: nothing is fsynced, and the run would be void anyway.) During a run
+`<table>/_<process>.arrows` contains one process's rows of a table; `close` converts it to
+`<process>.parquet`. The leading `_` hides it from Spark and DuckDB.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ackproof.errors import DiskError
 from ackproof_spark.ledger_stream import END_OF_STREAM
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, TIME
 
-#: LZ4 costs about what the write(2) of the bytes it saves would. Threads would fight the client's.
+#: LZ4 costs about as much as writing the bytes that it saves. Threads would slow down the client.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 _SUFFIX = ".arrows"
@@ -34,9 +34,9 @@ _ROW_GROUP = 1_000_000
 
 
 class StreamWriter:
-    """Appends record batches of one schema to a file of its own.
+    """Appends record batches of one schema to a new file.
 
-    Raises `DiskError` from every method that writes, naming `what`; what was written before stays
+    Every method that writes raises `DiskError`, with the noun `what`; earlier batches stay
     readable.
     """
 
@@ -52,22 +52,22 @@ class StreamWriter:
         self._stream = pa.ipc.new_stream(self._message, schema, options=_OPTIONS)
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Append one batch, and with the first the schema."""
+        """Append a batch, after the schema if it is the first."""
         self._stream.write_batch(batch)
         self._flush()
 
     def close(self) -> None:
-        """Mark the stream as whole, and close it."""
+        """Write the end marker and close the file."""
         self._stream.close()
         self._flush()
         os.close(self._fd)
 
     def _flush(self) -> None:
-        """Write the message that was just composed, whole, and start the next."""
+        """Write the buffered message and clear the buffer."""
         rest = memoryview(self._message.getvalue())
         try:
             while rest:
-                # A short write comes before ENOSPC, which the next write then raises.
+                # On a full disk, write(2) first writes less than asked for, and then raises ENOSPC.
                 rest = rest[os.write(self._fd, rest) :]
         except OSError as error:
             raise self._disk_error(error) from error
@@ -76,22 +76,22 @@ class StreamWriter:
 
     def _disk_error(self, error: OSError) -> DiskError:
         return DiskError(
-            f"cannot write {self._what} {self.path}: {error.strerror}",
-            hint="free space there or choose another folder with --runs; "
-            "what was recorded so far stays and can be read",
+            f"{self._what} {self.path} cannot be written: {error.strerror}",
+            hint="Free space there or name another directory with --out. Everything recorded "
+            "so far can still be read.",
         )
 
 
 class StreamReader:
-    """Reads a stream, one batch in memory at a time, up to the first torn message.
+    """Reads a stream batch by batch, up to the first incomplete message.
 
-    `schema` is None if not even that was written whole. `whole` says, once all batches were read,
-    that the writer closed the stream.
+    `schema` is None if the schema message is incomplete. `closed` says, after all batches are read,
+    that the writer has closed the stream.
     """
 
     def __init__(self, path: Path) -> None:
         self._source = pa.OSFile(str(path))
-        self.whole = False
+        self.closed = False
         self.schema: pa.Schema | None = None
         try:
             self.schema = pa.ipc.read_schema(self._source)
@@ -99,11 +99,11 @@ class StreamReader:
             return
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that were written whole."""
+        """Yield the complete batches."""
         while self.schema is not None:
             start = self._source.tell()
             if self._source.read(len(END_OF_STREAM)) == END_OF_STREAM:
-                self.whole = True
+                self.closed = True
                 return
             self._source.seek(start)
             try:
@@ -113,10 +113,10 @@ class StreamReader:
 
 
 class TableStream:
-    """One process's rows of one table, while it runs.
+    """One process's rows of one table, during a run.
 
-    `table` is one of `tables`' schemas; `constants` are the columns that are the same in all rows.
-    Times are microseconds UTC as integers here.
+    `table` is a schema of `ackproof_spark.tables`; `constants` are the columns with one value in
+    all rows. Times are integers here: microseconds UTC.
     """
 
     def __init__(self, path: Path, table: pa.Schema, constants: Mapping[str, Any]) -> None:
@@ -132,7 +132,7 @@ class TableStream:
         self._writer = StreamWriter(path, self._schema, what="the table")
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        """Append rows, given as lists or arrays by column; a column left out is null."""
+        """Append rows, given as lists or arrays by column. An absent column is null."""
         rows = len(next(iter(columns.values())))
         arrays = [
             pa.array(columns[field.name], field.type)
@@ -143,17 +143,17 @@ class TableStream:
         self._writer.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
-        """Mark the stream as whole, and close it."""
+        """Write the end marker and close the file."""
         self._writer.close()
 
 
 def stream_path(run_dir: Path, table: str, process: str) -> Path:
-    """Return where a process (`consumer-3`) records a table while it runs."""
+    """Return the stream to which a process, such as `consumer-3`, records a table."""
     return run_dir / LOCATION[table] / f"_{process}{_SUFFIX}"
 
 
 def recover(path: Path, table: pa.Schema) -> pa.Table:
-    """Return the rows of the `TableStream` at `path`, torn or whole, in `table`'s schema."""
+    """Return the rows of the `TableStream` at `path`, in `table`'s schema."""
     parts = list(_tables(path, table))
     return pa.concat_tables(parts) if parts else table.empty_table()
 
@@ -165,10 +165,10 @@ def close(
     *,
     reduced: Callable[[pa.Table], pa.Table] | None = None,
 ) -> None:
-    """Turn every stream of a table into its Parquet file; twice is a no-op.
+    """Convert every stream of a table to Parquet; a second call changes nothing.
 
-    `reduced` makes the table's rows of all that one process recorded; None if they are the same.
-    Raises `DiskError`.
+    `reduced` maps all rows of one process to those of the table; None keeps them. Raises
+    `DiskError`.
     """
 
     def write(path: Path, temporary: Path) -> None:
@@ -177,7 +177,16 @@ def close(
             for rows in tables:
                 writer.write_table(rows, row_group_size=_ROW_GROUP)
 
-    for path in sorted((run_dir / LOCATION[table]).glob(f"_*{_SUFFIX}")):
+    convert_all(run_dir / LOCATION[table], _SUFFIX, write)
+
+
+def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) -> None:
+    """Convert each `_<process><suffix>` to `<process>.parquet`, then remove it.
+
+    `write` writes the Parquet file of its first argument to its second. A conversion that was
+    interrupted is done again. Raises `DiskError`.
+    """
+    for path in sorted(folder.glob(f"_*{suffix}")):
         target = path.with_name(path.stem.removeprefix("_") + ".parquet")
         if not target.exists():
             convert(path, target, partial(write, path))
@@ -185,7 +194,7 @@ def close(
 
 
 def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` make `target` of what is at `path`; it appears only when it is complete."""
+    """Create `target` from `path` with `write`. It appears under its name when it is complete."""
     temporary = target.with_name(f"_{target.name}.tmp")
     try:
         write(temporary)
@@ -193,30 +202,43 @@ def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise DiskError(
-            f"cannot write {target}: {error.strerror or error}",
-            hint=f"free space there and run again; what was recorded stays in {path}",
+            f"{target} cannot be written: {error.strerror or error}",
+            hint=f"Free space there and run again; the recorded data is kept in {path}.",
         ) from error
 
 
-def _tables(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    reader = StreamReader(path)
+def row_groups(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[list[pa.RecordBatch]]:
+    """Group consecutive batches so that each group, but the last, has at least `size` rows."""
     pending: list[pa.RecordBatch] = []
-    for batch in reader.batches():
+    rows = 0
+    for batch in batches:
         pending.append(batch)
-        if sum(one.num_rows for one in pending) >= _ROW_GROUP:
-            yield _whole(pending, schema)
-            pending = []
+        rows += batch.num_rows
+        if rows >= size:
+            yield pending
+            pending, rows = [], 0
     if pending:
-        yield _whole(pending, schema)
+        yield pending
 
 
-def _whole(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    rows = pa.Table.from_batches(batches)
-    constants = json.loads(rows.schema.metadata[b"constants"])
-    columns = [
-        pa.repeat(pa.scalar(constants[field.name], field.type), rows.num_rows)
-        if field.name in constants
-        else rows[field.name].cast(field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
+def assemble(
+    schema: pa.Schema, rows: int, constants: Mapping[str, Any], columns: Mapping[str, Any]
+) -> pa.Table:
+    """Return a table of `schema`; the fields in `constants` have one value in all rows."""
+    return pa.table(
+        [
+            pa.repeat(pa.scalar(constants[field.name], field.type), rows)
+            if field.name in constants
+            else columns[field.name].cast(field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _tables(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
+        rows = pa.Table.from_batches(batches)
+        constants = json.loads(rows.schema.metadata[b"constants"])
+        columns = dict(zip(rows.column_names, rows.columns, strict=True))
+        yield assemble(schema, rows.num_rows, constants, columns)

@@ -1,28 +1,27 @@
-"""What became of a send, told from its delivery report.
+"""The outcome of a send, from its delivery report.
 
-Only a report without error says `acked`. `failed` means *certainly not written*, and `unknown`
-everything else. librdkafka keeps that very distinction (`rd_kafka_message_status`), but the
-Python client does not hand it on, so it has to be told from the error code.
+A send without error is `acked`. `failed` means *certainly not written*; anything else is `unknown`.
+librdkafka makes the same distinction (`rd_kafka_message_status`), but the Python client does not
+expose it, so it is derived from the error code.
 
-A code speaks of the **last** attempt only, and librdkafka resends by itself. The history that
-makes NOT_ENOUGH_REPLICAS uncertain, with acks=all and min.insync.replicas=2::
+A code is about the **last** attempt only, and librdkafka resends by itself. This history makes
+NOT_ENOUGH_REPLICAS uncertain, with acks=all and min.insync.replicas=2::
 
     producer  sends r to leader 0                   (first attempt)
-    leader 0  appends r; follower 1 fetches it; the answer is lost with the connection
+    leader 0  appends r; follower 1 fetches it; the response is lost with the connection
     broker 1  becomes leader, alone in the ISR
-    producer  sends r to leader 1                   (second attempt, librdkafka's own)
+    producer  sends r to leader 1                   (second attempt, by librdkafka)
     leader 1  refuses before appending: NOT_ENOUGH_REPLICAS, final
 
-r was refused, and r is in the log. Nor does `retries=0` help: librdkafka does not count as
-retries what it sends again after NOT_LEADER_OR_FOLLOWER (which a leader deposed after its
-append answers, KAFKA-13574) or after the broker left the metadata while a request was in flight
-(`_DESTROY_BROKER`; `rd_kafka_handle_Produce_error` in librdkafka 2.16). MSG_SIZE_TOO_LARGE is no
-better: a resend may be batched with more records than the attempt that was written.
+r was refused, and r is in the log. `retries=0` does not help: librdkafka does not count as a retry
+what it sends again after NOT_LEADER_OR_FOLLOWER (the answer of a leader deposed after its append,
+KAFKA-13574) or after the broker left the metadata while a request was in flight (`_DESTROY_BROKER`;
+`rd_kafka_handle_Produce_error` in librdkafka 2.16). MSG_SIZE_TOO_LARGE has the same problem: a
+resend may be batched with more records than the attempt that was written.
 
-What does help is time. Every resend waits for `retry.backoff.ms`, less at most 20 % jitter, so
-a report that comes sooner after the send is about its **sole attempt**, and what that attempt
-was refused for is final. Hence two arguments: the code, and whether a second attempt can be
-excluded.
+Time helps. Every resend waits for `retry.backoff.ms`, less at most 20 % jitter. A report that
+comes sooner after the send is about its **sole attempt**, so that its refusal is final. Hence two
+arguments: the code, and whether a second attempt can be excluded.
 """
 
 from __future__ import annotations
@@ -39,13 +38,12 @@ from ackproof_spark.tables import Outcome
 RETRY_BACKOFF_MS = 100
 RETRY_BACKOFF_MAX_MS = 1000
 
-#: The largest share by which librdkafka's jitter shortens a backoff
-#: (`RD_KAFKA_RETRY_JITTER_PERCENT`).
+#: librdkafka's jitter shortens a backoff by at most this share (`RD_KAFKA_RETRY_JITTER_PERCENT`).
 _JITTER = 0.2
 
 
-class Says(StrEnum):
-    """What an error code says about writing.
+class Meaning(StrEnum):
+    """What an error code means for the write.
 
     `REFUSED_ALWAYS`: no attempt of this producer can have been written.
     `REFUSED`: the last attempt was not written.
@@ -59,38 +57,40 @@ class Says(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one error code says, and why."""
+    """The meaning of an error code, with the reason."""
 
-    says: Says
+    meaning: Meaning
     reason: str
 
 
 def _always(reason: str) -> Rule:
-    return Rule(says=Says.REFUSED_ALWAYS, reason=reason)
+    return Rule(meaning=Meaning.REFUSED_ALWAYS, reason=reason)
 
 
 def _refused(reason: str) -> Rule:
-    return Rule(says=Says.REFUSED, reason=reason)
+    return Rule(meaning=Meaning.REFUSED, reason=reason)
 
 
 def _undecided(reason: str) -> Rule:
-    return Rule(says=Says.UNDECIDED, reason=reason)
+    return Rule(meaning=Meaning.UNDECIDED, reason=reason)
 
 
-#: By the name confluent-kafka gives the code (`KafkaError.name()`): Kafka's own are positive,
-#: those with a leading underscore are librdkafka's. Codes that are not here are undecided.
+#: By confluent-kafka's name of the code (`KafkaError.name()`). Kafka's codes are positive; names
+#: with a leading underscore are librdkafka's. A code that is not listed is undecided.
 RULES: Mapping[str, Rule] = {
-    # Said by the broker, before it appends.
+    # By the broker, before it appends.
     "INVALID_REQUIRED_ACKS": _always(
-        "every broker refuses every request with these acks, and acks never change"
+        "every broker refuses every request with these acks, which never change"
     ),
     "NOT_ENOUGH_REPLICAS": _refused("the leader checks min.insync.replicas before it appends"),
-    "MSG_SIZE_TOO_LARGE": _refused("the batch is larger than max.message.bytes; none of it stays"),
-    "RECORD_LIST_TOO_LARGE": _refused("the batch is larger than a segment; none of it stays"),
+    "MSG_SIZE_TOO_LARGE": _refused(
+        "the batch is larger than max.message.bytes; nothing is appended"
+    ),
+    "RECORD_LIST_TOO_LARGE": _refused("the batch is larger than a segment; nothing is appended"),
     "INVALID_MSG": _refused("the batch's checksum does not match, found before the append"),
     "INVALID_RECORD": _refused("a record of the batch is invalid, found before the append"),
-    "INVALID_TIMESTAMP": _refused("a timestamp of the batch is out of range; none of it stays"),
-    "TOPIC_EXCEPTION": _refused("the topic is internal or its name invalid; nobody appends to it"),
+    "INVALID_TIMESTAMP": _refused("a timestamp is out of range; nothing is appended"),
+    "TOPIC_EXCEPTION": _refused("the topic is internal or its name is invalid"),
     "TOPIC_AUTHORIZATION_FAILED": _refused("authorization comes before the append"),
     "CLUSTER_AUTHORIZATION_FAILED": _refused("authorization comes before the append"),
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _refused("authorization comes before the append"),
@@ -100,56 +100,56 @@ RULES: Mapping[str, Rule] = {
     "INVALID_PRODUCER_EPOCH": _refused("a newer instance of the producer is known: fenced"),
     "PRODUCER_FENCED": _refused("a newer instance of the producer is known: fenced"),
     "UNKNOWN_PRODUCER_ID": _refused("the producer's state is gone, found before the append"),
-    "INVALID_PRODUCER_ID_MAPPING": _refused("the producer id is not this transactional id's"),
+    "INVALID_PRODUCER_ID_MAPPING": _refused("the producer id is of another transactional id"),
     "INVALID_TXN_STATE": _refused("no transaction is open, found before the append"),
-    # Said by the broker, possibly after it appended.
+    # By the broker, possibly after it has appended.
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": _undecided("appended; the ISR shrank below the minimum"),
     "REQUEST_TIMED_OUT": _undecided("appended; not replicated within request.timeout.ms"),
     "NOT_LEADER_FOR_PARTITION": _undecided(
-        "NOT_LEADER_OR_FOLLOWER: also what a leader deposed after its append says (KAFKA-13574)"
+        "NOT_LEADER_OR_FOLLOWER: also the answer of a leader deposed after its append (KAFKA-13574)"
     ),
     "UNKNOWN_TOPIC_OR_PART": _undecided(
-        "also said for a partition that left the broker after the append"
+        "also the answer for a partition that left the broker after the append"
     ),
     "KAFKA_STORAGE_ERROR": _undecided("the log directory failed, before or after the append"),
     "OUT_OF_ORDER_SEQUENCE_NUMBER": _undecided(
         "a batch is missing before this one; an earlier attempt may be in the log"
     ),
     "DUPLICATE_SEQUENCE_NUMBER": _undecided("an earlier attempt is in the log, at unknown offset"),
-    "NETWORK_EXCEPTION": _undecided("the connection broke before the answer"),
-    "UNKNOWN": _undecided("the broker does not say what went wrong, nor when"),
-    # Said by the client.
-    "_PURGE_QUEUE": _refused("purged before it was sent, or while it waited to be sent again"),
-    "_UNKNOWN_TOPIC": _refused("the topic is gone; not sent, or waited to be sent again"),
-    "_UNKNOWN_PARTITION": _refused("the partition is gone; not sent, or waited to be sent again"),
-    "_INVALID_DIFFERENT_RECORD": _refused("another record of the batch is invalid; none stays"),
-    "_PURGE_INFLIGHT": _undecided("purged while the request was on its way"),
-    "_MSG_TIMED_OUT": _undecided("delivery.timeout.ms passed, in the queue or on its way"),
-    "_TIMED_OUT": _undecided("no answer within the time allowed"),
-    "_TIMED_OUT_QUEUE": _undecided("timed out in the queue, maybe after an earlier attempt"),
+    "NETWORK_EXCEPTION": _undecided("the connection broke before the response"),
+    "UNKNOWN": _undecided("the broker gives neither the error nor its time"),
+    # By librdkafka.
+    "_PURGE_QUEUE": _refused("purged before it was sent, or while it waited for a resend"),
+    "_UNKNOWN_TOPIC": _refused("the topic is gone; not sent, or it waited for a resend"),
+    "_UNKNOWN_PARTITION": _refused("the partition is gone; not sent, or it waited for a resend"),
+    "_INVALID_DIFFERENT_RECORD": _refused("another record of its batch is invalid"),
+    "_PURGE_INFLIGHT": _undecided("purged while the request was in flight"),
+    "_MSG_TIMED_OUT": _undecided("delivery.timeout.ms passed, in the queue or in flight"),
+    "_TIMED_OUT": _undecided("no response within the timeout"),
+    "_TIMED_OUT_QUEUE": _undecided("timed out in the queue, possibly after an earlier attempt"),
     "_TRANSPORT": _undecided("the connection broke; the request may have arrived"),
     "_SSL": _undecided("the connection broke; the request may have arrived"),
-    "_DESTROY_BROKER": _undecided("the broker left the metadata with the request on its way"),
-    "_DESTROY": _undecided("the client was closed with the send under way"),
-    "_FATAL": _undecided("the client stopped for good; an attempt may be on its way"),
-    "_FENCED": _undecided("the client stopped for good; an attempt may be on its way"),
-    "_GAPLESS_GUARANTEE": _undecided("the client stopped for good; an attempt may be on its way"),
+    "_DESTROY_BROKER": _undecided("the broker left the metadata while the request was in flight"),
+    "_DESTROY": _undecided("the client was closed while the send was in flight"),
+    "_FATAL": _undecided("a fatal error of the client; an attempt may be in flight"),
+    "_FENCED": _undecided("a fatal error of the client; an attempt may be in flight"),
+    "_GAPLESS_GUARANTEE": _undecided("a fatal error of the client; an attempt may be in flight"),
 }
 
 
 @cache
 def error_name(code: int) -> str:
-    """Return the name of a Kafka or librdkafka error code, e.g. `_MSG_TIMED_OUT` for -192."""
+    """Return the name of a Kafka or librdkafka error code, such as `_MSG_TIMED_OUT` for -192."""
     from confluent_kafka import KafkaError
 
     return str(KafkaError(code).name())
 
 
 def earliest_resend_s(settings: Mapping[str, Any]) -> float:
-    """Return the seconds after a send within which librdkafka cannot have sent it twice.
+    """Return the seconds after a send before which librdkafka cannot resend it.
 
-    `settings` are the producer's, by librdkafka's names. Every resend passes through
-    `rd_kafka_retry_msgq`, which sets the backoff, whether it counts as a retry or not.
+    `settings` are the producer's, by librdkafka's names. `rd_kafka_retry_msgq` sets the backoff of
+    every resend, whether it counts as a retry or not.
     """
     backoff = min(
         float(settings.get("retry.backoff.ms", RETRY_BACKOFF_MS)),
@@ -159,63 +159,63 @@ def earliest_resend_s(settings: Mapping[str, Any]) -> float:
 
 
 def classify(error: Any, *, sole_attempt: bool) -> Outcome:
-    """Return what became of a send.
+    """Return the outcome of a send.
 
-    `error` is the delivery report's: a `KafkaError`, its code, or None. `sole_attempt` says that
-    no earlier attempt of this send can have left the client (see `earliest_resend_s`); False
-    where that is not known. A code that is not in `RULES` is `unknown`.
+    `error` is that of the delivery report: a `KafkaError`, its code, or None. `sole_attempt` means
+    that no earlier attempt can have left the client (see `earliest_resend_s`); False if that is not
+    known. A code that is not in `RULES` is `unknown`.
     """
     if error is None:
         return Outcome.ACKED
     rule = RULES.get(error_name(error if isinstance(error, int) else error.code()))
     if rule is None:
         return Outcome.UNKNOWN
-    if rule.says is Says.REFUSED_ALWAYS or (rule.says is Says.REFUSED and sole_attempt):
+    if rule.meaning is Meaning.REFUSED_ALWAYS or (rule.meaning is Meaning.REFUSED and sole_attempt):
         return Outcome.FAILED
     return Outcome.UNKNOWN
 
 
 def document() -> str:
-    """Return `docs/outcomes.md`: the table above, for people."""
+    """Return the text of `docs/outcomes.md`."""
     from confluent_kafka import KafkaError
 
     outcome = {
-        Says.REFUSED_ALWAYS: ("failed", "failed"),
-        Says.REFUSED: ("failed", "unknown"),
-        Says.UNDECIDED: ("unknown", "unknown"),
+        Meaning.REFUSED_ALWAYS: ("failed", "failed"),
+        Meaning.REFUSED: ("failed", "unknown"),
+        Meaning.UNDECIDED: ("unknown", "unknown"),
     }
     rows = [
         f"| `{name}` | {getattr(KafkaError, name)} | {sole} | {later} | {rule.reason} |"
         for name, rule in RULES.items()
-        for sole, later in [outcome[rule.says]]
+        for sole, later in [outcome[rule.meaning]]
     ]
     return _PAGE.format(table="\n".join(rows))
 
 
 _PAGE = """\
-# What became of a send
+# The outcome of a send
 
 Every send has one of three outcomes: `acked` (a delivery report without error), `failed`
-(certainly not written) and `unknown` (may or may not be written). Only an acked record can be
-lost; an unknown one may be in the final log or not, and neither is an anomaly.
+(certainly not written) and `unknown` (may be written or not). Only an acked record can be lost. An
+unknown one may be in the final log or not; neither is an anomaly.
 
-An error code speaks of the last attempt, and librdkafka resends by itself, with `retries=0` too
-(after NOT_LEADER_OR_FOLLOWER, and after the broker left the metadata). So a refusal is certain
-only for a *sole attempt*: the report came sooner than the earliest resend, which is 80 % of
-`retry.backoff.ms` (100 ms by default) after the send. Later than that, an earlier attempt may
-have been written, and the outcome is unknown.
+An error code is about the last attempt, and librdkafka resends by itself, even with `retries=0`
+(after NOT_LEADER_OR_FOLLOWER, and after the broker left the metadata). A refusal is certain only
+for a *sole attempt*: the report came before the earliest resend, which is 80 % of
+`retry.backoff.ms` (100 ms by default) after the send. After that time an earlier attempt may have
+been written, and the outcome is unknown.
 
-A record that `produce()` itself refuses never enters the client: `failed`, with the code of the
-refusal. A full local queue is no outcome: the same record is offered again. A send whose
-producer dies, or gives up waiting, before the delivery report is `unknown`, without a code.
+A record that `produce()` refuses never enters the client. It is `failed`, with the code of the
+refusal. A full local queue is no outcome: the producer offers the same record again. A send is
+`unknown`, without a code, if its producer is killed or stops waiting before the delivery report.
 
-| code | number | sole attempt | later | because |
+| code | number | outcome of a sole attempt | outcome later | reason |
 |---|---|---|---|---|
-| no error | | acked | acked | the leader, with acks=all the ISR, has it |
+| no error | | acked | acked | the leader has it; with acks=all the ISR has it |
 {table}
-| any other | | unknown | unknown | nothing is known about it |
+| any other | | unknown | unknown | its meaning is not known |
 
-With `acks=0` no broker is asked: `acked` then means handed to the network, and has no offset.
+With `acks=0` brokers send no response: `acked` then means passed to the network, and has no offset.
 
-This page is what `ackproof.ledger.outcome.document()` returns; a test keeps it so.
+`ackproof.ledger.outcome.document()` generates this page; a test compares them.
 """

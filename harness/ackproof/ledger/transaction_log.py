@@ -1,15 +1,15 @@
-"""What became of transactions, and of the sends in them.
+"""The outcomes of transactions, which determine the outcomes of their sends.
 
-A transactional producer records, beside its ledger, a row before it asks for a commit and a row
-with the answer. So three outcomes can be told, whenever it dies::
+A transactional producer records a row before it requests a commit, and a row with the answer. Three
+outcomes can be distinguished, whenever it is killed::
 
-    ending 0..100 | ended committed     -> committed
-    ending 0..100 |                     -> unknown: the commit may have been made
-                                        -> aborted: a commit was never asked for
+    committing 0..100 | ended committed     -> committed
+    committing 0..100 |                     -> unknown: it may be committed
+                                            -> aborted: no commit was requested
 
-What nobody asked to commit cannot be committed: the next producer of the same transactional id, or
-the transaction's timeout, aborts it (KIP-98). A send counts as its transaction does: acked only if
-that is committed, because only then may anybody rely on it.
+A transaction without a requested commit cannot be committed: the next producer of the same
+transactional id, or the transaction timeout, aborts it (KIP-98). A send is acked only if its
+transaction is committed, because only then may an application rely on it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ackproof.ledger import arrow_stream
 from ackproof_spark.ledger_stream import OUTCOMES
 from ackproof_spark.tables import LOCATION, TRANSACTIONS, Outcome
 
-#: The position that `ledger` gives `Outcome.ABORTED`: streams of delivery reports never hold it.
+#: The position of `Outcome.ABORTED` after `OUTCOMES`. Ledger streams never contain it.
 ABORTED = len(OUTCOMES)
 
 
 class TransactionOutcome(StrEnum):
-    """What became of a transaction, as far as its producer can know."""
+    """The outcome of a transaction, as far as its producer can know it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -67,7 +67,7 @@ class TransactionLog:
         self._initialized_at = initialized_at
 
     def committing(self, number: int, *, first: int, end: int) -> None:
-        """Record that a commit is about to be asked for."""
+        """Record that a commit is about to be requested."""
         self._write(number, first, end, TransactionOutcome.UNKNOWN)
 
     def ended(
@@ -80,11 +80,10 @@ class TransactionLog:
         at: int,
         error: str | None = None,
     ) -> None:
-        """Record what became of a transaction."""
         self._write(number, first, end, outcome, ended_at=[at], error=[error])
 
     def close(self) -> None:
-        """Mark the stream as whole, and close it."""
+        """Write the end marker and close the file."""
         self._stream.close()
 
     def _write(
@@ -103,28 +102,28 @@ class TransactionLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """What became of one producer's transactions, in their order."""
+class TransactionOutcomes:
+    """The sequences and outcomes of one producer's transactions, in their order."""
 
     first: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
     outcome: npt.NDArray[np.int8]
 
     def applied(self, rows: pa.Table) -> pa.Table:
-        """Return rows of a ledger's stream with the outcomes that their transactions give them.
+        """Return rows of a ledger stream with the outcomes that their transactions determine.
 
-        A send that no transaction holds was in one that nobody asked to commit.
+        A send outside all recorded transactions was in one without a requested commit.
         """
         sequence = rows["sequence"].to_numpy()
-        of = np.full(len(sequence), ABORTED, np.int8)
+        transaction = np.full(len(sequence), ABORTED, np.int8)
         if len(self.first):
-            place = np.searchsorted(self.first, sequence, side="right") - 1
-            within = (place >= 0) & (sequence < self.end[place])
-            of[within] = self.outcome[place[within]]
+            index = np.searchsorted(self.first, sequence, side="right") - 1
+            within = (index >= 0) & (sequence < self.end[index])
+            transaction[within] = self.outcome[index[within]]
         reported = rows["outcome"].to_numpy()
-        # What was certainly not written stays so, and what may not be written is not acked.
+        # A failed send stays failed. An unknown send of a committed transaction stays unknown.
         failed = reported == OUTCOMES.index(Outcome.FAILED)
-        outcome = np.where(failed, reported, np.maximum(reported, of)).astype(np.int8)
+        outcome = np.where(failed, reported, np.maximum(reported, transaction)).astype(np.int8)
         acked = outcome == OUTCOMES.index(Outcome.ACKED)
         offset = pc.if_else(pa.array(acked), rows["offset"], pa.scalar(None, pa.int64()))
         for name, values in (("outcome", pa.array(outcome)), ("offset", offset)):
@@ -132,19 +131,19 @@ class Ends:
         return rows
 
 
-def beside(ledger_stream: Path) -> Ends | None:
-    """Return the ends of the transactions of the producer with this ledger; None if it had none."""
+def outcomes_of(ledger_stream: Path) -> TransactionOutcomes | None:
+    """Return the transactions of the producer with this ledger stream; None if it has none."""
     name = ledger_stream.stem.removeprefix("_")
     run_dir = ledger_stream.parent.parent
     stream = arrow_stream.stream_path(run_dir, "transactions", name)
     table = run_dir / LOCATION["transactions"] / f"{name}.parquet"
     if table.exists():
-        return _ends(pq.read_table(table, schema=TRANSACTIONS))
-    return _ends(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
+        return _outcomes(pq.read_table(table, schema=TRANSACTIONS))
+    return _outcomes(arrow_stream.recover(stream, TRANSACTIONS)) if stream.exists() else None
 
 
 def close(run_dir: Path) -> None:
-    """Turn every stream of transactions into its Parquet file, one row a transaction."""
+    """Convert every stream of transactions to Parquet, with one row for each transaction."""
     arrow_stream.close(run_dir, "transactions", TRANSACTIONS, reduced=_last_of_each)
 
 
@@ -156,14 +155,14 @@ _OF_SENDS = {
 
 
 def _last_of_each(rows: pa.Table) -> pa.Table:
-    """Return the last row of each transaction: the answer, if there was one."""
-    last = {number: place for place, number in enumerate(rows["transaction"].to_pylist())}
+    """Return the last row of each transaction: the answer, if there is one."""
+    last = {number: index for index, number in enumerate(rows["transaction"].to_pylist())}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
-def _ends(rows: pa.Table) -> Ends:
+def _outcomes(rows: pa.Table) -> TransactionOutcomes:
     ends = _last_of_each(rows).to_pylist()
-    return Ends(
+    return TransactionOutcomes(
         first=np.array([row["first_sequence"] for row in ends], np.int64),
         end=np.array([row["end_sequence"] for row in ends], np.int64),
         outcome=np.array([_OF_SENDS[TransactionOutcome(row["outcome"])] for row in ends], np.int8),

@@ -1,1 +1,1 @@
-"""What the cluster did, as its own logs tell it."""
+"""Collects what the cluster records about itself."""

@@ -1,9 +1,9 @@
-"""What brokers log about replication, parsed to events: who led from where, who truncated what.
+"""Parses brokers' logs into events of replication: role changes, truncations, ISR changes.
 
 The lines are those of `Partition`, `ReplicaFetcherThread`, `UnifiedLog`, `LogLoader`, `LogManager`
-and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1. A line
-that fits none is left out: logs are evidence beside the controller's log and the segments, and
-nothing rests on a line that a version words differently.
+and `BrokerLifecycleManager`; the patterns were taken from logs of Kafka 3.9.1 and 4.3.1. Lines that
+match no pattern are ignored: brokers' logs complement the controller's log and the segments, and no
+verdict depends on the wording of a version.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """What happened.
+    """The kinds of events.
 
-    `LEADER`, `FOLLOWER`: it took that role in `leader_epoch`, its log ending at `offset`.
-    `FETCHING`: its fetcher began, its log ending at `offset`; the one before it is gone.
-    `LOADED`: it found its log on disk while starting, and the log ends at `offset`.
-    `TRUNCATING`: its fetcher decided to cut to `offset`, and says why; `TRUNCATED`: it did cut.
-    `RECOVERY_TRUNCATED`: it found bytes that are no whole batch while starting, and cut them off.
-    `ISR_SHRINKING`: the leader asks for a smaller ISR; `ISR_CHANGED`: it was granted.
-    `CLEAN_START`, `UNCLEAN_START`: it started with, or without, the mark of a clean shutdown.
-    `UNFENCED`, `SHUTTING_DOWN`: its life cycle.
+    `LEADER`, `FOLLOWER`: the broker took this role in `leader_epoch`; its log ended at `offset`.
+    `FETCHING`: a new fetcher replaced the former one; the log ended at `offset`.
+    `LOADED`: at its start the broker loaded the log, which ended at `offset`.
+    `TRUNCATING`: the fetcher decided to truncate to `offset`; `TRUNCATED`: the log was truncated.
+    `RECOVERY_TRUNCATED`: at its start the broker removed bytes that are no complete batch.
+    `ISR_SHRINKING`: the leader requested a smaller ISR; `ISR_CHANGED`: an ISR was accepted.
+    `CLEAN_START`, `UNCLEAN_START`: the broker started with or without a clean shutdown file.
+    `UNFENCED`, `SHUTTING_DOWN`: changes of the broker's lifecycle.
     """
 
     LEADER = "leader"
@@ -47,9 +47,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEvent:
-    """One event, as in `tables.BROKER_EVENTS`; what the line does not tell is None.
+    """One event, as in `tables.BROKER_EVENTS`. Fields that the line does not contain are None.
 
-    `partition_epoch`, that of a changed ISR, is not in the table.
+    `partition_epoch`, of a changed ISR, is not in the table.
     """
 
     at: datetime
@@ -66,7 +66,7 @@ class BrokerEvent:
     partition_epoch: int | None = None
 
 
-# `[2026-11-21T13:12:59,704] INFO text (logger)`; Kafka 3's log4j has a blank for the T.
+# `[2026-11-21T13:12:59,704] INFO text (logger)`; Kafka 3's log4j prints a blank instead of T.
 _LINE = re.compile(
     r"\[(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d,\d{3})\] [A-Z]+ (?P<text>.*) \([\w.$]+\)$"
 )
@@ -82,7 +82,7 @@ _PATTERNS = {
         r"from offset (?P<offset>\d+) with partition epoch \d+ and "
         r"high watermark (?P<high_watermark>\d+)\. Current leader is (?P<leader>-?\d+)\."
     ),
-    # One line may name several partitions: InitialFetchState(topic id, leader, its epoch, offset).
+    # A line may contain several partitions: InitialFetchState(topic id, leader, epoch, offset).
     Kind.FETCHING: re.compile(
         r"(?<=[ (])(?P<topic>[^\s(]+)-(?P<partition>\d+) -> InitialFetchState\([^)]*\), ?"
         r"BrokerEndPoint[\[(]"
@@ -116,8 +116,8 @@ _PATTERNS = {
     Kind.UNFENCED: re.compile(r"The broker has been unfenced\."),
     Kind.SHUTTING_DOWN: re.compile(r"Beginning controlled shutdown\."),
 }
-#: A cheap test that most lines fail.
-_WORTH_A_LOOK = re.compile(
+#: A fast check that excludes most lines.
+_RELEVANT = re.compile(
     r"starts at leader epoch|InitialFetchState|Completed load of"
     r"|Truncating (?:partition|to offset)|Corruption found|Shrinking ISR"
     r"|ISR updated|clean shutdown file|has been unfenced|controlled shutdown"
@@ -129,28 +129,30 @@ def read_logs(
 ) -> list[BrokerEvent]:
     """Return the events in `<name>.log` of each broker (id to name), in order of time.
 
-    Of partitions only those of `topics`; a log that is not there has no events.
+    Events of other topics than `topics` are left out. An absent log has no events.
     """
     events: list[BrokerEvent] = []
     for broker, name in brokers.items():
         path = folder / f"{name}.log"
         if path.exists():
             with path.open(encoding="utf-8", errors="replace") as lines:
-                events += (e for e in parse(lines, broker=broker) if e.topic in (None, *topics))
+                events += (
+                    event for event in parse(lines, broker=broker) if event.topic in (None, *topics)
+                )
     return sorted(events, key=lambda event: event.at)
 
 
 def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
-    """Yield the events in one broker's log, in its order. Times in a log are UTC."""
+    """Yield the events of one broker's log, in its order. Log times are UTC."""
     for line in lines:
-        if not _WORTH_A_LOOK.search(line):
+        if not _RELEVANT.search(line):
             continue
         match = _LINE.match(line.rstrip("\r\n"))
         if match is None:
             continue
         for kind, pattern in _PATTERNS.items():
-            found = list(pattern.finditer(match["text"]))
-            for one in found:
+            matches = list(pattern.finditer(match["text"]))
+            for one in matches:
                 yield BrokerEvent(
                     at=datetime.strptime(
                         match["at"].replace(" ", "T"), "%Y-%m-%dT%H:%M:%S,%f"
@@ -160,19 +162,19 @@ def parse(lines: Iterable[str], *, broker: int) -> Iterator[BrokerEvent]:
                     text=match["text"],
                     **_fields(one.groupdict(), broker if kind is Kind.LEADER else None),
                 )
-            if found:
+            if matches:
                 break
 
 
-def _fields(found: Mapping[str, str | None], leader: int | None) -> dict[str, Any]:
+def _fields(groups: Mapping[str, str | None], leader: int | None) -> dict[str, Any]:
     fields: dict[str, Any] = {} if leader is None else {"leader": leader}
-    for name, text in found.items():
+    for name, text in groups.items():
         if text is None:
             continue
         if name == "topic":
             fields[name] = text
         elif name == "isr":
-            fields[name] = tuple(int(one) for one in re.findall(r"\d+", text))
+            fields[name] = tuple(map(int, re.findall(r"\d+", text)))
         else:
             fields[name] = int(text)
     return fields

@@ -1,6 +1,6 @@
-"""Leaders and ISR by asking again and again, where the metadata log cannot be had.
+"""Polls leaders and ISR of an attached cluster, whose metadata log is not accessible.
 
-What changes and changes back between two questions is not seen, and `at` is when it was seen.
+A change that is reverted between two polls is not observed, and `at` is the time of the poll.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from ackproof.observation.metadata_log import PartitionState
 
 _EVERY_S = 0.1
 
+#: In place of offsets and epochs that only the metadata log contains.
 UNKNOWN = -1
-"""Stands for the offsets and epochs that only the metadata log has."""
 
 
-class Poll(Repeating):
-    """Asks `look` again and again while its context is open; `states` is what it saw.
+class LeaderPoll(Repeating):
+    """Polls `look` while its context is open, and collects the changes as `states`.
 
-    A question that nobody answers is no state.
+    A partition for which `look` has no answer gets no state.
     """
 
     def __init__(
         self,
         look: Callable[[], Mapping[TopicPartition, PartitionView]],
-        places: Sequence[TopicPartition],
+        partitions: Sequence[TopicPartition],
     ) -> None:
         super().__init__(every_s=_EVERY_S, name="leader poll")
         self._look = look
-        self._places = places
+        self._partitions = partitions
         self._last: dict[TopicPartition, PartitionView] = {}
         self.states: list[PartitionState] = []
 
     def turn(self) -> None:
-        """Ask once and note what changed."""
-        seen, at = self._look(), datetime.now(UTC)
-        for place in self._places:
-            view = seen.get(place)
-            if view is not None and view != self._last.get(place):
-                self._last[place] = view
-                self.states.append(_state(place, view, at))
+        views, at = self._look(), datetime.now(UTC)
+        for key in self._partitions:
+            view = views.get(key)
+            if view is not None and view != self._last.get(key):
+                self._last[key] = view
+                self.states.append(_state(key, view, at))
 
 
-def _state(place: TopicPartition, view: PartitionView, at: datetime) -> PartitionState:
+def _state(key: TopicPartition, view: PartitionView, at: datetime) -> PartitionState:
+    topic, partition = key
     return PartitionState(
         at=at,
         metadata_offset=UNKNOWN,
-        topic=place[0],
-        partition=place[1],
+        topic=topic,
+        partition=partition,
         leader=UNKNOWN if view.leader is None else view.leader,
         leader_epoch=UNKNOWN,
         partition_epoch=UNKNOWN,

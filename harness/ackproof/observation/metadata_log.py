@@ -1,11 +1,10 @@
-"""The controller's own log of what happened: partition and broker states, exact and in order.
+"""Parses the controllers' metadata log into partition and broker states.
 
-`__cluster_metadata` is a totally ordered list of everything the controller decided. Kafka's
-`DumpLogSegments` prints it; `parse` turns that text into states. The rules are those by which
-every broker applies the records: `PartitionRegistration.merge` (a record that names a leader
-raises the leader epoch; every change raises the partition epoch), `TopicDelta` (clearing ELRs) and
-`ClusterDelta`/`BrokerRegistration` for brokers. A dump may begin with a snapshot, which stands for
-the part of the log that is gone.
+`__cluster_metadata` is the totally ordered log of all decisions of the controller. Kafka's
+`DumpLogSegments` prints it; `parse` applies the records as every broker does:
+`PartitionRegistration.merge` (a record with a leader raises the leader epoch; every change raises
+the partition epoch), `TopicDelta` (clearing ELRs) and `ClusterDelta`/`BrokerRegistration` for
+brokers. A dump may begin with a snapshot, which replaces the deleted part of the log.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 _BATCH = re.compile(r"baseOffset: (?P<offset>\d+) .*?CreateTime: (?P<time>\d+) ")
-#: Kafka 3 prints no bar in front when it is told to skip the records' metadata.
+#: With --skip-record-metadata Kafka 3 prints no leading bar.
 _PAYLOAD = re.compile(r"\|? payload: ")
 
-#: A snapshot is named by the end offset of what it holds, and that offset's epoch.
+#: The name of a snapshot is its end offset and the epoch of that offset.
 _FILE = re.compile(
     r"Dumping (?:.*/)?(?P<offset>\d{20})(?:-\d{10}\.(?P<snapshot>checkpoint)|\.log)$"
 )
 
-#: What `DumpLogSegments` writes for a broker's fencing change (BrokerRegistrationFencingChange).
+#: The values of a broker's fencing change (BrokerRegistrationFencingChange).
 _FENCING = {1: "fenced", -1: "unfenced"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One record as the tool prints it: its type in Kafka's words, and its fields.
+    """One printed record: its `kind` by Kafka's name, and its fields.
 
-    What a `snapshot` holds has the offset of the last record that it stands for.
+    A record in a `snapshot` has the offset of the last record that the snapshot replaces.
     """
 
     at: datetime
@@ -46,10 +45,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A partition from `at` on, until its next state. `leader` is -1 while there is none.
+    """A partition from `at` on, until its next state. `leader` is -1 without a leader.
 
-    `elr` are the replicas eligible to lead beside the ISR, `last_known_elr` the last leader, kept
-    once both are empty (KIP-966).
+    `elr` are the eligible leader replicas; `last_known_elr` is the last leader, kept once ISR and
+    ELR are empty (KIP-966).
     """
 
     at: datetime
@@ -67,7 +66,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
-    """A broker's registration changed.
+    """A change of a broker's registration.
 
     `state` is registered, fenced, unfenced, controlled-shutdown or unregistered.
     """
@@ -81,15 +80,15 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLog:
-    """Every state of every partition and broker, in the controller's order."""
+    """All states of all partitions and brokers, in the controller's order."""
 
     partitions: tuple[PartitionState, ...]
     brokers: tuple[BrokerState, ...]
 
     def since(self, moment: datetime) -> MetadataLog:
-        """Return what was decided from then on, and the state in which each broker was before.
+        """Return the states from `moment` on, and each broker's last state before.
 
-        Topics are created after that moment: of the partitions there is nothing before.
+        A run creates its topics after that moment, so that its partitions have no earlier state.
         """
         before = {state.broker: state for state in self.brokers if state.at < moment}
         return MetadataLog(
@@ -115,20 +114,20 @@ def parse(dump: str) -> MetadataLog:
         if kind == "TOPIC_RECORD":
             topics[data["topicId"]] = data["name"]
         elif kind == "REMOVE_TOPIC_RECORD":
-            now = {place: state for place, state in now.items() if place[0] != data["topicId"]}
+            now = {key: state for key, state in now.items() if key[0] != data["topicId"]}
         elif kind == "CLEAR_ELR_RECORD":
             cleared = dict(_cleared(now, data["topicName"], at, offset))
             now |= cleared
             partitions += cleared.values()
         elif kind in ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD"):
-            place = (data["topicId"], data["partitionId"])
+            key = (data["topicId"], data["partitionId"])
             if kind == "PARTITION_RECORD":
                 state = _created(topics[data["topicId"]], at, offset, data)
-            elif place in now:
-                state = _changed(now[place], at, offset, data)
+            elif key in now:
+                state = _changed(now[key], at, offset, data)
             else:
-                raise ValueError(f"metadata offset {offset} changes a partition nobody created")
-            now[place] = state
+                raise ValueError(f"metadata offset {offset} changes an unknown partition")
+            now[key] = state
             partitions.append(state)
         else:
             brokers.extend(_broker_states(kind, at, offset, data))
@@ -188,7 +187,7 @@ def _changed(
     new = replace(old, at=at, metadata_offset=offset, partition_epoch=old.partition_epoch + 1)
     if "leader" in data:
         new = replace(new, leader=data["leader"], leader_epoch=old.leader_epoch + 1)
-    # An absent or null list is an unchanged one.
+    # An absent or null list is unchanged.
     return replace(
         new,
         replicas=_or(data.get("replicas"), old.replicas),
@@ -201,11 +200,11 @@ def _changed(
 def _cleared(
     now: Mapping[tuple[str, int], PartitionState], topic: str, at: datetime, offset: int
 ) -> Iterator[tuple[tuple[str, int], PartitionState]]:
-    """Yield the partitions of `topic` (of all, if it is empty) that lose their ELRs."""
+    """Yield the partitions of `topic` (of all topics if empty) whose ELRs are cleared."""
     change: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
-    for place, state in now.items():
+    for key, state in now.items():
         if topic in ("", state.topic) and (state.elr or state.last_known_elr):
-            yield place, _changed(state, at, offset, change)
+            yield key, _changed(state, at, offset, change)
 
 
 def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
-"""Takes what every replica's disk holds of a topic, batch by batch, as the run's evidence.
+"""Reads the batch headers of every replica from its broker's disk.
 
-The engine hands out a partition's directory as one tar stream, whether the broker runs or not.
-It is read as it comes: nothing is copied to disk, and of a batch only the header is kept (about
-a hundred bytes in the table). Reading is bounded by `limit` bytes a broker; a replica that goes
-beyond is written down as not taken, with the reason.
+The container engine streams a partition's directory as a tar archive, whether the broker runs or
+not. The stream is not copied to disk, and only the header of a batch is kept (about a hundred bytes
+in the table). At most `limit` bytes are read from a broker; a replica beyond that is marked as
+incomplete, with the reason.
 
-The brokers still run, and their page cache counts. Take this when nothing writes any more.
+Running brokers' page cache is included. Call this when producers have ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ackproof.cluster.node import KafkaNode
 
-#: How many bytes of segments are read of one broker, if nobody says otherwise.
+#: The default limit of bytes of segments that are read from one broker.
 LIMIT = 2 << 30
 
 _ROWS = 1 << 16
@@ -37,7 +37,7 @@ _SEGMENT = ".log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLog:
-    """One replica, as in `tables.REPLICA_LOGS`."""
+    """One row of `tables.REPLICA_LOGS`."""
 
     broker: int
     topic: str
@@ -57,10 +57,10 @@ def take_replica_logs(
     *,
     limit: int = LIMIT,
 ) -> list[ReplicaLog]:
-    """Store the batches of every replica as `replica_batches`; return how far each was read.
+    """Write the table `replica_batches`; return how far each replica was read.
 
-    `nodes` are the brokers by id, `replicas` says which of them hold each partition. Raises
-    DiskError; what the engine refuses makes a replica incomplete.
+    `nodes` are the brokers by id; `replicas` maps each partition to its brokers. Raises DiskError.
+    A failure of the engine makes a replica incomplete.
     """
     folder = run_dir / LOCATION["replica_batches"]
     with disk_errors(run_dir):
@@ -71,7 +71,7 @@ def take_replica_logs(
                     _take_broker,
                     broker,
                     node,
-                    sorted(place for place, holders in replicas.items() if broker in holders),
+                    sorted(key for key, holders in replicas.items() if broker in holders),
                     folder / f"broker-{broker}.parquet",
                     limit,
                 )
@@ -83,7 +83,7 @@ def take_replica_logs(
 def _take_broker(
     broker: int,
     node: KafkaNode,
-    places: Sequence[tuple[str, int]],
+    partitions: Sequence[tuple[str, int]],
     path: Path,
     limit: int,
 ) -> list[ReplicaLog]:
@@ -91,7 +91,7 @@ def _take_broker(
 
     logs = []
     with pq.ParquetWriter(path, REPLICA_BATCHES) as writer:
-        for topic, partition in places:
+        for topic, partition in partitions:
             log = ReplicaLog(broker=broker, topic=topic, partition=partition)
             log = _take_replica(log, node, writer, path.parents[1].name, limit)
             limit -= log.bytes
@@ -119,16 +119,16 @@ def _take_replica(
 def read_replica(
     log: ReplicaLog, archive: tarfile.TarFile, writer: object, *, run_id: str, limit: int
 ) -> ReplicaLog:
-    """Write the batches of one partition directory, given as a tar stream; return the replica.
+    """Write the batches of one partition directory; return the replica.
 
-    Segments stand in a directory's listing in the order of their offsets, as their names do.
+    The archive lists segments by name, which is the order of their offsets.
     """
     first: int | None = None
     for member in archive:
         if not member.isfile() or not member.name.endswith(_SEGMENT):
             continue
         if log.bytes + member.size > limit:
-            reason = f"its segments are larger than {limit:,} bytes, the most that are read"
+            reason = f"its segments exceed the limit of {limit:,} bytes"
             return replace(log, complete=False, reason=reason)
         file = archive.extractfile(member)
         assert file is not None  # it is a file
@@ -152,9 +152,9 @@ def read_replica(
     return log
 
 
-def _chunks(found: Iterable[Batch]) -> Iterator[list[Batch]]:
+def _chunks(headers: Iterable[Batch]) -> Iterator[list[Batch]]:
     rows: list[Batch] = []
-    for row in found:
+    for row in headers:
         rows.append(row)
         if len(rows) == _ROWS:
             yield rows
@@ -188,7 +188,7 @@ def _write(
 
 @contextlib.contextmanager
 def _archive(container: Container, path: str) -> Iterator[tarfile.TarFile]:
-    """Open a directory of a container as a tar stream; the connection ends with the block."""
+    """Open a directory of a container as a tar stream; close the connection afterwards."""
     chunks, _ = container.get_archive(path)
     try:
         with tarfile.open(
@@ -196,11 +196,11 @@ def _archive(container: Container, path: str) -> Iterator[tarfile.TarFile]:
         ) as archive:
             yield archive
     finally:
-        chunks.close()  # type: ignore[attr-defined]  # a generator: this ends the request
+        chunks.close()  # type: ignore[attr-defined]  # a generator; closing it ends the request
 
 
 class _Stream(io.RawIOBase):
-    """Chunks of bytes as a file that can only be read forwards."""
+    """Chunks of bytes as a file without seek."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -1,18 +1,18 @@
-"""ZooKeeper's transaction log: partition and broker states, exact and in order.
+"""Parses ZooKeeper's transaction log into partition and broker states.
 
 Before KRaft, the controller and the partition leaders commit leadership and ISR by writing znodes.
 ZooKeeper logs each write with its id (zxid), its time in milliseconds and the new version of the
-znode, before it applies it; so the log holds every state there ever was. (Its own `LogFormatter`
-prints the same, but times in whole seconds.) The format is that of
+znode, before it applies it, so that the log contains every state. (ZooKeeper's `LogFormatter`
+prints times in whole seconds only.) The format is that of
 `org.apache.zookeeper.server.persistence.FileTxnLog` and `zookeeper.jute`, unchanged since 3.4.
 
-What a znode means, for the tables shared with KRaft:
+How znodes map to the tables shared with KRaft:
 
-- `/brokers/topics/T/partitions/N/state` holds leader, leader epoch and ISR; its version is the
-  partition epoch (the znode's version is what `AlterPartition` later took over as such).
-- `/brokers/topics/T` holds the assignment of replicas.
-- `/brokers/ids/B` is there while the broker's session lives: `registered` and `unfenced` when it
-  appears, `fenced` when it goes. Its zxid is the broker epoch (KIP-380).
+- `/brokers/topics/T/partitions/N/state` contains leader, leader epoch and ISR; its version is the
+  partition epoch (which `AlterPartition` later took from it).
+- `/brokers/topics/T` contains the assignment of replicas.
+- `/brokers/ids/B` exists during the broker's session: the broker is `registered` and `unfenced`
+  when it is created, `fenced` when it is deleted. Its zxid is the broker epoch (KIP-380).
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _BROKER = re.compile(r"/brokers/ids/(?P<broker>\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One znode written or gone (`data` is None); `ephemeral` ones go with their `session`."""
+    """A write of a znode, or its deletion (`data` is None).
+
+    An `ephemeral` znode is deleted when its `session` ends.
+    """
 
     at: datetime
     zxid: int
@@ -59,7 +62,7 @@ class Write:
 
 
 class _Record:
-    """Reads the fields of one logged record, one after the other (jute: big-endian)."""
+    """Reads the fields of a logged record in their order (jute, big-endian)."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -77,40 +80,40 @@ class _Record:
         size = self.number()
         if size < 0:  # null
             return b""
-        found = self._content[self._at : self._at + size]
+        data = self._content[self._at : self._at + size]
         self._at += size
-        return found
+        return data
 
     def text(self) -> str:
         return self.data().decode()
 
 
 def states(logs: Iterable[bytes]) -> MetadataLog:
-    """Return the states in transaction logs: all files of all nodes of one ZooKeeper, in any order.
+    """Return the states in the transaction logs of all nodes of one ZooKeeper, in any order.
 
-    A node that came back late may have been sent a snapshot instead of what it missed, so that its
-    own log has a gap; together the logs have none.
+    The log of a node that returned late may have a gap, because it received a snapshot; all logs
+    together have none.
 
-    Raises ValueError if a file is none of a transaction log, or damaged before its end.
+    Raises ValueError if a file is no transaction log, or is damaged before its end.
     """
     transactions: dict[int, list[Write]] = {}
     for log in logs:
         for zxid, group in groupby(writes(log), key=lambda write: write.zxid):
             transactions.setdefault(zxid, list(group))
-    found = [write for zxid in sorted(transactions) for write in transactions[zxid]]
+    ordered = [write for zxid in sorted(transactions) for write in transactions[zxid]]
     partitions: list[PartitionState] = []
     brokers: list[BrokerState] = []
     assigned: dict[str, Mapping[str, list[int]]] = {}
     now: dict[tuple[str, int], PartitionState] = {}
     epochs: dict[int, int] = {}
-    for write in _with_expiries(found):
+    for write in _with_expiries(ordered):
         if match := _STATE.fullmatch(write.path):
-            place = match["topic"], int(match["partition"])
+            key = match["topic"], int(match["partition"])
             if write.data is None:
-                now.pop(place, None)
+                now.pop(key, None)
                 continue
-            now[place] = _partition(write, place, assigned[place[0]][match["partition"]])
-            partitions.append(now[place])
+            now[key] = _partition(write, key, assigned[key[0]][match["partition"]])
+            partitions.append(now[key])
         elif match := _TOPIC.fullmatch(write.path):
             if write.data is not None:
                 assigned[match["topic"]] = json.loads(write.data)["partitions"]
@@ -123,9 +126,9 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
 
 
 def writes(log: bytes) -> Iterator[Write]:
-    """Yield what one file of the transaction log writes, up to its last whole record.
+    """Yield the writes of one file of the transaction log, up to its last complete record.
 
-    The end of a session is a write of no path: everything ephemeral of it is gone.
+    The end of a session is a write with an empty path: it deletes the session's ephemeral znodes.
     """
     if log[:4] != _MAGIC:
         raise ValueError(f"not a ZooKeeper transaction log: it begins with {log[:4]!r}")
@@ -133,11 +136,11 @@ def writes(log: bytes) -> Iterator[Write]:
     while at + 12 <= len(log):
         checksum, size = struct.unpack_from(">qi", log, at)
         if size <= 0:
-            return  # the zeroes that ZooKeeper allocates ahead
+            return  # the rest is preallocated zeroes
         content = log[at + 12 : at + 12 + size]
         end = at + 12 + size
         if log[end : end + 1] != _END_OF_RECORD:
-            return  # being written just now
+            return  # this record is being written
         if adler32(content) != checksum:
             raise ValueError(f"the ZooKeeper transaction log is damaged at byte {at}")
         yield from _writes(_Record(content))
@@ -166,9 +169,9 @@ def _writes(record: _Record) -> Iterator[Write]:
 def _write(common: Write, kind: int, record: _Record) -> Iterator[Write]:
     if kind in _CREATES:
         path, data = record.text(), record.data()
-        for _ in range(record.number()):  # access rights
+        for _ in range(record.number()):  # access control list
             record.number(), record.text(), record.text()
-        # A container or a node with a time to live is not bound to a session.
+        # Containers and znodes with a TTL do not belong to a session.
         ephemeral = kind in (_CREATE, _CREATE2) and bool(record.take("?")[0])
         yield replace(common, path=path, data=data, ephemeral=ephemeral)
     elif kind == _SET_DATA:
@@ -178,10 +181,10 @@ def _write(common: Write, kind: int, record: _Record) -> Iterator[Write]:
         yield replace(common, path=record.text())
 
 
-def _with_expiries(found: Iterable[Write]) -> Iterator[Write]:
-    """Turn each end of a session into the going of its znodes."""
+def _with_expiries(logged: Iterable[Write]) -> Iterator[Write]:
+    """Replace the end of each session by deletions of its ephemeral znodes."""
     owners: dict[str, int] = {}
-    for write in found:
+    for write in logged:
         if write.path:
             if write.ephemeral:
                 owners[write.path] = write.session
@@ -192,14 +195,14 @@ def _with_expiries(found: Iterable[Write]) -> Iterator[Write]:
             yield replace(write, path=path)
 
 
-def _partition(write: Write, place: tuple[str, int], replicas: list[int]) -> PartitionState:
+def _partition(write: Write, key: tuple[str, int], replicas: list[int]) -> PartitionState:
     assert write.data is not None
     state = json.loads(write.data)
     return PartitionState(
         at=write.at,
         metadata_offset=write.zxid,
-        topic=place[0],
-        partition=place[1],
+        topic=key[0],
+        partition=key[1],
         leader=state["leader"],
         leader_epoch=state["leader_epoch"],
         partition_epoch=write.version,
@@ -215,7 +218,7 @@ def _moved(
     assigned: Mapping[str, list[int]],
     now: Mapping[tuple[str, int], PartitionState],
 ) -> Iterator[PartitionState]:
-    """Yield the partitions whose replicas are others than before."""
+    """Yield the partitions whose replicas have changed."""
     for number, replicas in assigned.items():
         old = now.get((topic, int(number)))
         if old is not None and old.replicas != tuple(replicas):

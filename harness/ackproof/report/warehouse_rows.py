@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from ackproof.errors import RunDirectoryError, SparkError, WarehouseError
-from ackproof.runs.directory import RunRecord, read_record
+from ackproof.errors import SparkError, WarehouseError
+from ackproof.runs.directory import RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
 from ackproof_spark import errors as analysis_errors
 from ackproof_spark.warehouse.formats import Format
@@ -57,22 +55,6 @@ def read_runs(
             }
         runs.append(_judged(verdict, read_record(directory), directory, commit, trial))
     return runs
-
-
-def read_verdict(run_dir: Path) -> Verdict:
-    """Return a run's verdict; RunDirectoryError if it has none."""
-    read_record(run_dir)
-    path = run_dir / "verdict.json"
-    try:
-        return Verdict.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunDirectoryError(
-            f"{run_dir} has no verdict", hint=f"Judge it first: ackproof check {run_dir}"
-        ) from None
-    except (OSError, ValidationError, ValueError) as error:
-        raise RunDirectoryError(
-            f"{path} is damaged: {error}", hint=f"Judge it again: ackproof check {run_dir}"
-        ) from error
 
 
 def _judged(

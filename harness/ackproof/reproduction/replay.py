@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from ackproof.errors import RunDirectoryError
 from ackproof.reproduction.progress_marks import Milestone, milestones
 from ackproof.runs import directory as runs
-from ackproof.runs.recovery import salvage
+from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
@@ -33,7 +33,6 @@ from ackproof_faults.conditions.conditions import (
     ProgressIs,
 )
 from ackproof_faults.conditions.durations import format_duration
-from ackproof_spark.tables import LOCATION
 
 _Window = Mapping[str, Any]
 
@@ -56,11 +55,11 @@ def recorded_run(run_dir: Path) -> Recorded:
 
     Raises RunDirectoryError if this is no run directory, a damaged one, or of a run that goes on.
     """
-    salvage(run_dir)
+    recover_run(run_dir)
     record = runs.read_record(run_dir)
     path = run_dir / "scenario.yaml"
     scenario = load(path)[0].scenario
-    windows = sorted(_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))
+    windows = sorted(runs.table_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))
     faults = [_fault(row, path) for row in windows]
     repeated = with_faults(
         scenario.model_copy(update={"topics": _topics(scenario, run_dir)}),
@@ -208,23 +207,12 @@ def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
     if topic.assignment or scenario.cluster.attach is not None:
         return topics
     first: dict[int, list[int]] = {}
-    for row in sorted(_rows(run_dir, "partition_states"), key=lambda row: row["at"]):
+    for row in sorted(runs.table_rows(run_dir, "partition_states"), key=lambda row: row["at"]):
         first.setdefault(row["partition"], list(row["replicas"]))
     if all(partition in first for partition in range(topic.partitions)):
         assignment = [first[partition] for partition in range(topic.partitions)]
         topics[name] = topic.model_copy(update={"assignment": assignment})
     return topics
-
-
-def _rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = run_dir / LOCATION[table]
-    try:
-        return pq.read_table(path).to_pylist() if path.exists() else []
-    except pa.ArrowException as error:
-        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 
 class _Record(BaseModel):
@@ -292,7 +280,7 @@ def _seen(verdict: Verdict) -> set[str]:
 
 def _steps(then: Path, now: Path) -> list[Step]:
     earlier, later = (
-        sorted(_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))
+        sorted(runs.table_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))
         for run_dir in (then, now)
     )
     acked = [

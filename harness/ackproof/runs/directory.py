@@ -1,15 +1,18 @@
-"""A run directory: everything needed to judge a run again without its cluster.
+"""The run directory holds everything that judging a run needs, so that no cluster is needed.
 
-``runs/<utc>-<scenario>-<seed>/``, with ``runs/latest`` linking to the newest::
+Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newest::
 
-    run.json             what was run, when, on which image, and what went wrong on the way
+    run.json             configuration, image, times, problems during the run
     scenario.yaml        the resolved scenario
-    prediction.json      what the model said before
-    ledger/              sends and their outcomes          final_log/  what can be read
+    prediction.json      the model's prediction
+    ledger/              sends and their outcomes
+    final_log/           the records that can be read in the end
     partition_ends.parquet  fault_windows.parquet  partition_states.parquet
     broker_states.parquet   anomalies/
-    metadata.log  logs/  what the cluster recorded
+    metadata.log  logs/  recorded by the cluster
     verdict.json  trace.json  report.html  junit.xml
+
+docs/run-directory.md lists all files and tables.
 """
 
 from __future__ import annotations
@@ -27,22 +30,44 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ackproof.observation.clocks import Clock
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.scenario.types import Setting
 from ackproof.runs.verdict import Outlook, PredictionReport, Verdict
-from ackproof_spark.tables import SCHEMA_VERSION
+from ackproof.scenario.types import Setting
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _M = TypeVar("_M", bound=BaseModel)
 
-_NO_ROOM = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EROFS: "is read-only"}
+_UNWRITABLE_DISK = {
+    errno.ENOSPC: "is full",
+    errno.EDQUOT: "is over its quota",
+    errno.EROFS: "is read-only",
+}
+_UNWRITABLE_PATH = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT}
+)
+
+#: Files that only a directory of several runs has, and the command that writes each.
+_SEVERAL_RUNS = {"comparison.json": "compare", "shrink.json": "shrink"}
+
+
+class Clock(BaseModel):
+    """The offset of the clock `of` from this host's clock; positive if it is ahead.
+
+    `give_or_take_ms` is the uncertainty of `offset_ms`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: str
+    offset_ms: float
+    give_or_take_ms: float
 
 
 class RunRecord(BaseModel):
-    """`run.json`: what was run, and what keeps its outcome from being conclusive."""
+    """`run.json`. A run with `troubles` is inconclusive, unless a violation was observed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,27 +76,27 @@ class RunRecord(BaseModel):
     configuration_name: str = ""
     configuration: dict[str, Setting] = {}
     image: str
-    #: The harness process; it tells a run that goes on from one that was killed.
+    #: The harness process. While it exists and `finished_at` is None, the run is in progress.
     pid: int
     started_at: datetime
     finished_at: datetime | None = None
     troubles: list[str] = []
-    #: What could not be observed, because the cluster is not ours.
+    #: What an attached cluster does not let the harness observe.
     unobserved: list[str] = []
-    #: Clients that were slower than the cluster: latency and availability say nothing of it then.
+    #: Clients slower than the cluster. The run then claims no latency and no availability.
     bottlenecks: list[str] = []
-    #: Whether the cluster had served another run of the suite before.
+    #: Whether an earlier run of the suite used the same cluster.
     reused: bool = False
-    #: The run that this one repeats; empty for one of its own.
+    #: The id of the run that this one replays, or empty.
     replays: str = ""
-    #: The Spark data sources that have read the final log, in `spark_analysis.final_log.Reader`.
+    #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
     readers: list[str] = []
-    #: The clocks of engine and nodes against this host's, at the end of the run.
+    #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = []
 
 
 class PredictionRecord(BaseModel):
-    """`prediction.json`: what the model said before the run."""
+    """`prediction.json`: the model's prediction, made before the run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -80,7 +105,7 @@ class PredictionRecord(BaseModel):
 
 
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:
-    """Create a fresh run directory under `out` and point `latest` at it.
+    """Create a run directory under `out` and point `latest` to it.
 
     Raises DiskError if it cannot be written.
     """
@@ -98,73 +123,85 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
                 continue
             _link_latest(out, path)
             return path
-    raise DiskError(f"{out} already holds a thousand runs named {name}")
-
-
-_NOT_A_PLACE = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.ENOENT,
-)
+    raise DiskError(
+        f"{out} already holds 999 runs named {name}", hint="Remove some, or name another --out."
+    )
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system says about a full or forbidden disk into DiskError."""
+    """Turn an OSError about a full, read-only or forbidden place into DiskError."""
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in _UNWRITABLE_DISK:
             raise DiskError(
-                f"the disk under {path} {_NO_ROOM[error.errno]}",
-                hint="Free space or name another place with --out; what was recorded is kept.",
+                f"the disk under {path} {_UNWRITABLE_DISK[error.errno]}",
+                hint="Free space or name another directory with --out. "
+                "Everything recorded so far is kept.",
             ) from error
-        if error.errno in _NOT_A_PLACE:
+        if error.errno in _UNWRITABLE_PATH:
             raise DiskError(
-                f"{path} cannot be written: {error.strerror}", hint="Name another place."
+                f"{path} cannot be written: {error.strerror}", hint="Name another directory."
             ) from error
         raise
 
 
 def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[object]) -> None:
-    """Write dataclass or mapping rows as one Parquet file, in the order given."""
+    """Write dataclass or mapping rows as one Parquet file, in the given order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    common = {"schema_version": 1, "run_id": run_id}
+    common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
     records = [{**common, **_mapping(row)} for row in rows]
-    with disk_errors(path.parent):
-        partial = path.with_name(path.name + ".partial")
+    with _replacing(path) as partial:
         pq.write_table(pa.Table.from_pylist(records, schema=schema), partial)
-        partial.rename(path)
+
+
+def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
+    """Return a table's rows; an absent table has none.
+
+    Raises RunDirectoryError if the table is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = run_dir / LOCATION[table]
+    try:
+        return pq.read_table(path).to_pylist() if path.exists() else []
+    except pa.ArrowException as error:
+        raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 
 def write_model(path: Path, model: BaseModel) -> None:
-    """Write a model as readable JSON."""
+    """Write a model as indented JSON."""
+    with _replacing(path) as partial:
+        partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; rename it to `path` once the block has ended well."""
     with disk_errors(path.parent):
         partial = path.with_name(path.name + ".partial")
-        partial.write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        yield partial
         partial.rename(path)
 
 
 def append_line(path: Path, model: BaseModel) -> None:
-    """Append a model as one line of JSON."""
     with disk_errors(path.parent), path.open("a", encoding="utf-8") as file:
         file.write(model.model_dump_json() + "\n")
 
 
 def read_lines(path: Path, model: type[_M]) -> list[_M]:
-    """Return the models that `append_line` wrote; a last line that was cut short is removed.
+    """Return the models that `append_line` wrote. Removes an incomplete last line from the file.
 
     Raises RunDirectoryError if a line is damaged.
     """
     if not path.exists():
         return []
-    whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")
-    if cut:
+    whole, _, incomplete = path.read_text(encoding="utf-8").rpartition("\n")
+    if incomplete:
         path.write_text(whole + "\n" if whole else "", encoding="utf-8")
     try:
         return [model.model_validate_json(line) for line in whole.splitlines()]
@@ -172,57 +209,60 @@ def read_lines(path: Path, model: type[_M]) -> list[_M]:
         raise RunDirectoryError(f"{path} is damaged: {error}") from error
 
 
-def fresh_name(taken: Path, scenario: str, kind: str, now: datetime) -> str:
-    """Return a name under `taken` for the directory of something that has several runs."""
+def fresh_name(parent: Path, scenario: str, kind: str, now: datetime) -> str:
+    """Return an unused name under `parent` for a directory of several runs."""
     base = f"{now:%Y%m%dT%H%M%SZ}-{scenario}-{kind}"
     candidates = (base, *(f"{base}-{number}" for number in range(2, 1000)))
-    return next(one for one in candidates if not (taken / one).exists())
+    return next(name for name in candidates if not (parent / name).exists())
 
 
 def read_record(run_dir: Path) -> RunRecord:
-    """Return `run.json`; raise RunDirectoryError if this is no run directory."""
+    """Return `run.json`. Raises RunDirectoryError if `run_dir` is no run directory."""
     return read_model(run_dir, "run.json", RunRecord)
 
 
 def read_prediction(run_dir: Path) -> PredictionRecord:
-    """Return `prediction.json`."""
     return read_model(run_dir, "prediction.json", PredictionRecord)
 
 
 def read_verdict(run_dir: Path) -> Verdict:
-    """Return `verdict.json`."""
+    """Return `verdict.json`. Raises RunDirectoryError if the run was not judged."""
     return read_model(run_dir, "verdict.json", Verdict)
 
 
-#: What marks a directory that belongs to several runs, and the command that made it.
-_OF_SEVERAL = {"comparison.json": "compare", "shrink.json": "shrink"}
-
-
 def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
-    """Return what `write_model` wrote; raise RunDirectoryError if it is not there or damaged."""
+    """Return what `write_model` wrote. Raises RunDirectoryError if it is absent or damaged."""
     path = run_dir / name
     _check_version(path)
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        for written, maker in _OF_SEVERAL.items():
-            if (run_dir / written).exists():
-                raise RunDirectoryError(
-                    f"{run_dir} is no run: `ackproof {maker}` made it, of several",
-                    hint="Name one of its runs; its trials.jsonl lists them.",
-                ) from None
-        raise RunDirectoryError(
-            f"{run_dir} is not a finished run directory: it has no {name}",
-            hint="Name a folder under runs/, or runs/latest.",
-        ) from None
+        raise _absent(run_dir, name) from None
     except (OSError, ValidationError, ValueError) as error:
         raise RunDirectoryError(f"{path} is damaged: {error}") from error
 
 
-def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
-    """Return the plan of several runs, that `ackproof MAKER` wrote.
+def _absent(run_dir: Path, name: str) -> RunDirectoryError:
+    for document, command in _SEVERAL_RUNS.items():
+        if (run_dir / document).exists():
+            return RunDirectoryError(
+                f"{run_dir} is not one run: `ackproof {command}` wrote it for several runs",
+                hint="Name one of its runs; its trials.jsonl lists them.",
+            )
+    if name == "verdict.json" and (run_dir / "run.json").exists():
+        return RunDirectoryError(
+            f"{run_dir} has no verdict", hint=f"Judge it first: ackproof check {run_dir}"
+        )
+    return RunDirectoryError(
+        f"{run_dir} is not a finished run directory: it has no {name}",
+        hint="Name a directory under runs/, or runs/latest.",
+    )
 
-    Raises RunDirectoryError if it is not there or damaged.
+
+def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
+    """Return the `plan.json` that `ackproof MAKER` wrote for several runs.
+
+    Raises RunDirectoryError if it is absent or damaged.
     """
     path = directory / "plan.json"
     try:
@@ -237,14 +277,14 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
 
 def _check_version(path: Path) -> None:
-    """Refuse a file of a later format for what it is, not for what is unknown in it."""
+    """Refuse a later format by its version, before a field that it added is found unknown."""
     try:
         version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
     except (OSError, ValueError, AttributeError):
-        return  # `read_model` says what is wrong with it
+        return  # `read_model` reports it
     if version != SCHEMA_VERSION:
         raise RunDirectoryError(
-            f"{path} has schema version {version}, and this ackproof knows {SCHEMA_VERSION}",
+            f"{path} has schema version {version}; this ackproof reads version {SCHEMA_VERSION}",
             hint="Read it with the ackproof that wrote it.",
         )
 

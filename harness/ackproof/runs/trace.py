@@ -1,4 +1,4 @@
-"""`trace.json`: how far the model explains a run, by which steps, and what was not checked."""
+"""`trace.json`: the result of trace validation, the steps of the model, what was not checked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Explained(BaseModel):
-    """How many steps of a log or a partition fit, from the beginning on, and which kinds they were.
+    """The first `explained` of `total` steps of a log or a partition obey the model's rules.
 
-    `mismatch` is the first that does not fit, in words; empty if all do.
+    `steps` counts them by kind. `mismatch` describes the first step that breaks the rules, or is
+    empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -23,7 +24,7 @@ class Explained(BaseModel):
 
 
 class PartitionTrace(BaseModel):
-    """One partition: how far its replicas' steps are explained, or why that was `not_checked`."""
+    """The steps of a partition's replicas (`local`), or why they were `not_checked`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,7 +35,7 @@ class PartitionTrace(BaseModel):
 
 
 class TraceRecord(BaseModel):
-    """`trace.json`. `controller` is None where no metadata log was left."""
+    """`trace.json`. `controller` is None without a metadata log."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,27 +47,26 @@ class TraceRecord(BaseModel):
 
     @property
     def controller_steps(self) -> dict[str, int]:
-        """How often each kind of the controller's steps was seen."""
         return {} if self.controller is None else self.controller.steps
 
     @property
     def local_steps(self) -> dict[str, int]:
-        """How often each kind of the replicas' steps was seen, of all partitions."""
-        return summed(one.local.steps for one in self.partitions if one.local is not None)
+        """The steps of all partitions' replicas, counted by kind."""
+        return summed(trace.local.steps for trace in self.partitions if trace.local is not None)
 
     @property
     def not_checked(self) -> list[str]:
-        """What could not be held against the model, and why: a line for each reason."""
+        """The partitions that were not checked, one line for each reason."""
         reasons: dict[str, list[str]] = {}
-        for one in self.partitions:
-            if one.not_checked:
-                reasons.setdefault(one.not_checked, []).append(f"{one.topic}-{one.partition}")
-        return [f"{', '.join(places)}: {reason}" for reason, places in reasons.items()]
+        for trace in self.partitions:
+            if trace.not_checked:
+                reasons.setdefault(trace.not_checked, []).append(f"{trace.topic}-{trace.partition}")
+        return [f"{', '.join(partitions)}: {reason}" for reason, partitions in reasons.items()]
 
 
 def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Return the sums of several counts, by name in order."""
+    """Return the sum of several counts, sorted by key."""
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for count in counts:
+        total.update(count)
     return dict(sorted(total.items()))

@@ -1,8 +1,7 @@
-"""What a run says in the end: `verdict.json`, as a model.
+"""`verdict.json`: verdict, observed anomalies, prediction, findings and metrics of a run.
 
-Observed against `expect` gives the verdict; observed against the prediction gives findings. Both
-are always shown, because they answer different questions: "is it what I want?" and "is it what
-Kafka may do?".
+The observed anomalies compared with `expect` give the verdict: "is it what I want?". Compared with
+the prediction they give findings: "is it what Kafka may do?". Both are always reported.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Outlook = Literal["impossible", "possible", "certain"]
 
 
 class Word(StrEnum):
-    """The three verdicts; what cannot be decided is inconclusive, never holds."""
+    """The three verdicts. An undecidable run is inconclusive; it never holds."""
 
     HOLDS = "holds"
     VIOLATED = "violated"
@@ -54,7 +53,7 @@ class FaultReport(_Record):
 
 
 class Finding(_Record):
-    """The model and the cluster disagree: a bug in Kafka, in the client or in the model."""
+    """A contradiction of model and cluster: a bug in Kafka, in the client or in the model."""
 
     anomaly: str
     predicted: Outlook
@@ -63,7 +62,7 @@ class Finding(_Record):
 
 
 class Expectation(_Record):
-    """One line of the scenario's `expect`, and whether what was observed meets it."""
+    """One key of the scenario's `expect` (`what`), its value (`wanted`), and the observation."""
 
     what: str
     wanted: str
@@ -72,7 +71,7 @@ class Expectation(_Record):
 
 
 class Latency(_Record):
-    """Time from send to acknowledgement, milliseconds, over acked sends."""
+    """Milliseconds from send to ack, over all acked sends."""
 
     p50: float
     p95: float
@@ -82,11 +81,11 @@ class Latency(_Record):
 
 
 class Metrics(_Record):
-    """What the run cost.
+    """Throughput, availability and latency.
 
-    `unavailability_s`: seconds in which some partition had sends under way and none acked, summed
-    over gaps longer than `unavailability_gap_s`, for the worst partition. `duration_s`: first
-    send to last outcome. `ack_latency_ms` is None if nothing was acked.
+    `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
+    gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
+    send to the last outcome. `ack_latency_ms` is None if nothing was acked.
     """
 
     duration_s: float
@@ -97,9 +96,9 @@ class Metrics(_Record):
 
 
 class CauseReport(_Record):
-    """Why some records were lost, as in the `causes` table; `case` is docs/forensics.md's.
+    """A cause of lost records, as in the table `causes`; docs/forensics.md describes each `case`.
 
-    `window` is the fault that struck their leader; None if none did.
+    `window` is the number of the fault window that hit their leader, or None.
     """
 
     case: str
@@ -116,7 +115,7 @@ class CauseReport(_Record):
 
 
 class PredictionReport(_Record):
-    """What the reference model said before the run, and why: see `Prediction`."""
+    """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`."""
 
     trace: list[str]
     diagram: list[str] = []
@@ -127,12 +126,12 @@ class PredictionReport(_Record):
 
 
 class Verdict(_Record):
-    """Everything `verdict.json` holds. Times are UTC."""
+    """`verdict.json`. Times are UTC."""
 
     schema_version: Literal[1] = 1
     run_id: str
     scenario: str
-    #: The name of the configuration within a comparison's matrix; empty for a single run.
+    #: The name of the configuration in a comparison's matrix; empty for a single run.
     configuration_name: str = ""
     seed: int
     kafka_version: str
@@ -141,32 +140,32 @@ class Verdict(_Record):
     finished_at: datetime | None
     verdict: Word
     reason: str
-    #: What could not be observed, because the cluster is not ackproof's.
+    #: What could not be observed: of an attached cluster, or because a client was the bottleneck.
     unobserved: list[str] = []
     observed: dict[str, int]
-    #: The same for each topic, where several are written to; an anomaly only if it occurred.
+    #: `observed` by topic, if producers write to several topics. Anomalies of count 0 are left out.
     by_topic: dict[str, dict[str, int]] = {}
     predicted: dict[str, Outlook]
     prediction: PredictionReport
     findings: list[Finding]
-    #: Partitions whose replicas could not be held against the model, with the reason.
+    #: Partitions without trace validation, with the reason.
     not_checked: list[str] = []
-    #: Why acked records were lost, the cause of most losses first; empty if none were.
+    #: The causes of lost records, that of most records first.
     causes: list[CauseReport] = []
     expectations: list[Expectation]
     faults: list[FaultReport]
     metrics: Metrics
-    #: Who has read the final log: Spark data sources; two of them were compared.
+    #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
     configuration: dict[str, str | int | float | bool]
 
 
-#: Keys of `observed` that count sends, not anomalies.
+#: The keys of `observed` that count sends; all others count anomalies.
 SENDS = ("sent", "acked", "failed", "unknown", "aborted")
 
 
 def exit_code(verdicts: list[Verdict]) -> ExitCode:
-    """Return one exit code for a suite: 1 outranks 3 (4 ends a suite as an error)."""
+    """Return the exit code of a suite: 1 outranks 3. An environment error (4) ends the suite."""
     words = {verdict.verdict for verdict in verdicts}
     for word in (Word.VIOLATED, Word.INCONCLUSIVE):
         if word in words:

@@ -44,9 +44,9 @@ def investigate(
     """Compare the replicas of a run after `compare`, and explain its `lost` records.
 
     `settings` are by topic, `faults` by name. Adds anomalies to the run's `anomalies`, and writes
-    `lost_stories` if there are any. Missing evidence is no error; it limits what can be found. Replicas of
-    `compacted` topics are not compared: each broker compacts for itself. Raises `AnalysisError` if
-    the run was not compared.
+    `lost_stories` if there are any. Missing evidence is no error; it limits what can be found.
+    Replicas of `compacted` topics are not compared: each broker compacts for itself. Raises
+    `AnalysisError` if the run was not compared.
     """
     tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
     anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)

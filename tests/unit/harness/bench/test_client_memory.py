@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ackproof.bench.client_memory import WARM, ClientMemory, _Watch
-from ackproof.clients import Progress
+from ackproof.clients.shared_page import Progress
 
 
 class Sender:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.errors import ExitCode, RunDirectoryError
-from ackproof.judgement.spark import judge_run
+from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from ackproof_spark.tables import DISAGREEMENTS, LOCATION, RecordState
 from spark_histories import RUN_ID, History, parse
@@ -107,7 +107,7 @@ def gone(path: Path) -> None:
         ("run.json", gone, "it has no run.json"),
         ("prediction.json", gone, "it has no prediction.json"),
         ("run.json", cut, "is damaged"),
-        ("run.json", later_record, "has schema version 2, and this ackproof knows 1"),
+        ("run.json", later_record, "has schema version 2; this ackproof reads version 1"),
         ("final_log/part-0.parquet", cut, "damaged or cut short"),
         ("ledger/producer-0.parquet", cut, "damaged or cut short"),
         ("partition_ends.parquet", cut, "damaged or cut short"),

@@ -112,7 +112,7 @@ def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
     for refusing in ("check", "show", "replay"):
         assert ackproof(refusing, stored) == 2
         said = " ".join(capsys.readouterr().err.split())
-        assert "is no run: `ackproof compare` made it, of several" in said
+        assert "is not one run: `ackproof compare` wrote it for several runs" in said
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients import ProducerProcess, ProducerSpec
-from ackproof.clients.spec import TransactionSpec
+from ackproof.clients.process import ProducerProcess
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.errors import ExitCode
 from ackproof.ledger import transaction_log
 from ackproof.ledger.producer_ledger import stream_path
@@ -50,5 +50,5 @@ def test_an_abort_that_is_refused_ends_the_producer(tmp_path: Path, may_stop: bo
         assert code == 0, process.error
     else:
         assert code == ExitCode.ENVIRONMENT
-        assert "stopped for good" in process.error
+        assert "ended with a fatal error" in process.error
         assert "(INVALID_TXN_STATE)" in process.error

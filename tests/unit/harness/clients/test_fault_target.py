@@ -1,4 +1,4 @@
-"""Client processes that are stopped, ended and misled, against librdkafka's mock cluster."""
+"""Faults of client processes, against librdkafka's mock cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from ackproof.clients import ProducerProcess
-from ackproof.clients.fault_target import StruckClients
+from ackproof.clients.fault_target import RunClients
+from ackproof.clients.process import ProducerProcess
 from ackproof.clients.shared_page import Order, State
-from ackproof.clients.supervisor import Crew
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.ledger.producer_ledger import recover
 from ackproof.scenario.model import Scenario
 from ackproof_faults import (
@@ -45,7 +45,7 @@ def scenario(**workload: object) -> Scenario:
     return Scenario.model_validate(
         {
             "version": 1,
-            "name": "struck",
+            "name": "client-faults",
             "topics": {"orders": {"partitions": 4}},
             "workload": {
                 "topic": "orders",
@@ -69,34 +69,34 @@ class ClusterWith(FakeCluster):
 
 
 @pytest.fixture
-def crew_of(tmp_path: Path) -> Iterator[Callable[..., Crew]]:
-    crews: list[Crew] = []
+def supervise(tmp_path: Path) -> Iterator[Callable[..., ClientSupervisor]]:
+    supervisors: list[ClientSupervisor] = []
     (tmp_path / "ledger").mkdir()
     with mock_cluster() as cluster:
 
-        def make(**workload: object) -> Crew:
-            crew = Crew(
+        def make(**workload: object) -> ClientSupervisor:
+            supervisor = ClientSupervisor(
                 scenario(**workload), tmp_path, bootstrap_servers=cluster.bootstrap, secrets={}
             )
-            crews.append(crew)
-            crew.__enter__()
-            until(lambda: all(one.progress().acked > 0 for one in crew.producers))
-            return crew
+            supervisors.append(supervisor)
+            supervisor.__enter__()
+            until(lambda: all(one.progress().acked > 0 for one in supervisor.producers))
+            return supervisor
 
         yield make
-        for crew in crews:
-            crew.__exit__(None, None, None)
+        for supervisor in supervisors:
+            supervisor.__exit__(None, None, None)
 
 
-def strike(crew: Crew, fault: Fault) -> Guard:
-    return inject(fault, ClusterWith(StruckClients(crew)), clock=clock)
+def inject_fault(supervisor: ClientSupervisor, fault: Fault) -> Guard:
+    return inject(fault, ClusterWith(RunClients(supervisor)), clock=clock)
 
 
-def struck(crew: Crew, fault: Fault) -> Guard:
-    """Show that it is not proved before it is injected, and return it in force."""
+def in_force(supervisor: ClientSupervisor, fault: Fault) -> Guard:
+    """Inject a fault that cannot be verified before; return it in force."""
     with pytest.raises(FaultError):
-        fault.verify(ClusterWith(StruckClients(crew)), [1])
-    guard = strike(crew, fault)
+        fault.verify(ClusterWith(RunClients(supervisor)), [1])
+    guard = inject_fault(supervisor, fault)
     assert guard.window.verified, guard.window.evidence
     return guard
 
@@ -106,7 +106,7 @@ def recover_from(guard: Guard) -> None:
     until(guard.recovered)
 
 
-def go_on(crew: Crew, producer: ProducerProcess) -> None:
+def await_acks(supervisor: ClientSupervisor, producer: ProducerProcess) -> None:
     before = producer.progress().acked
     until(lambda: producer.progress().acked > before)
 
@@ -117,157 +117,160 @@ def outcomes(process: ProducerProcess) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in counts}
 
 
-def timestamps(crew: Crew) -> list[int]:
+def timestamps(supervisor: ClientSupervisor) -> list[int]:
     """Return those of all records, as a consumer reads them; milliseconds."""
-    spec = crew.producers[0].spec
+    spec = supervisor.producers[0].spec
     consumer = Consumer({"bootstrap.servers": spec.bootstrap_servers, "group.id": "t"})
     consumer.assign([TopicPartition("orders", n, OFFSET_BEGINNING) for n in range(4)])
     found: list[int] = []
-    while len(found) < crew.progress().acked:
+    while len(found) < supervisor.progress().acked:
         found += [message.timestamp()[1] for message in consumer.consume(1000, timeout=10)]
     consumer.close()
     return found
 
 
-def settled(crew: Crew) -> list[str]:
-    crew.stop_producers()
-    return crew.await_producers()
+def settled(supervisor: ClientSupervisor) -> list[str]:
+    supervisor.stop_producers()
+    return supervisor.await_producers()
 
 
-def test_a_client_that_loads_is_not_stopped_before_it_can_outlive_its_harness(crew_of):
-    crew = crew_of()
-    clients = StruckClients(crew)
+def test_a_loading_client_is_not_suspended_before_its_orphan_guard_is_active(supervise):
+    supervisor = supervise()
+    clients = RunClients(supervisor)
     clients.end("producer 0", "kill")
-    heir = clients.succeed("producer 0")
-    assert crew.producers[1].state is State.LOADING
-    clients.stop(heir)
-    assert crew.producers[1].state is not State.LOADING
-    clients.go_on(heir)
-    assert settled(crew) == []
+    successor = clients.succeed("producer 0")
+    assert supervisor.producers[1].state is State.LOADING
+    clients.stop(successor)
+    assert supervisor.producers[1].state is not State.LOADING
+    clients.go_on(successor)
+    assert settled(supervisor) == []
 
 
-def test_a_paused_producer_stands_still_until_it_is_healed(crew_of) -> None:
-    crew = crew_of(producers=2)
-    still, other = crew.producers
-    guard = struck(crew, PauseClient(client="producer 0"))
+def test_a_paused_producer_is_suspended_until_healed(supervise) -> None:
+    supervisor = supervise(producers=2)
+    still, other = supervisor.producers
+    guard = in_force(supervisor, PauseClient(client="producer 0"))
     before = still.progress()
-    go_on(crew, other)
+    await_acks(supervisor, other)
     assert still.progress() == before
     assert not guard.recovered()
-    assert "stands still already" in strike(crew, PauseClient(client="producer 0")).window.evidence
+    assert (
+        "stands still already"
+        in inject_fault(supervisor, PauseClient(client="producer 0")).window.evidence
+    )
     recover_from(guard)
-    go_on(crew, still)
-    assert settled(crew) == []
+    await_acks(supervisor, still)
+    assert settled(supervisor) == []
 
 
 @pytest.mark.parametrize(("how", "code"), [("kill", -signal.SIGKILL), ("exit", 70)])
-def test_a_crashed_producer_is_succeeded_and_no_trouble(crew_of, how, code) -> None:
-    crew = crew_of(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 1000})
-    guard = struck(crew, CrashClient(client="producers", how=how))
-    first = crew.producers[0]
+def test_a_crashed_producer_gets_a_successor_and_is_no_trouble(supervise, how, code) -> None:
+    supervisor = supervise(settings={"acks": "all", "enable.idempotence": False, "linger.ms": 1000})
+    guard = in_force(supervisor, CrashClient(client="producers", how=how))
+    first = supervisor.producers[0]
     assert first.returncode == code
-    assert crew.tend(), "the workload waits for who takes its place"
+    assert supervisor.restart_crashed(), "the workload waits for the successor"
     recover_from(guard)
-    guard.fault.heal(ClusterWith(StruckClients(crew)), [1])  # twice is a no-op
-    first, heir = crew.producers
-    assert first.spec.records - heir.spec.records == first.progress().sent
+    guard.fault.heal(ClusterWith(RunClients(supervisor)), [1])  # twice is a no-op
+    first, successor = supervisor.producers
+    assert first.spec.records - successor.spec.records == first.progress().sent
     assert outcomes(first)["unknown"] > 0, "what lingered was not waited for"
-    assert StruckClients(crew).running("producer 0") == ["producer 1"]
-    assert StruckClients(crew).running("producers") == ["producer 1"]
-    assert settled(crew) == []
+    assert RunClients(supervisor).running("producer 0") == ["producer 1"]
+    assert RunClients(supervisor).running("producers") == ["producer 1"]
+    assert settled(supervisor) == []
 
 
-def test_a_fault_that_lasts_until_the_end_leaves_a_successor_that_ends(crew_of) -> None:
-    crew = crew_of()
-    guard = struck(crew, CrashClient(client="producer 0"))
-    crew.stop_producers()
+def test_a_successor_started_after_the_stop_ends_at_once(supervise) -> None:
+    supervisor = supervise()
+    guard = in_force(supervisor, CrashClient(client="producer 0"))
+    supervisor.stop_producers()
     guard.heal()
-    assert crew.await_producers() == []
-    heir = crew.producers[1]
-    assert heir.returncode == 0
-    assert heir.progress().sent == 0
+    assert supervisor.await_producers() == []
+    successor = supervisor.producers[1]
+    assert successor.returncode == 0
+    assert successor.progress().sent == 0
 
 
-def test_a_process_that_ended_on_its_own_is_a_trouble(crew_of) -> None:
-    crew = crew_of()
-    os.kill(crew.producers[0].pid, signal.SIGKILL)
-    until(lambda: not crew.tend())
-    (trouble,) = settled(crew)
+def test_an_unexpected_end_is_a_trouble(supervise) -> None:
+    supervisor = supervise()
+    os.kill(supervisor.producers[0].pid, signal.SIGKILL)
+    until(lambda: not supervisor.restart_crashed())
+    (trouble,) = settled(supervisor)
     assert "producer 0 ended with -9" in trouble
 
 
-def test_a_full_buffer_refuses_and_loses_nothing(crew_of) -> None:
-    crew = crew_of()
-    (producer,) = crew.producers
-    guard = struck(crew, FillBuffer())
+def test_a_full_buffer_loses_nothing(supervise) -> None:
+    supervisor = supervise()
+    (producer,) = supervisor.producers
+    guard = in_force(supervisor, FillBuffer())
     assert "refused for want of room" in guard.window.evidence
     assert producer.progress().sent - producer.progress().acked > 50_000
     recover_from(guard)
-    assert producer.order is Order.NOTHING
-    assert settled(crew) == []
+    assert producer.page.order is Order.NOTHING
+    assert settled(supervisor) == []
     assert set(outcomes(producer)) == {"acked"}
-    assert producer.progress().under_way == 0
+    assert producer.progress().in_flight == 0
 
 
 @pytest.mark.parametrize(
     ("what", "codes"),
     [("queue", {"_PURGE_QUEUE"}), ("all", {"_PURGE_QUEUE", "_PURGE_INFLIGHT"})],
 )
-def test_what_is_purged_is_failed_or_unknown(crew_of, what, codes) -> None:
-    crew = crew_of()
-    (producer,) = crew.producers
-    guard = struck(crew, PurgeClient(what=what))
+def test_purged_sends_are_failed_or_unknown(supervise, what, codes) -> None:
+    supervisor = supervise()
+    (producer,) = supervisor.producers
+    guard = in_force(supervisor, PurgeClient(what=what))
     recover_from(guard)
-    go_on(crew, producer)
-    assert settled(crew) == []
+    await_acks(supervisor, producer)
+    assert settled(supervisor) == []
     table = recover(producer.spec.ledger)
     assert {"_PURGE_QUEUE"} <= set(table["error"].drop_null().to_pylist()) <= codes
     assert outcomes(producer)["failed"] > 0, "not sent yet, and the sole attempt"
-    assert producer.progress().under_way == 0
+    assert producer.progress().in_flight == 0
 
 
-def test_a_slow_callback_delays_outcomes(crew_of) -> None:
-    crew = crew_of()
-    (producer,) = crew.producers
-    guard = struck(crew, SlowClient(client="producers", delay="300ms"))
-    clash = strike(crew, PurgeClient())
-    assert "does something wrong already: dawdle" in clash.window.evidence
+def test_a_slow_callback_delays_outcomes(supervise) -> None:
+    supervisor = supervise()
+    (producer,) = supervisor.producers
+    guard = in_force(supervisor, SlowClient(client="producers", delay="300ms"))
+    second = inject_fault(supervisor, PurgeClient())
+    assert "already misbehaves by another fault: dawdle" in second.window.evidence
     recover_from(guard)
-    assert settled(crew) == []
+    assert settled(supervisor) == []
     table = recover(producer.spec.ledger)
     waited = pc.subtract(table["resolved_at"], table["sent_at"]).cast("int64")
     assert pc.max(waited).as_py() >= 300_000
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("past", -1), ("future", 1)])
-def test_records_bear_timestamps_that_are_off(crew_of, direction, sign) -> None:
-    crew = crew_of()
-    guard = struck(crew, SkewTimestamps(by="30m", direction=direction))
+def test_skewed_timestamps_are_off_by_the_given_time(supervise, direction, sign) -> None:
+    supervisor = supervise()
+    guard = in_force(supervisor, SkewTimestamps(by="30m", direction=direction))
     recover_from(guard)
-    go_on(crew, crew.producers[0])
-    assert settled(crew) == []
-    assert set(outcomes(crew.producers[0])) == {"acked"}
+    await_acks(supervisor, supervisor.producers[0])
+    assert settled(supervisor) == []
+    assert set(outcomes(supervisor.producers[0])) == {"acked"}
     now = time.time() * 1000
-    minutes = [(at - now) / 60_000 for at in timestamps(crew)]
+    minutes = [(at - now) / 60_000 for at in timestamps(supervisor)]
     seen = [wanted for one in minutes for wanted in (0, sign * 30) if abs(one - wanted) < 5]
     assert set(seen) == {0, sign * 30}
     assert len(seen) == len(minutes)
 
 
-def test_a_consumer_is_succeeded_by_a_member_of_its_group(crew_of) -> None:
-    crew = crew_of(consumers={"readers": {"members": 2}})
-    guard = struck(crew, CrashClient(client="consumer 1"))
+def test_a_crashed_consumer_gets_a_successor_in_its_group(supervise) -> None:
+    supervisor = supervise(consumers={"readers": {"members": 2}})
+    guard = in_force(supervisor, CrashClient(client="consumer 1"))
     recover_from(guard)
-    assert [one.spec.group for one in crew.consumers] == ["readers"] * 3
-    assert StruckClients(crew).running("consumer 1") == ["consumer 2"]
-    assert StruckClients(crew).running("consumers") == ["consumer 0", "consumer 2"]
-    assert settled(crew) == []
+    assert [one.spec.group for one in supervisor.consumers] == ["readers"] * 3
+    assert RunClients(supervisor).running("consumer 1") == ["consumer 2"]
+    assert RunClients(supervisor).running("consumers") == ["consumer 0", "consumer 2"]
+    assert settled(supervisor) == []
 
 
-def test_who_is_not_there_cannot_be_hit(crew_of) -> None:
-    crew = crew_of()
-    assert settled(crew) == []
-    guard = strike(crew, PauseClient(client="producers"))
+def test_a_fault_without_a_running_client_is_not_verified(supervise) -> None:
+    supervisor = supervise()
+    assert settled(supervisor) == []
+    guard = inject_fault(supervisor, PauseClient(client="producers"))
     assert "no client runs as producers" in guard.window.evidence
 
 

@@ -26,7 +26,7 @@ def taken(tmp_path, monkeypatch):
         run_dir = tmp_path / "some-folder"
         monkeypatch.setattr(forwarded_records, "_records", lambda places, settings: iter(records))
         forwarded_records.take(
-            run_dir, run_id=RUN, of="orders", groups={"g": topics}, ends={}, settings={}
+            run_dir, run_id=RUN, source="orders", groups={"g": topics}, ends={}, settings={}
         )
         folder = run_dir / "effects"
         return pq.read_table(folder).to_pylist() if folder.exists() else []
@@ -34,7 +34,7 @@ def taken(tmp_path, monkeypatch):
     return take
 
 
-def test_an_effect_names_the_record_it_was_made_of_and_who_made_it(taken):
+def test_an_effect_names_its_source_record_and_its_consumer(taken):
     (row,) = taken(made("invoices", 7, consumer=3), topics=["invoices"])
     assert (row["topic"], row["partition"], row["offset"]) == ("orders", 1, 107)
     assert (row["producer"], row["sequence"]) == (4, 7)
@@ -46,12 +46,14 @@ def test_an_effect_names_the_record_it_was_made_of_and_who_made_it(taken):
     ("invoices", "audit", "times"),
     [([7], [7], 1), ([7, 7], [7], 2), ([7], [7, 7], 2), ([7], [], 0), ([], [7, 7], 0)],
 )
-def test_it_is_processed_once_it_is_in_all_and_as_often_as_in_any(taken, invoices, audit, times):
+def test_a_record_is_processed_when_it_is_in_all_topics_and_as_often_as_in_any(
+    taken, invoices, audit, times
+):
     records = [made("invoices", one) for one in invoices] + [made("audit", one) for one in audit]
     assert [row["sequence"] for row in taken(*records)] == [7] * times
 
 
-def test_what_is_not_of_this_run_is_no_effect(taken):
+def test_records_of_another_run_are_no_effects(taken):
     other = encoder(run_id="run-2", producer=4, size=40)(7)
     records = [
         made("invoices", 7, value=other),

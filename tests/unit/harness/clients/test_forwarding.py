@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ackproof.clients import Commit, ConsumerProcess, ConsumerSpec
+from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.process import ConsumerProcess
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof_spark.record import encoder
 from ackproof_spark.tables import LOCATION
@@ -70,7 +71,7 @@ def test_without_a_refusal_every_record_is_polled_once(rows):
     )
 
 
-def test_what_could_not_be_committed_is_polled_again_from_where_it_began(rows):
+def test_records_of_a_failed_transaction_are_polled_again(rows):
     found = rows(KafkaError.ILLEGAL_GENERATION)
     events = [row["event"] for row in found["consumer_events"]]
     assert events.count("commit-failed") == events.count("rewound") == 1

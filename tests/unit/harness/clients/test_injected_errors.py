@@ -62,7 +62,7 @@ def report(cluster: MockCluster, *codes: int) -> tuple[KafkaError | None, float]
 
 
 @pytest.mark.parametrize("name", sorted(set(OF_BROKERS) - NO_ERROR_AFTER_ALL))
-def test_what_a_broker_answers_is_what_the_table_makes_of_it(cluster, name):
+def test_an_injected_error_gets_the_outcome_of_the_rules(cluster, name):
     error, took = report(cluster, OF_BROKERS[name])
     if error is None:
         # librdkafka sends again, whatever `retries` says: the second attempt was written.
@@ -78,7 +78,7 @@ def test_what_a_broker_answers_is_what_the_table_makes_of_it(cluster, name):
     assert classify(error, sole_attempt=sole) is wanted
 
 
-def test_no_error_is_an_ack(cluster):
+def test_no_error_is_acked(cluster):
     error, _ = report(cluster)
     assert classify(error, sole_attempt=True) is Outcome.ACKED
 

@@ -30,13 +30,13 @@ VALID = {
         {"settings": {"acks": "all", "linger.ms": 5, "enable.idempotence": True}},
     ],
 )
-def test_it_survives_json(fields):
+def test_json_round_trip(fields):
     spec = ProducerSpec(**VALID | fields)
     assert ProducerSpec.from_json(spec.to_json()) == spec
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({}, True),
         ({"acks": "all"}, True),
@@ -45,8 +45,8 @@ def test_it_survives_json(fields):
         ({"acks": "0"}, False),
     ],
 )
-def test_an_ack_says_where_the_record_stands_unless_it_is_none(settings, told):
-    assert ProducerSpec(**VALID | {"settings": settings}).offsets_are_told is told
+def test_acks_have_offsets_unless_acks_is_0(settings, expected):
+    assert ProducerSpec(**VALID | {"settings": settings}).acks_have_offsets is expected
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_an_ack_says_where_the_record_stands_unless_it_is_none(settings, told):
         ({"size": 31}, "at least 32"),
         ({"rate": 0}, "rate is 0"),
         ({"records": -1}, "records is -1"),
-        ({"records": None}, "never end"),
+        ({"records": None}, "never ends"),
         ({"window": 0}, "window is 0"),
-        ({"window": 1, "ledger": None}, "a window without a ledger"),
-        ({"partition": 2}, "partition is 2, and must be below 2"),
+        ({"window": 1, "ledger": None}, "a window requires a ledger"),
+        ({"partition": 2}, "partition is 2; it must be below 2"),
         ({"partition": 1, "keys": 3}, "partition and keys"),
-        ({"largest": 127}, "largest is 127, and must be 128 or more"),
-        ({"largest": 999_990}, "message.max.bytes lets only values of 999968 pass"),
-        ({"largest": 200, "settings": {"message.max.bytes": 190}}, "only values of 158"),
+        ({"largest": 127}, "largest is 127; it must be 128 or more"),
+        ({"largest": 999_990}, "message.max.bytes allows values up to 999968 bytes"),
+        ({"largest": 200, "settings": {"message.max.bytes": 190}}, "values up to 158 bytes"),
     ],
 )
-def test_an_impossible_one_is_refused_with_the_value_and_what_is_legal(fields, says):
+def test_an_invalid_spec_is_refused_with_the_value_and_what_is_legal(fields, says):
     with pytest.raises(WorkloadError, match=says):
         ProducerSpec(**VALID | fields)
 

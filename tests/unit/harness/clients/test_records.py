@@ -30,7 +30,7 @@ def spec(**fields) -> ProducerSpec:
     )
 
 
-def test_a_key_goes_where_librdkafka_would_send_it():
+def test_a_key_goes_to_the_partition_of_librdkafkas_partitioner():
     producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
     found: dict[bytes, int] = {}
     for number in range(50):
@@ -46,7 +46,7 @@ def test_a_key_goes_where_librdkafka_would_send_it():
 
 
 @pytest.mark.parametrize("fields", [{}, {"partition": 3}, {"keys": 7}, {"partitions": 1}])
-def test_the_ledger_knows_where_each_send_went(fields):
+def test_the_ledger_has_the_partition_of_each_send(fields):
     made = spec(**fields)
     origin = Origin(
         run_id="run-1", producer=4, topic="orders", partitions=made.partitions, cycle=cycle(made)
@@ -54,7 +54,7 @@ def test_the_ledger_knows_where_each_send_went(fields):
     assert Origin.of(origin.schema()) == origin
     went = {
         int(sequence): partition
-        for partition, sequences in Records(made).places(5, 1000)
+        for partition, sequences in Records(made).by_partition(5, 1000)
         for sequence in sequences
     }
     assert sorted(went) == list(range(5, 1000))
@@ -71,7 +71,7 @@ def test_a_value_names_its_send_whatever_its_size(fields):
     assert sizes == ({32} if "largest" not in fields else set(range(40, 91)))
 
 
-def test_sizes_are_drawn_again_with_the_same_seed_and_only_then():
+def test_the_seed_determines_the_sizes():
     def sizes(seed: int) -> list[int]:
         drawn = Records(spec(size=40, largest=400, seed=seed)).messages(np.arange(100))
         return [len(message["value"]) for message in drawn]

@@ -23,7 +23,7 @@ def sides(tmp_path):
     harness.close()
 
 
-def test_a_fresh_page_is_of_a_process_that_starts(sides):
+def test_a_new_page_has_the_state_loading(sides):
     harness, _ = sides
     assert harness.state is State.LOADING
     assert harness.read() == Progress()
@@ -31,24 +31,24 @@ def test_a_fresh_page_is_of_a_process_that_starts(sides):
     assert (harness.error, harness.started_at, harness.updated_at) == ("", 0, 0)
 
 
-def test_counts_and_times_arrive(sides):
+def test_counts_and_times_are_shared(sides):
     harness, process = sides
     process.started_at = 1
     process.state = State.PRODUCING
     process.count(sent=10, acked=4, failed=2, unknown=1, at=5)
     assert harness.read() == Progress(sent=10, acked=4, failed=2, unknown=1)
-    assert harness.read().under_way == 3
+    assert harness.read().in_flight == 3
     assert (harness.state, harness.started_at, harness.updated_at) == (State.PRODUCING, 1, 5)
 
 
-def test_a_stop_arrives(sides):
+def test_a_stop_is_shared(sides):
     harness, process = sides
-    harness.ask_to_stop()
+    harness.stop = True
     assert process.stop
 
 
 @pytest.mark.parametrize("text", ["disk full", "ü" * 10_000])
-def test_an_error_arrives_as_far_as_it_fits(sides, text):
+def test_an_error_is_shared_and_truncated(sides, text):
     harness, process = sides
     process.count(sent=1, acked=0, failed=0, unknown=0, at=1)
     process.fail(text)
@@ -58,7 +58,7 @@ def test_an_error_arrives_as_far_as_it_fits(sides, text):
     assert harness.read().sent == 1
 
 
-def test_the_total_is_the_sum():
+def test_total_is_the_sum():
     parts = [
         Progress(sent=10, acked=4, failed=2, unknown=1),
         Progress(sent=1, acked=1),

@@ -60,13 +60,13 @@ def test_steps_are_summed_by_version_the_oldest_first() -> None:
     assert "leads" not in everything.unseen_of_replicas
 
 
-def test_every_event_that_a_real_controller_showed_has_a_name_that_is_known() -> None:
+def test_every_event_of_a_real_controller_is_known() -> None:
     [path] = GOLDEN.glob("4.3.1.txt")
     steps = trace_validation.explain(path.read_text(encoding="utf-8"), "4.3.1").coverage
     assert {step.partition(": ")[0] for step in steps} <= set(EVENTS)
 
 
-def test_the_command_says_what_stored_runs_have_shown_and_what_never(
+def test_the_command_lists_the_steps_of_stored_runs_and_those_never_observed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, one in enumerate(RECORDS):

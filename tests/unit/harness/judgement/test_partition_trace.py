@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement import partition_trace, trace_validation
-from ackproof.observation.clocks import Clock
-from ackproof.runs.directory import RunRecord, write_table
+from ackproof.runs.directory import Clock, RunRecord, write_table
 from ackproof.runs.trace import PartitionTrace
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
@@ -177,8 +176,8 @@ def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     shutil.copy(METADATA, tmp_path / "metadata.log")
     (tmp_path / "logs").mkdir()
-    for broker, said in LOGS.items():
-        log(tmp_path, broker, said)
+    for broker, text in LOGS.items():
+        log(tmp_path, broker, text)
     write(tmp_path, "partition_states", STATES)
     write(tmp_path, "fault_windows", [window("kill")])
     write(tmp_path, "replica_logs", [replica(broker) for broker in LOGS])
@@ -216,8 +215,8 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def log(run_dir: Path, broker: int, said: str) -> None:
-    lines = [line.partition(" ") for line in said.strip().splitlines()]
+def log(run_dir: Path, broker: int, text: str) -> None:
+    lines = [line.partition(" ") for line in text.strip().splitlines()]
     (run_dir / "logs" / f"broker-{broker}.log").write_text(
         "".join(
             f"[{at(int(second)):%Y-%m-%dT%H:%M:%S},000] INFO {text} (some.logger)\n"
@@ -235,29 +234,29 @@ def record(*, apart_ms: float = 1.0) -> RunRecord:
     return RunRecord(run_id="run", image="none", pid=1, started_at=START, clocks=clocks)
 
 
-def seen(run_dir: Path, **clocks: float) -> partition_trace.Seen:
-    [found] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
-    return found
+def observed(run_dir: Path, **clocks: float) -> partition_trace.ObservedPartition:
+    [trace] = partition_trace.partitions(run_dir, scenario(run_dir), record(**clocks))
+    return trace
 
 
 def explained(run_dir: Path) -> PartitionTrace:
-    [found] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
-    return found
+    [trace] = trace_validation.validate(run_dir, scenario(run_dir), record()).partitions
+    return trace
 
 
-def test_what_a_run_shows_of_a_partition_is_explained(run_dir: Path) -> None:
-    found = explained(run_dir)
-    assert (found.not_checked, found.local.mismatch) == ("", "")
-    assert found.local.explained == found.local.total > 15
-    assert found.local.steps["fetcher begins after a late append of the one before"] == 1
-    assert found.local.steps["truncates by epoch"] == 1
+def test_the_trace_of_a_partition_is_explained(run_dir: Path) -> None:
+    trace = explained(run_dir)
+    assert (trace.not_checked, trace.local.mismatch) == ("", "")
+    assert trace.local.explained == trace.local.total > 15
+    assert trace.local.steps["fetcher begins after a late append of the one before"] == 1
+    assert trace.local.steps["truncates by epoch"] == 1
 
 
-def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_dir: Path) -> None:
+def test_acks_are_grouped_by_final_epoch_and_by_time(run_dir: Path) -> None:
     # The first leader was gone for certain a second after it was loaded again.
     late = send(50, 60)
     write(run_dir, "ledger", [send(10, 10), send(70, 10), send(90, 40), late])
-    assert seen(run_dir).trace.acks == (
+    assert observed(run_dir).trace.acks == (
         Acked(offset=10, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=70, everyone=True, epoch=0, lost=False, first=0, last=0),
         Acked(offset=50, everyone=True, epoch=0, lost=False, first=2, last=2),
@@ -265,22 +264,22 @@ def test_acks_are_told_apart_by_what_stands_there_and_when_they_were_given(run_d
     )
 
 
-def test_clocks_that_are_far_apart_do_not_date_acks(run_dir: Path) -> None:
-    acks = seen(run_dir, apart_ms=60_000.0).trace.acks
+def test_clocks_that_differ_too_much_do_not_date_acks(run_dir: Path) -> None:
+    acks = observed(run_dir, apart_ms=60_000.0).trace.acks
     assert {(ack.first, ack.last) for ack in acks} == {(0, 2)}
     write(run_dir, "fault_windows", [window("skew_clock")])
-    assert {(ack.first, ack.last) for ack in seen(run_dir).trace.acks} == {(0, 2)}
+    assert {(ack.first, ack.last) for ack in observed(run_dir).trace.acks} == {(0, 2)}
 
 
-def test_an_ack_of_another_record_than_stands_there_is_of_a_lost_one(run_dir: Path) -> None:
+def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     write(run_dir, "ledger", [send(75, 10), send(79, 10, sequence=500)])
-    first, second = seen(run_dir).trace.acks
+    first, second = observed(run_dir).trace.acks
     assert (first.lost, second.lost) == (False, True)
     # Offsets below 80 were written in epoch 0 alone, and that is what stands there.
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
 
 
-def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
+def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
     run_dir: Path,
 ) -> None:
     # Offset 90 of epoch 0 reached nobody, and was acked before there was an epoch 1.
@@ -296,22 +295,22 @@ def test_what_was_acked_though_a_member_of_the_isr_did_not_hold_it_is_a_finding(
     )
 
 
-def test_a_fetcher_that_begins_again_in_the_same_epoch_is_where_it_is_told(run_dir: Path) -> None:
+def test_a_fetcher_restarted_in_the_same_epoch_is_explained(run_dir: Path) -> None:
     again = (
         LOGS[3].strip().splitlines()[-1].replace("22 Added", "40 Added").replace(",80))", ",110))")
     )
     log(run_dir, 3, f"{LOGS[3].strip()}\n{again}")
-    found = explained(run_dir)
-    assert found.local.mismatch == ""
-    assert found.local.steps["fetcher begins"] == 4
+    trace = explained(run_dir)
+    assert trace.local.mismatch == ""
+    assert trace.local.steps["fetcher begins"] == 4
 
 
-def test_what_a_broker_should_not_have_logged_is_a_finding(run_dir: Path) -> None:
+def test_an_impossible_log_line_is_a_finding(run_dir: Path) -> None:
     log(run_dir, 1, LOGS[1].replace("Truncating to offset 80", "Truncating to offset 60"))
     assert "truncates to offset 60" in explained(run_dir).local.mismatch
 
 
-def test_a_disk_that_holds_something_else_is_a_finding(run_dir: Path) -> None:
+def test_a_different_log_on_disk_is_a_finding(run_dir: Path) -> None:
     rows = [
         batch(broker, base, base + 20, 0 if base < (60 if broker == 3 else 80) else 1)
         for broker in LOGS
@@ -322,7 +321,7 @@ def test_a_disk_that_holds_something_else_is_a_finding(run_dir: Path) -> None:
 
 
 def loads(run_dir: Path) -> Loads:
-    [step] = [one for one in seen(run_dir).trace.brokers[1] if isinstance(one, Loads)]
+    [step] = [one for one in observed(run_dir).trace.brokers[1] if isinstance(one, Loads)]
     return step
 
 
@@ -330,7 +329,7 @@ def cut(partition: str, end: int, before: int) -> dict[str, Any]:
     return {"broker": 1, "partition": partition, "end": end, "end_before": before}
 
 
-def test_a_power_loss_tells_what_it_took(run_dir: Path) -> None:
+def test_the_facts_of_a_power_loss_are_used(run_dir: Path) -> None:
     assert not loads(run_dir).lossy
     cuts = [cut("orders-0", 100, 150), cut("orders-1", 1, 2)]
     write(run_dir, "fault_windows", [window("power_loss", cuts=cuts)])
@@ -369,10 +368,10 @@ def settings(old: str, new: str) -> Callable[[Path], None]:
     return change
 
 
-def unsaid(words: str) -> Callable[[Path], None]:
+def reworded(words: str) -> Callable[[Path], None]:
     def change(run_dir: Path) -> None:
-        for broker, said in LOGS.items():
-            log(run_dir, broker, said.replace(words, "Something else"))
+        for broker, text in LOGS.items():
+            log(run_dir, broker, text.replace(words, "Something else"))
 
     return change
 
@@ -380,14 +379,14 @@ def unsaid(words: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (unlink("metadata.log"), "no controller left a metadata log"),
+        (unlink("metadata.log"), "there is no metadata log of a controller"),
         (unlink("replica_logs.parquet"), "the replicas' disks were not read"),
         (unlink("logs/broker-2.log"), "the log of broker 2 is missing"),
         (
             settings(
                 "topics:", "cluster: {attach: {bootstrap: 'a:1', topic_prefix: ord}}\ntopics:"
             ),
-            "the logs of an attached cluster's brokers are not ours",
+            "an attached cluster's broker logs are not available",
         ),
         (
             table("fault_windows", window("wipe_volume"), window("disk_full")),
@@ -397,10 +396,10 @@ def unsaid(words: str) -> Callable[[Path], None]:
             table("fault_windows", window("power_loss", node=3)),
             "broker 3 lost power, and its log does not say what it loaded",
         ),
-        (table("partition_states"), "the controller's log does not name it"),
+        (table("partition_states"), "the controller's log does not contain it"),
         (
             table("partition_states", *STATES, STATES[-1] | {"replicas": [2, 3, 4]}),
-            "its replicas were moved",
+            "its replicas were reassigned",
         ),
         (
             table("replica_logs", replica(1), replica(2, begin_offset=20)),
@@ -410,11 +409,11 @@ def unsaid(words: str) -> Callable[[Path], None]:
             table("replica_batches", batch(1, 0, 20, 0), batch(1, 40, 60, 0)),
             "the log of broker 1 has gaps",
         ),
-        (unsaid("Leader orders"), "no broker's log says that it leads"),
-        (unsaid("InitialFetchState"), "no broker's log says from where it fetches"),
+        (reworded("Leader orders"), "no broker's log has a line about becoming leader"),
+        (reworded("InitialFetchState"), "no broker's log has a line about fetching from a leader"),
     ],
 )
-def test_what_cannot_be_decided_is_said_to_be_not_checked(
+def test_an_undecidable_partition_is_not_checked(
     run_dir: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     change(run_dir)
@@ -424,8 +423,8 @@ def test_what_cannot_be_decided_is_said_to_be_not_checked(
     assert trace_validation.findings(traced) == []
 
 
-def test_a_run_of_more_sends_than_are_looked_at_is_not_checked(
+def test_a_run_with_too_many_sends_is_not_checked(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_trace, "MOST_SENDS", 118)
-    assert seen(run_dir).not_checked == "the run has 119 sends, more than 118"
+    assert observed(run_dir).not_checked == "the run has 119 sends, more than 118"

@@ -13,13 +13,13 @@ from ackproof.runs.trace import TraceRecord
 DUMP = Path(__file__).parents[1] / "observation" / "metadata_4.3.1.txt"
 
 
-def test_a_stored_run_that_the_model_explains_has_no_finding(tmp_path: Path) -> None:
+def test_an_explained_metadata_log_has_no_mismatch(tmp_path: Path) -> None:
     shutil.copy(DUMP, tmp_path / "metadata.log")
     found = trace_validation.controllers_log(tmp_path, "4.3.1")
     assert (found.mismatch, found.explained) == ("", found.total)
 
 
-def test_a_log_that_the_model_cannot_explain_is_a_finding_with_its_step(tmp_path: Path) -> None:
+def test_an_unexplained_metadata_log_is_a_finding_with_its_step(tmp_path: Path) -> None:
     text = DUMP.read_text(encoding="utf-8")
     assert '"isr":[2,3],"leader":2' in text
     (tmp_path / "metadata.log").write_text(
@@ -34,7 +34,7 @@ def test_a_log_that_the_model_cannot_explain_is_a_finding_with_its_step(tmp_path
     assert "broker fenced (1): isr [2, 3], leader 2" in finding.explanation
 
 
-def test_a_run_without_such_a_log_is_not_checked(tmp_path: Path) -> None:
+def test_a_run_without_a_metadata_log_is_not_checked(tmp_path: Path) -> None:
     assert trace_validation.controllers_log(tmp_path, "2.6.2") is None
 
 
@@ -46,7 +46,7 @@ def test_a_run_without_such_a_log_is_not_checked(tmp_path: Path) -> None:
         '| payload: {"version":2}',
     ],
 )
-def test_a_damaged_log_is_named(tmp_path: Path, line: str) -> None:
+def test_the_path_of_a_damaged_log_is_reported(tmp_path: Path, line: str) -> None:
     batch = "baseOffset: 0 lastOffset: 0 count: 1 CreateTime: 1 size: 1"
     (tmp_path / "metadata.log").write_text(f"{batch}\n{line}\n", encoding="utf-8")
     with pytest.raises(RunDirectoryError, match=r"metadata\.log is damaged"):

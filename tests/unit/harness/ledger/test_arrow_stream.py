@@ -53,7 +53,7 @@ def test_a_stream_cut_at_any_byte_is_read_as_the_batches_before_the_cut(tmp_path
         assert recover(torn, READS)["offset"].to_pylist() == list(range(expected)), cut
 
 
-def test_rows_have_the_tables_schema_constants_included(tmp_path):
+def test_rows_have_the_tables_schema_with_constants(tmp_path):
     stream = TableStream(tmp_path / "stream", READS, WHOSE)
     poll(stream, 5, 17)
     table = recover(tmp_path / "stream", READS)
@@ -65,7 +65,7 @@ def test_rows_have_the_tables_schema_constants_included(tmp_path):
     assert row["read_at"].timestamp() == 1
 
 
-def test_closing_makes_one_parquet_file_a_process_and_twice_is_a_no_op(tmp_path):
+def test_closing_writes_one_parquet_file_per_process_and_can_be_repeated(tmp_path):
     path = arrow_stream.stream_path(tmp_path, "reads", "consumer-3")
     poll(TableStream(path, READS, WHOSE), 0, 1, 2)  # never closed: its process was killed
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_closing_makes_one_parquet_file_a_process_and_twice_is_a_no_op(tmp_path)
         assert pq.read_table(tmp_path / "reads" / "consumer-3.parquet").num_rows == 2
 
 
-def test_a_stream_is_never_written_over(tmp_path):
+def test_an_existing_stream_is_not_overwritten(tmp_path):
     TableStream(tmp_path / "stream", READS, WHOSE)
     with pytest.raises(DiskError, match="exists"):
         TableStream(tmp_path / "stream", READS, WHOSE)
@@ -116,7 +116,7 @@ class TestTransactions:
             ("aborted", None),  # nobody asked for a commit of the one that was open
         ]
 
-    def test_what_was_not_written_is_failed_and_what_may_not_be_is_not_acked(self, tmp_path):
+    def test_failed_sends_stay_failed_and_unknown_ones_are_not_acked(self, tmp_path):
         log = self.log(tmp_path)
         log.ended(0, Is.COMMITTED, first=0, end=2, at=9)
         log.ended(1, Is.ABORTED, first=2, end=4, at=9)
@@ -125,7 +125,7 @@ class TestTransactions:
             *("failed", "aborted"),
         ]
 
-    def test_the_table_has_one_row_a_transaction_the_last(self, tmp_path):
+    def test_the_table_has_the_last_row_of_each_transaction(self, tmp_path):
         log = self.log(tmp_path)
         log.committing(0, first=0, end=1)
         log.ended(0, Is.ABORTED, first=0, end=1, at=9, error="_FENCED")
@@ -143,5 +143,5 @@ class TestTransactions:
         transaction_log.close(tmp_path)
         assert self.sends(tmp_path, 0) == [("aborted", None)]
 
-    def test_without_transactions_an_ack_is_an_ack(self, tmp_path):
+    def test_without_transactions_an_acked_send_is_acked(self, tmp_path):
         assert self.sends(tmp_path, 0, 2) == [("acked", 0), ("unknown", None)]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.ledger.in_flight import UnderWay
+from ackproof.ledger.in_flight import InFlight
 
 
 @given(
@@ -16,7 +16,7 @@ from ackproof.ledger.in_flight import UnderWay
 )
 def test_it_agrees_with_a_plain_dictionary(partitions, chunks, data):
     """Chunks are handed over partition by partition; any share of what is open settles."""
-    window = UnderWay(capacity=4)
+    window = InFlight(capacity=4)
     expected: dict[int, int] = {}
     following = 0
     for at, (size, share) in enumerate(chunks, start=1):
@@ -35,7 +35,7 @@ def test_it_agrees_with_a_plain_dictionary(partitions, chunks, data):
 
 
 def test_a_send_that_never_settles_is_kept_while_millions_pass():
-    window = UnderWay(capacity=8)
+    window = InFlight(capacity=8)
     window.admit(0, 1)
     window.hand_over(np.arange(1), 17)
     for start in range(1, 1_000_000, 1000):
@@ -47,7 +47,7 @@ def test_a_send_that_never_settles_is_kept_while_millions_pass():
 
 
 def test_it_does_not_grow_while_sends_settle():
-    window = UnderWay(capacity=1024)
+    window = InFlight(capacity=1024)
     for start in range(0, 100_000, 100):
         window.admit(start, start + 100)
         window.hand_over(np.arange(start, start + 100), 1)

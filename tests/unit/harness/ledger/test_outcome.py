@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from ackproof.ledger.outcome import (
     RULES,
-    Says,
+    Meaning,
     classify,
     document,
     earliest_resend_s,
@@ -59,21 +59,21 @@ def test_only_a_report_without_error_is_acked(sole_attempt):
 
 
 @pytest.mark.parametrize("name", MAY_BE_WRITTEN)
-def test_what_may_be_written_is_unknown_however_soon_it_came(name):
+def test_an_error_after_a_possible_write_is_unknown_even_for_the_sole_attempt(name):
     assert classify(error(name), sole_attempt=True) is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_counts_for_the_sole_attempt_only(name):
+def test_a_refusal_is_failed_only_for_the_sole_attempt(name):
     assert classify(error(name), sole_attempt=True) is Outcome.FAILED
     assert classify(error(name), sole_attempt=False) is Outcome.UNKNOWN
 
 
-def test_acks_that_every_broker_refuses_are_never_written():
+def test_invalid_acks_are_failed_for_every_attempt():
     assert classify(error("INVALID_REQUIRED_ACKS"), sole_attempt=False) is Outcome.FAILED
 
 
-def test_a_code_that_no_version_knows_yet_is_unknown():
+def test_an_unlisted_code_is_unknown():
     assert classify(30_000, sole_attempt=True) is Outcome.UNKNOWN
 
 
@@ -86,13 +86,13 @@ def test_codes_and_errors_are_classified_alike():
             )
 
 
-def test_every_rule_is_of_a_code_that_exists_under_that_name():
+def test_every_rule_names_an_existing_code():
     for name in RULES:
         assert error_name(getattr(KafkaError, name)) == name
 
 
-def test_every_status_is_used():
-    assert {rule.says for rule in RULES.values()} == set(Says)
+def test_every_meaning_is_used():
+    assert {rule.meaning for rule in RULES.values()} == set(Meaning)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_a_resend_waits_for_the_shorter_backoff_less_its_jitter(settings, second
     assert earliest_resend_s(settings) == pytest.approx(seconds)
 
 
-def test_the_document_is_the_table():
+def test_the_document_is_generated():
     assert DOCUMENT.read_text() == document(), "write document() to docs/outcomes.md"

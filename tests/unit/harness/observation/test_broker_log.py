@@ -142,7 +142,7 @@ def test_a_line_is_an_event(name, stamp):
     assert event == BrokerEvent(at=AT_4, broker=2, text=text, **fields)
 
 
-def test_a_line_about_several_partitions_is_an_event_each():
+def test_a_line_about_several_partitions_is_one_event_for_each():
     state = "InitialFetchState(Some(x),BrokerEndPoint[id=1, host=b, port=9092],{},{})"
     line = (
         f"Added fetcher to broker 1 for partitions HashMap(a-b-0 -> {state.format(1, 7)}, "
@@ -156,7 +156,7 @@ def test_a_line_about_several_partitions_is_an_event_each():
 
 
 @pytest.mark.parametrize("line", NOTHING)
-def test_other_lines_are_none(line):
+def test_other_lines_are_ignored(line):
     assert list(parse([T4 + line, line], broker=1)) == []
 
 
@@ -168,6 +168,6 @@ def test_partitions_of_other_topics_are_left_out(tmp_path: Path):
     assert [(event.broker, event.kind) for event in events] == [(1, "follower"), (2, "leader")]
 
 
-def test_a_topic_may_have_dashes():
+def test_a_topic_name_may_contain_dashes():
     (event,) = parse([T4 + LEADER.replace("orders-0", "my-orders-12")], broker=2)
     assert (event.topic, event.partition) == ("my-orders", 12)

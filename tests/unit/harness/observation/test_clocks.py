@@ -11,7 +11,7 @@ from ackproof.observation.clocks import ahead_of_engine, engine_clock
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def test_the_line_with_the_least_delay_decides() -> None:
+def test_the_line_with_the_smallest_delay_gives_the_offset() -> None:
     lines = [
         "2026-01-01T12:00:00.090000000Z [2026-01-01T12:00:00,000] INFO slow",
         "2026-01-01T12:00:01.000500000Z [2026-01-01T12:00:01,000] INFO quick",
@@ -23,12 +23,12 @@ def test_the_line_with_the_least_delay_decides() -> None:
 @pytest.mark.parametrize(
     ("logged", "hours"), [("2026-01-01 14:00:00,000", 2), ("2026-01-01 09:00:00,000", -3)]
 )
-def test_a_clock_that_was_moved_is_seen_in_kafka_3s_form_too(logged: str, hours: int) -> None:
+def test_kafka_3s_time_format_is_read(logged: str, hours: int) -> None:
     lines = [f"2026-01-01T12:00:00.1Z [{logged}] INFO x"]
     assert ahead_of_engine(lines) == timedelta(hours=hours, milliseconds=-100)
 
 
-def test_what_was_logged_before_the_clock_was_moved_does_not_count() -> None:
+def test_lines_before_the_clock_jumped_are_not_used() -> None:
     lines = [
         "2026-01-01T12:00:00.100000000Z [2026-01-01T13:30:00,000] INFO ahead",
         "2026-01-01T12:00:01.300000000Z [2026-01-01T12:00:01,000] INFO right again",
@@ -37,11 +37,11 @@ def test_what_was_logged_before_the_clock_was_moved_does_not_count() -> None:
     assert ahead_of_engine(lines) == timedelta(milliseconds=-300)
 
 
-def test_without_any_time_there_is_no_answer() -> None:
+def test_lines_without_a_time_give_no_offset() -> None:
     assert ahead_of_engine(["2026-01-01T12:00:00.1Z Exception in thread main"]) is None
 
 
-def test_the_engine_is_believed_within_half_the_way() -> None:
+def test_the_uncertainty_of_the_engine_clock_is_half_the_round_trip() -> None:
     times = iter([NOON, NOON + timedelta(milliseconds=20)])
     client: Any = SimpleNamespace(info=lambda: {"SystemTime": "2026-01-01T12:00:05.010000123Z"})
     clock = engine_clock(client, lambda: next(times))

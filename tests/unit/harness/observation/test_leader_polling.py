@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from ackproof.cluster.admin import PartitionView
-from ackproof.observation.leader_polling import UNKNOWN, Poll
+from ackproof.observation.leader_polling import UNKNOWN, LeaderPoll
 from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
 
 PLACE = ("orders", 0)
@@ -14,11 +14,11 @@ ALONE = PartitionView(leader=1, replicas=(1, 2), isr=(1,))
 NOBODY = PartitionView(leader=None, replicas=(1, 2), isr=(1,))
 
 
-def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
+def test_only_changes_of_the_given_partitions_are_recorded() -> None:
     answers = iter(
         [{PLACE: FULL, ("other", 0): FULL}, {PLACE: FULL}, {}, {PLACE: ALONE}, {PLACE: NOBODY}]
     )
-    poll = Poll(lambda: next(answers), [PLACE])
+    poll = LeaderPoll(lambda: next(answers), [PLACE])
     for _ in range(5):
         poll.turn()
     assert [(s.topic, s.leader, s.isr) for s in poll.states] == [
@@ -29,8 +29,8 @@ def test_only_changes_of_our_partitions_are_noted_and_silence_is_none() -> None:
     assert {s.metadata_offset for s in poll.states} == {UNKNOWN}
 
 
-def test_an_open_poll_asks_by_itself() -> None:
-    with Poll(lambda: {PLACE: FULL}, [PLACE]) as poll:
+def test_an_entered_poll_runs_in_the_background() -> None:
+    with LeaderPoll(lambda: {PLACE: FULL}, [PLACE]) as poll:
         pass
     assert len(poll.states) == 1
 
@@ -63,7 +63,7 @@ def broker(number: int, seconds: int, state: str) -> BrokerState:
     )
 
 
-def test_a_log_is_cut_where_the_run_begins_and_keeps_how_brokers_stood() -> None:
+def test_since_keeps_each_brokers_last_earlier_state() -> None:
     log = MetadataLog(
         partitions=(partition(-5), partition(3)),
         brokers=(

@@ -34,7 +34,7 @@ def test_a_broker_is_followed_through_fencing() -> None:
     assert states == ["registered", "unfenced", "fenced", "registered", "unfenced"]
 
 
-def test_an_elr_is_read_where_there_is_one() -> None:
+def test_an_elr_is_read_if_there_is_one() -> None:
     dump = DUMP + (
         "\nbaseOffset: 200 lastOffset: 200 count: 1 CreateTime: 1795255900000 size: 1\n"
         '| payload: {"type":"PARTITION_CHANGE_RECORD","version":2,"data":{"partitionId":0,'
@@ -46,7 +46,7 @@ def test_an_elr_is_read_where_there_is_one() -> None:
 
 def test_a_change_of_an_unknown_partition_is_an_error() -> None:
     change = next(line for line in DUMP.splitlines() if "PARTITION_CHANGE" in line)
-    with pytest.raises(ValueError, match="nobody created"):
+    with pytest.raises(ValueError, match="changes an unknown partition"):
         parse(f"baseOffset: 0 lastOffset: 0 count: 1 CreateTime: 1 size: 1\n{change}\n")
 
 
@@ -84,7 +84,7 @@ def test_clearing_elrs_is_a_change_of_each_partition_that_has_one(topic: str, hi
     )
 
 
-def test_a_snapshot_stands_for_the_part_of_the_log_that_is_gone() -> None:
+def test_a_snapshot_replaces_the_deleted_part_of_the_log() -> None:
     registered = (
         '| payload: {"type":"REGISTER_BROKER_RECORD","version":4,"data":'
         '{"brokerId":1,"brokerEpoch":13,"fenced":false}}\n'
@@ -115,7 +115,7 @@ def test_the_last_offset_is_that_of_the_last_record() -> None:
     assert last_offset("") == -1
 
 
-def test_kafka_3_prints_payloads_with_no_bar_in_front() -> None:
+def test_kafka_3_prints_payloads_without_a_leading_bar() -> None:
     # As DumpLogSegments of 3.9.1 does when it is told to skip the records' metadata.
     assert "\n| payload: " in DUMP
     assert parse(DUMP.replace("\n| payload: ", "\n payload: ")) == parse(DUMP)

@@ -77,7 +77,7 @@ def size(files: dict[str, bytes]) -> int:
     return sum(len(content) for name, content in files.items() if name.endswith(".log"))
 
 
-def test_every_batch_of_every_segment_is_taken(tmp_path: Path) -> None:
+def test_every_batch_of_every_segment_is_read(tmp_path: Path) -> None:
     log, rows = take(tmp_path, Node(data_t_0=tar(WHOLE)))
     assert log == replace(LOG, bytes=size(WHOLE))
     found = [(row["segment"], row["base_offset"], row["last_offset"]) for row in rows]
@@ -89,7 +89,7 @@ def test_every_batch_of_every_segment_is_taken(tmp_path: Path) -> None:
     }
 
 
-def test_a_torn_tail_is_dropped_and_said(tmp_path: Path) -> None:
+def test_an_incomplete_tail_is_dropped_and_reported(tmp_path: Path) -> None:
     files = WHOLE | {SECOND: WHOLE[SECOND] + TORN}
     log, rows = take(tmp_path, Node(data_t_0=tar(files)))
     assert len(rows) == 3
@@ -97,12 +97,12 @@ def test_a_torn_tail_is_dropped_and_said(tmp_path: Path) -> None:
     assert log.reason == f"{Path(SECOND).name}: a batch is cut short at byte {len(WHOLE[SECOND])}"
 
 
-def test_a_log_that_begins_later_says_so_and_an_empty_one_too(tmp_path: Path) -> None:
+def test_the_begin_offset_is_reported_also_of_an_empty_log(tmp_path: Path) -> None:
     log, _ = take(tmp_path, Node(data_t_0=tar({SECOND: b""})))
     assert (log.begin_offset, log.end_offset, log.complete) == (10, 10, True)
 
 
-def test_a_partition_may_lie_in_another_log_directory(tmp_path: Path) -> None:
+def test_a_partition_may_be_in_another_log_directory(tmp_path: Path) -> None:
     node = Node(data_2_t_0=tar(WHOLE))
     assert take(tmp_path, node)[0].complete
     assert node.asked == ["/data/t-0", "/data-2/t-0"]
@@ -116,14 +116,16 @@ def test_a_partition_may_lie_in_another_log_directory(tmp_path: Path) -> None:
         ({"data_t_0": b"no archive" * 100}, "its directory cannot be read"),
     ],
 )
-def test_what_cannot_be_taken_is_said(tmp_path: Path, folders, reason: str) -> None:
+def test_an_unreadable_replica_is_incomplete_with_the_reason(
+    tmp_path: Path, folders, reason: str
+) -> None:
     log, rows = take(tmp_path, Node(**folders))
     assert not log.complete
     assert log.reason.startswith(reason)
     assert rows == []
 
 
-def test_reading_is_bounded(tmp_path: Path) -> None:
+def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     least = size(WHOLE)
     log, _ = take(tmp_path, Node(data_t_0=tar(WHOLE)), limit=least - 1)
     assert not log.complete

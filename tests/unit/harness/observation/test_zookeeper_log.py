@@ -89,7 +89,7 @@ def test_a_broker_is_followed_through_the_end_of_its_session(version: str) -> No
     assert found[0].broker_epoch == found[2].broker_epoch < found[3].broker_epoch
 
 
-def test_an_ephemeral_node_goes_with_its_own_session_only() -> None:
+def test_an_ephemeral_znode_is_deleted_with_its_own_session_only() -> None:
     broker = "/brokers/ids/1"
     log = read(
         transaction(1, *create(broker, {}, ephemeral=True), session=7),
@@ -108,20 +108,20 @@ def test_writes_of_one_multi_are_all_read() -> None:
     assert [s.leader for s in log.partitions] == [1, 2]
 
 
-def test_a_reassignment_is_a_state_of_its_own() -> None:
+def test_a_reassignment_is_a_separate_state() -> None:
     moved = transaction(3, *changed("/brokers/topics/t", {"partitions": {"0": [3, 2]}}, 1))
     log = read(TOPIC, CREATED, moved)
     assert [s.replicas for s in log.partitions] == [(1, 2), (3, 2)]
     assert log.partitions[1].partition_epoch == 0
 
 
-def test_a_topic_created_anew_begins_anew() -> None:
+def test_a_recreated_topic_has_fresh_states() -> None:
     again = transaction(5, *create(STATE, leads(2, 0, [2])))
     log = read(TOPIC, CREATED, transaction(3, *deleted(STATE)), again)
     assert [(s.leader, s.partition_epoch) for s in log.partitions] == [(1, 0), (2, 0)]
 
 
-def test_logs_of_several_nodes_fill_each_others_gaps() -> None:
+def test_logs_of_several_nodes_complete_each_other() -> None:
     third = transaction(3, *changed(STATE, leads(2, 1, [2]), 1))
     fourth = transaction(4, *changed(STATE, leads(2, 1, [1, 2]), 2))
     whole = read(TOPIC, CREATED, third, fourth)
@@ -130,7 +130,7 @@ def test_logs_of_several_nodes_fill_each_others_gaps() -> None:
     assert states([gap]) != whole
 
 
-def test_what_is_being_written_is_left_out() -> None:
+def test_an_incomplete_record_at_the_end_is_ignored() -> None:
     third = transaction(3, *changed(STATE, leads(2, 1, [2]), 1))
     assert len(read(TOPIC, CREATED, third[:-1]).partitions) == 1
     assert len(read(TOPIC, CREATED, third[:-20]).partitions) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.judgement.judge import find
+from ackproof.judgement.findings import contradictions
 from ackproof.prediction.clients import of_clients
 from ackproof.prediction.replication import foresee
 from ackproof.scenario.model import Scenario
@@ -101,7 +101,7 @@ def test_of_several_groups_the_most_that_may_come_is_told():
 
 def test_what_was_impossible_and_is_seen_is_a_finding():
     predicted = foresee(scenario(transactions={})).predicted
-    (finding,) = find(predicted, {"aborted-read": 2}, conclusive=True)
+    (finding,) = contradictions(predicted, {"aborted-read": 2}, conclusive=True)
     assert finding.anomaly == "aborted-read"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.runs import directory as runs
 from ackproof.errors import DiskError, RunDirectoryError
+from ackproof.runs import directory as runs
 from ackproof_spark.tables import PARTITION_ENDS
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -18,16 +18,16 @@ def create(out: Path, configuration: str = "") -> Path:
     return runs.create(out, scenario="acks", configuration=configuration, seed=7, now=NOW)
 
 
-def test_a_run_directory_says_when_what_and_with_which_seed(tmp_path: Path) -> None:
+def test_a_run_directory_is_named_by_time_scenario_and_seed(tmp_path: Path) -> None:
     assert create(tmp_path / "runs").name == "20260102T030405Z-acks-7"
 
 
-def test_a_configuration_becomes_part_of_a_name_that_file_systems_take(tmp_path: Path) -> None:
+def test_a_configuration_is_added_to_the_name_in_portable_characters(tmp_path: Path) -> None:
     path = create(tmp_path, "acks=all, min.insync.replicas=2")
     assert path.name == "20260102T030405Z-acks-acks-all-min.insync.replicas-2-7"
 
 
-def test_two_runs_in_one_second_get_two_directories_and_latest_is_the_newer(
+def test_two_runs_in_one_second_get_two_directories_and_latest_is_the_second(
     tmp_path: Path,
 ) -> None:
     first, second = create(tmp_path), create(tmp_path)
@@ -35,19 +35,19 @@ def test_two_runs_in_one_second_get_two_directories_and_latest_is_the_newer(
     assert (tmp_path / "latest").resolve() == second
 
 
-def test_a_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     with pytest.raises(DiskError, match="runs"):
         create(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
-def test_a_disk_that_takes_nothing_is_one_clear_error(number: int, tmp_path: Path) -> None:
+def test_an_unwritable_disk_raises_disk_error(number: int, tmp_path: Path) -> None:
     with pytest.raises(DiskError, match=str(tmp_path)), runs.disk_errors(tmp_path):
         raise OSError(number, "no")
 
 
-def test_other_errors_of_the_operating_system_pass(tmp_path: Path) -> None:
+def test_other_os_errors_are_not_caught(tmp_path: Path) -> None:
     with pytest.raises(ChildProcessError), runs.disk_errors(tmp_path):
         raise ChildProcessError(errno.ECHILD, "no")
 
@@ -66,7 +66,7 @@ def test_a_table_carries_schema_version_and_run_id(tmp_path: Path) -> None:
     assert read == {"schema_version": 1, "run_id": "run-1", **row}
 
 
-def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
+def test_another_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"has no run\.json"):
         runs.read_record(tmp_path)
 

@@ -1,22 +1,22 @@
-"""What a consumer does when its group has no coordinator yet."""
+"""Requests of a group that has no coordinator yet."""
 
 from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ackproof.clients.consumer import answered
+from ackproof.clients.connection import retry_group_request
 
 
 class Broker:
-    """Refuses as often as there are codes, then answers."""
+    """Refuses once with each code, then answers."""
 
     def __init__(self, *codes):
         self.codes = list(codes)
-        self.asked = 0
+        self.requests = 0
 
     def __call__(self):
-        self.asked += 1
+        self.requests += 1
         if self.codes:
             raise KafkaException(KafkaError(self.codes.pop(0)))
         return ["offsets"]
@@ -31,17 +31,17 @@ class Broker:
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_a_group_without_a_coordinator_is_asked_again(code):
+def test_a_request_is_repeated_without_a_coordinator(code):
     broker = Broker(code, code)
-    assert answered(broker) == ["offsets"]
-    assert broker.asked == 3
+    assert retry_group_request(broker) == ["offsets"]
+    assert broker.requests == 3
 
 
 @pytest.mark.parametrize(
     "code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.ILLEGAL_GENERATION]
 )
-def test_a_refusal_that_stays_is_not_repeated(code):
+def test_a_permanent_refusal_is_not_repeated(code):
     broker = Broker(code)
     with pytest.raises(KafkaException):
-        answered(broker)
-    assert broker.asked == 1
+        retry_group_request(broker)
+    assert broker.requests == 1

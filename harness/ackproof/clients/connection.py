@@ -1,0 +1,131 @@
+"""Creates the librdkafka clients of a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
+
+from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.spec import ProducerSpec
+from ackproof.errors import WorkloadError
+
+T = TypeVar("T")
+
+#: Seconds to wait for a broker's answer at the start, and then for the topic's partitions.
+METADATA_S = 30.0
+TOPIC_S = 5.0
+
+#: Seconds to wait for an answer of the group coordinator.
+GROUP_REQUEST_S = 10.0
+
+#: Answers to requests of a group that has no coordinator yet. librdkafka calls none retriable.
+_NO_COORDINATOR = frozenset(
+    {
+        KafkaError._WAIT_COORD,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+
+
+def connect_producer(
+    spec: ProducerSpec, secrets: Mapping[str, str], *, on_error: Callable[[KafkaError], None]
+) -> Any:
+    """Return a connected producer.
+
+    Raises `WorkloadError` if no broker answers, or the topic has too few partitions.
+    """
+    transactions = spec.transactions
+    try:
+        producer = Producer(
+            {
+                "bootstrap.servers": spec.bootstrap_servers,
+                "client.id": f"ackproof-producer-{spec.number}",
+                **spec.settings,
+                **({"transactional.id": transactions.transactional_id} if transactions else {}),
+                **secrets,
+                "error_cb": on_error,
+            }
+        )
+        # Some brokers may not know a topic yet that was just created.
+        topic = Retrying(
+            retry=retry_if_result(lambda topic: len(topic.partitions) < spec.partitions),
+            stop=stop_after_delay(TOPIC_S),
+            wait=wait_fixed(0.1),
+            retry_error_callback=lambda last: last.outcome and last.outcome.result(),
+        )(lambda: producer.list_topics(spec.topic, timeout=METADATA_S).topics[spec.topic])
+    except KafkaException as error:
+        raise _cannot_start("producer", spec, error) from error
+    if len(topic.partitions) < spec.partitions:
+        raise WorkloadError(
+            f"producer {spec.number} needs {spec.partitions} partitions of {spec.topic!r}, which "
+            f"has {len(topic.partitions)}",
+            hint=f"Create the topic with at least {spec.partitions} partitions.",
+        )
+    return producer
+
+
+def connect_consumer(
+    spec: ConsumerSpec,
+    secrets: Mapping[str, str],
+    *,
+    auto_commit: bool,
+    on_error: Callable[[KafkaError], None],
+    on_commit: Callable[..., None],
+) -> Any:
+    """Return a consumer without a subscription. Raises `WorkloadError` for invalid settings."""
+    try:
+        return Consumer(
+            {
+                "bootstrap.servers": spec.bootstrap_servers,
+                "client.id": f"ackproof-consumer-{spec.number}",
+                "group.id": spec.group,
+                **spec.settings,
+                "enable.auto.commit": auto_commit,
+                **secrets,
+                "error_cb": on_error,
+                "on_commit": on_commit,
+            }
+        )
+    except KafkaException as error:
+        raise _cannot_start("consumer", spec, error) from error
+
+
+def retry_group_request(request: Callable[[], T]) -> T:
+    """Send a request of a group, again while the coordinator is not available.
+
+    Raises KafkaException after `GROUP_REQUEST_S`, and for any other refusal.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception(_is_transient),
+        stop=stop_after_delay(GROUP_REQUEST_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return retrying(request)
+
+
+def _is_transient(failure: BaseException) -> bool:
+    if not isinstance(failure, KafkaException):
+        return False
+    error: KafkaError = failure.args[0]
+    return bool(error.retriable() or error.code() in _NO_COORDINATOR)
+
+
+def _cannot_start(
+    kind: str, spec: ProducerSpec | ConsumerSpec, error: KafkaException
+) -> WorkloadError:
+    return WorkloadError(
+        f"{kind} {spec.number} cannot start with {spec.bootstrap_servers}: {error.args[0].str()}",
+        hint=f"Its settings are {spec.settings}.",
+    )

@@ -1,0 +1,145 @@
+"""Builds the specifications of a run's clients from its scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.ledger import arrow_stream, processed_records, producer_ledger
+from ackproof.scenario.model import Scenario
+
+
+class ClientSpecs:
+    """The specifications of all clients of a run, and of their successors.
+
+    `bootstrap_servers` are those of the workload's listener.
+    """
+
+    def __init__(self, scenario: Scenario, run_dir: Path, *, bootstrap_servers: str) -> None:
+        self._scenario = scenario
+        self._run_dir = run_dir
+        self._bootstrap_servers = bootstrap_servers
+        self.folder = run_dir / "clients"
+        #: Consumers read here up to which offsets they consume, before they end.
+        self.ends = self.folder / "ends.json"
+
+    def producers(self) -> Iterator[ProducerSpec]:
+        scenario, workload = self._scenario, self._scenario.workload
+        numbers = count()
+        for topic, sends in scenario.sends.items():
+            share, extra = divmod(sends.records, sends.producers)
+            for index in range(sends.producers):
+                number = next(numbers)
+                yield ProducerSpec(
+                    run_id=self._run_dir.name,
+                    number=number,
+                    topic=topic,
+                    partitions=scenario.topics[topic].partitions,
+                    bootstrap_servers=self._bootstrap_servers,
+                    settings=sends.client_settings,
+                    records=share + (index < extra),
+                    seconds=workload.seconds,
+                    rate=sends.rate / sends.producers,
+                    window=sends.window,
+                    size=sends.size.min,
+                    largest=sends.size.max if sends.size.max > sends.size.min else None,
+                    seed=scenario.seed,
+                    partition=sends.partition,
+                    keys=sends.keys,
+                    transactions=self._transactions(number) if sends is workload else None,
+                    may_stop_for=sends.may_stop_for,
+                    **self._producer_files(number),
+                )
+
+    def next_producer(
+        self, predecessor: ProducerSpec, *, number: int, sent: int, seconds: float
+    ) -> ProducerSpec:
+        """Return the successor of a producer that has made `sent` sends, for `seconds` more."""
+        records = predecessor.records
+        transactions = predecessor.transactions
+        if transactions is not None:
+            settings = self._scenario.workload.transactions
+            same_id = settings is not None and settings.successor == "same"
+            transactions = replace(
+                transactions,
+                transactional_id=transactions.transactional_id if same_id else self._id(number),
+                predecessor=predecessor.number,
+                crash_in=None,
+                zombie_in=None,
+            )
+        return replace(
+            predecessor,
+            number=number,
+            records=None if records is None else max(0, records - sent),
+            seconds=seconds,
+            transactions=transactions,
+            **self._producer_files(number),
+        )
+
+    def consumers(self) -> Iterator[ConsumerSpec]:
+        scenario, workload = self._scenario, self._scenario.workload
+        partitions = list(range(scenario.topic.partitions))
+        numbers = count()
+        for name, group in workload.consumers.items():
+            for member in range(group.members):
+                number = next(numbers)
+                yield ConsumerSpec(
+                    run_id=self._run_dir.name,
+                    number=number,
+                    group=name,
+                    topic=workload.topic,
+                    bootstrap_servers=self._bootstrap_servers,
+                    partitions=partitions[member :: group.members]
+                    if group.via == "assign"
+                    else None,
+                    commit=group.commit,
+                    settings={
+                        "auto.offset.reset": "earliest",
+                        **group.settings.as_client_settings(),
+                    },
+                    poll=group.poll,
+                    crash_after=group.crash_after if member == 0 else None,
+                    ends=self.ends,
+                    into={topic: scenario.topics[topic].partitions for topic in group.into},
+                    transactional_id=self._id(f"{name}-{member}"),
+                    **self._consumer_files(number),
+                )
+
+    def next_consumer(self, predecessor: ConsumerSpec, *, number: int) -> ConsumerSpec:
+        return replace(predecessor, number=number, crash_after=None, **self._consumer_files(number))
+
+    def _transactions(self, number: int) -> TransactionSpec | None:
+        settings = self._scenario.workload.transactions
+        if settings is None:
+            return None
+        return TransactionSpec(
+            transactional_id=self._id(number),
+            size=settings.size,
+            abort=settings.abort,
+            seed=self._scenario.seed,
+            crash_in=settings.crash_in,
+            zombie_in=settings.zombie_in,
+        )
+
+    def _id(self, client: int | str) -> str:
+        return f"{self._run_dir.name}-{client}"
+
+    def _producer_files(self, number: int) -> dict[str, Any]:
+        return {
+            "ledger": producer_ledger.stream_path(self._run_dir, number),
+            "progress": self.folder / f"producer-{number}.progress",
+        }
+
+    def _consumer_files(self, number: int) -> dict[str, Any]:
+        name = f"consumer-{number}"
+        return {
+            "progress": self.folder / f"{name}.progress",
+            "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
+            "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
+            "effects": processed_records.path_of(self._run_dir, name),
+        }

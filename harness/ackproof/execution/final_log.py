@@ -1,0 +1,67 @@
+"""Reads the final log of a run with Spark, if possible by two independent readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from ackproof.judgement.spark import spark_session
+from ackproof_spark.errors import ConnectorMissing
+from ackproof_spark.reading import agreement, final_log
+from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
+from ackproof_spark.spark import client_settings
+
+#: A final log of more offsets is read by the connector only.
+SECOND_READER_UP_TO = 1_000_000
+
+
+def take_final_log(
+    run_dir: Path,
+    *,
+    bootstrap_servers: str,
+    ends: list[PartitionEnd],
+    settings: Mapping[str, str] | None = None,
+    committed_only: bool = False,
+) -> list[str]:
+    """Read every partition up to its end into the run's final log; return the readers' names.
+
+    The first reader is Spark's Kafka connector. ackproof's own reader replaces it if it is absent,
+    and otherwise reads up to `SECOND_READER_UP_TO` offsets a second time; records that only one of
+    them returns go into the table `disagreements`. `settings` are librdkafka's client settings.
+    `committed_only` reads with read_committed.
+
+    Raises SparkError if Spark cannot be started or the brokers cannot be read.
+    """
+    settings = settings or {}
+    isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
+    with spark_session() as spark:
+        take = partial(
+            final_log.take_final_log,
+            spark,
+            run_id=run_dir.name,
+            bootstrap_servers=bootstrap_servers,
+            ends=ends,
+            run_dir=run_dir,
+            isolation=isolation,
+        )
+        try:
+            taken = take(options=client_settings.for_connector(settings))
+        except ConnectorMissing:
+            take(options=client_settings.for_librdkafka(settings), reader=Reader.PYTHON)
+            return [Reader.PYTHON]
+        if sum(end.end_offset - end.begin_offset for end in ends) > SECOND_READER_UP_TO:
+            return [Reader.CONNECTOR]
+        second = final_log.read_final_log(
+            spark,
+            run_id=run_dir.name,
+            bootstrap_servers=bootstrap_servers,
+            ends=taken.ends,
+            options=client_settings.for_librdkafka(settings),
+            reader=Reader.PYTHON,
+            isolation=isolation,
+        )
+        agreement.store_disagreements(
+            {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir
+        )
+        return [Reader.CONNECTOR, Reader.PYTHON]

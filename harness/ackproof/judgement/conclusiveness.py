@@ -1,0 +1,65 @@
+"""What keeps a run from being conclusive, and from claiming metrics of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ackproof.runs.directory import RunRecord, table_rows
+from ackproof.runs.verdict import FaultReport, Metrics
+from ackproof.scenario.model import Scenario
+from ackproof_spark.tables import LOCATION
+
+
+def claimable(metrics: Metrics, bottlenecks: Sequence[str]) -> Metrics:
+    """Return the metrics of the cluster; its latency is unknown if a client was the bottleneck."""
+    return metrics.model_copy(update={"ack_latency_ms": None}) if bottlenecks else metrics
+
+
+def unclaimed(bottlenecks: Sequence[str]) -> list[str]:
+    """Return what clients as bottlenecks keep from being measured."""
+    if not bottlenecks:
+        return []
+    return [f"the cluster's latency and availability, as {', '.join(bottlenecks)}"]
+
+
+def inconclusive_reasons(
+    run_dir: Path,
+    scenario: Scenario,
+    record: RunRecord,
+    *,
+    faults: Sequence[FaultReport],
+    unseen: int,
+    acked: int,
+) -> list[str]:
+    """Return everything because of which an anomaly may exist without being observed."""
+    reasons = list(record.troubles)
+    reasons += [
+        f"{fault.fault} of {fault.target}: {fault.evidence}"
+        for fault in faults
+        if not fault.verified
+    ]
+    if unseen:
+        reasons.append(f"{unseen} acked sends could not be looked up")
+    for row in table_rows(run_dir, "partition_ends"):
+        name = f"{row['topic']}-{row['partition']}"
+        if not row["complete"]:
+            reasons.append(f"{name} was not read to its end: {row['reason']}")
+        if row["begin_offset"] != 0:
+            reasons.append(
+                f"{name} begins at offset {row['begin_offset']}: retention or a fault removed the "
+                "records before it, which cannot be looked up"
+            )
+    ledgers = len(list((run_dir / LOCATION["ledger"]).glob("producer-*.parquet")))
+    producers = max(
+        sum(sends.producers for sends in scenario.sends.values()),
+        # Successors of interrupted producers have a specification here, too.
+        len(list((run_dir / "clients").glob("producer-*.json"))),
+    )
+    if ledgers != producers:
+        reasons.append(f"{producers} producers left {ledgers} ledgers")
+    if acked == 0:
+        reasons.append("nothing was acked, so nothing could be lost")
+    if scenario.expect.availability is not None:
+        reasons += unclaimed(record.bottlenecks)
+    return reasons

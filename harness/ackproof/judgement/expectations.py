@@ -1,0 +1,113 @@
+"""Compares the observed anomalies with the scenario's `expect`, which gives the verdict.
+
+An observed violation is definite, whatever else went wrong during the run. That an anomaly was not
+observed counts only if nothing could have hidden it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ackproof.runs.verdict import Expectation, Metrics, Word
+from ackproof.scenario.model import Expect, Scenario
+from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_TRANSACTIONS, Anomaly
+
+#: The anomaly that each key of `expect` is about.
+_ANOMALY = {
+    "loss": "lost",
+    "duplicates": "duplicated",
+    "reordered": "reordered",
+    "phantom": "phantom",
+    "corrupt": "corrupt",
+    "aborted_read": "aborted-read",
+    "zombie_commit": "zombie-commit",
+    "unprocessed": "unprocessed",
+    "reprocessed": "reprocessed",
+}
+
+
+def inapplicable(scenario: Scenario) -> list[str]:
+    """Return the anomalies of clients that the scenario does not have."""
+    anomalies: list[Anomaly] = []
+    if scenario.workload.transactions is None:
+        anomalies += OF_TRANSACTIONS
+    if not scenario.workload.consumers:
+        anomalies += OF_CONSUMERS
+    return [str(anomaly) for anomaly in anomalies]
+
+
+def effective_expectations(scenario: Scenario) -> dict[str, str]:
+    """Return the keys of `expect` that a run can violate, with their values."""
+    excluded = inapplicable(scenario)
+    values = {
+        key: getattr(scenario.expect, key)
+        for key, anomaly in _ANOMALY.items()
+        if anomaly not in excluded
+    }
+    return {key: value for key, value in values.items() if value != "any"} | (
+        {"availability": scenario.expect.availability} if scenario.expect.availability else {}
+    )
+
+
+def check_expectations(
+    expect: Expect, observed: Mapping[str, int], metrics: Metrics
+) -> list[Expectation]:
+    """Return every key of `expect` with the observed value."""
+    expectations = []
+    for key, anomaly in _ANOMALY.items():
+        if anomaly in OF_CLIENTS and anomaly not in observed:
+            continue  # the scenario has no such clients
+        value = getattr(expect, key)
+        count = observed.get(anomaly, 0)
+        met = value == "any" or (count == 0) == (value == "none")
+        expectations.append(Expectation(what=key, wanted=value, observed=str(count), met=met))
+    if expect.availability is not None:
+        expectations.append(_availability(expect.availability, metrics))
+    return expectations
+
+
+def conclude(
+    expectations: Sequence[Expectation],
+    inconclusive_reasons: Sequence[str],
+    *,
+    undisputed: Sequence[Expectation] | None = None,
+) -> tuple[Word, str]:
+    """Return the verdict and its reason.
+
+    `undisputed` are the same expectations, compared with what all readers of the final log agree
+    on. Only an undisputed violation is definite.
+    """
+    definite = [
+        line
+        for line in (expectations if undisputed is None else undisputed)
+        if not line.met and line.wanted == "none"
+    ]
+    if definite:
+        return Word.VIOLATED, "; ".join(
+            f"{line.observed} {_ANOMALY[line.what]}, none expected" for line in definite
+        )
+    if inconclusive_reasons:
+        return Word.INCONCLUSIVE, "; ".join(inconclusive_reasons)
+    violated = [line for line in expectations if not line.met]
+    if violated:
+        return Word.VIOLATED, "; ".join(
+            f"{line.what}: {line.observed} observed, {line.wanted} expected" for line in violated
+        )
+    restrictive = [
+        f"{line.what} {line.wanted} (observed {line.observed})"
+        for line in expectations
+        if line.wanted != "any"
+    ]
+    return Word.HOLDS, "as expected: " + ", ".join(restrictive)
+
+
+def _availability(expected: str, metrics: Metrics) -> Expectation:
+    match = re.fullmatch(r"(>=?) ?([0-9.]+) ?%", expected)
+    assert match is not None  # the scenario's schema ensures it
+    share = 100.0
+    if metrics.duration_s > 0:
+        share = 100 * (1 - metrics.unavailability_s / metrics.duration_s)
+    bound = float(match[2])
+    met = share >= bound if match[1] == ">=" else share > bound
+    return Expectation(what="availability", wanted=expected, observed=f"{share:.2f} %", met=met)

@@ -1,0 +1,1 @@
+"""The run directory, the verdict document, and recovery of an interrupted run."""

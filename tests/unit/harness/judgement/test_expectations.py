@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from ackproof.judgement.expectations import check_expectations, conclude
+from ackproof.runs.verdict import Metrics, Word
+from ackproof.scenario.model import Expect
+
+CLEAN = {
+    "sent": 100,
+    "acked": 100,
+    "failed": 0,
+    "unknown": 0,
+    "lost": 0,
+    "duplicated": 0,
+    "reordered": 0,
+    "phantom": 0,
+    "corrupt": 0,
+    "unseen": 0,
+}
+METRICS = Metrics(
+    duration_s=100,
+    acked_per_s=1,
+    unavailability_s=2,
+    unavailability_gap_s=0.5,
+    ack_latency_ms=None,
+)
+
+
+def judged(expect: Expect, reasons: list[str] | None = None, **observed: int) -> Word:
+    return conclude(check_expectations(expect, {**CLEAN, **observed}, METRICS), reasons or [])[0]
+
+
+def test_no_loss_where_none_is_expected_holds() -> None:
+    assert judged(Expect(loss="none")) is Word.HOLDS
+
+
+def test_a_loss_where_none_is_expected_violates() -> None:
+    assert judged(Expect(loss="none"), lost=1) is Word.VIOLATED
+
+
+def test_an_observed_loss_violates_even_if_the_run_is_not_conclusive() -> None:
+    assert judged(Expect(loss="none"), ["interrupted"], lost=1) is Word.VIOLATED
+
+
+def test_no_observed_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None:
+    assert judged(Expect(loss="none"), ["interrupted"]) is Word.INCONCLUSIVE
+    assert judged(Expect(loss="some"), ["interrupted"]) is Word.INCONCLUSIVE
+
+
+def test_no_loss_where_some_is_expected_violates() -> None:
+    assert judged(Expect(loss="some")) is Word.VIOLATED
+    assert judged(Expect(loss="some"), lost=1) is Word.HOLDS
+
+
+def test_an_expected_loss_is_inconclusive_if_the_run_is_not_conclusive() -> None:
+    assert judged(Expect(loss="some"), ["interrupted"], lost=1) is Word.INCONCLUSIVE
+
+
+def test_any_count_meets_any() -> None:
+    assert judged(Expect(duplicates="any"), duplicated=7) is Word.HOLDS
+
+
+def test_every_other_anomaly_can_be_forbidden() -> None:
+    assert judged(Expect(duplicates="none"), duplicated=1) is Word.VIOLATED
+    assert judged(Expect(reordered="none"), reordered=1) is Word.VIOLATED
+    assert judged(Expect(), phantom=1) is Word.VIOLATED
+    assert judged(Expect(), corrupt=1) is Word.VIOLATED
+
+
+def test_availability_is_a_share_of_the_duration() -> None:
+    assert judged(Expect(availability=">= 98%")) is Word.HOLDS
+    assert judged(Expect(availability="> 98%")) is Word.VIOLATED
+    assert judged(Expect(availability=">= 98.1%")) is Word.VIOLATED
