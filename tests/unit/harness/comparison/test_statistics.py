@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 
 from ackproof.comparison import statistics
-from ackproof.comparison.statistics import (
-    Count,
-    Sequential,
-    design,
-    interval,
-)
+from ackproof.comparison.sequential import PairState, Sequential, more_trials
+from ackproof.comparison.statistics import Count, Design, interval
 
 COMPARISONS = 10_000
 TRIALS = 30
@@ -34,7 +30,7 @@ def simulate(
 ) -> tuple[list[float], float]:
     """Compare configurations with known truths; return each one's coverage, the share of errors."""
     rng = np.random.default_rng(20261121)
-    plan = design(TRIALS)
+    plan = Design.for_trials(TRIALS)
     names = [str(number) for number in range(len(truths))]
     covered = [0] * len(truths)
     wrong = 0
@@ -81,7 +77,7 @@ def test_who_looks_often_without_correction_errs_more_often_than_promised() -> N
     def naive(progress: Sequential, counts: dict[str, Count]) -> None:
         for pair, state in progress.pairs.items():
             if statistics.loss_test(*(counts[name] for name in pair)) <= ALPHA:
-                found = statistics.PairState(a=pair[0], b=pair[1], p_value=0, settled="different")
+                found = PairState(a=pair[0], b=pair[1], p_value=0, settled="different")
                 progress.pairs[pair] = state if state.settled else found
 
     _, errors = simulate((0.5, 0.5, 0.5), 1000, update=naive)
@@ -89,16 +85,18 @@ def test_who_looks_often_without_correction_errs_more_often_than_promised() -> N
 
 
 def test_fixed_intervals_at_every_look_would_not_all_hold() -> None:
-    looks = design(TRIALS).looks
+    looks = Design.for_trials(TRIALS).looks
     fixed = statistics._worst_coverage(looks, [ALPHA] * len(looks))
     assert fixed < 1 - ALPHA
-    planned = statistics._worst_coverage(looks, statistics.interval_levels(design(TRIALS)))
+    planned = statistics._worst_coverage(
+        looks, statistics.interval_levels(Design.for_trials(TRIALS))
+    )
     assert planned >= 1 - ALPHA
 
 
 @pytest.mark.parametrize("trials", [1, 2, 3, 5, 10, 30, 100])
 def test_a_plan_has_few_looks_and_ends_with_all_trials(trials: int) -> None:
-    plan = design(trials)
+    plan = Design.for_trials(trials)
     assert plan.looks[-1] == trials
     assert list(plan.looks) == sorted(set(plan.looks))
     assert len(plan.looks) <= statistics.LOOKS
@@ -108,19 +106,19 @@ def test_a_plan_has_few_looks_and_ends_with_all_trials(trials: int) -> None:
 def test_nothing_lost_in_thirty_trials_is_bounded_a_little_wider_than_without_looks() -> None:
     fixed = statistics.clopper_pearson(0, 30, ALPHA)
     assert fixed.high == pytest.approx(0.1157, abs=1e-4)
-    planned = interval(Count(losing=0, trials=30), design(30), 4)
+    planned = interval(Count(losing=0, trials=30), Design.for_trials(30), 4)
     assert fixed.high < planned.high < 0.125
 
 
 def test_clear_differences_end_early() -> None:
-    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
     progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
     assert progress.open == []
     assert progress.pairs["a", "b"].settled == "different"
 
 
 def test_nothing_lost_anywhere_is_alike_once_the_intervals_are_narrow() -> None:
-    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
     for trials in (6, 12, 18, 24):
         assert progress.open == ["a", "b"]
         progress.update(dict.fromkeys("ab", Count(losing=0, trials=trials)))
@@ -128,15 +126,15 @@ def test_nothing_lost_anywhere_is_alike_once_the_intervals_are_narrow() -> None:
 
 
 def test_what_was_settled_stays_settled() -> None:
-    progress = Sequential(design(30), ["a", "b"], margin=0.2)
+    progress = Sequential(Design.for_trials(30), ["a", "b"], margin=0.2)
     progress.update({"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)})
     progress.update({"a": Count(losing=3, trials=6), "b": Count(losing=3, trials=6)})
     assert progress.pairs["a", "b"].settled == "different"
 
 
 def test_a_configuration_that_cannot_be_run_keeps_nobody_waiting() -> None:
-    progress = Sequential(design(30), ["a", "b", "c"], margin=0.2)
-    progress.set_aside("c")
+    progress = Sequential(Design.for_trials(30), ["a", "b", "c"], margin=0.2)
+    progress.drop("c")
     assert progress.open == ["a", "b"]
     progress.update(
         {"a": Count(losing=0, trials=6), "b": Count(losing=6, trials=6)}
@@ -147,9 +145,9 @@ def test_a_configuration_that_cannot_be_run_keeps_nobody_waiting() -> None:
 
 
 def test_a_look_too_many_is_refused() -> None:
-    progress = Sequential(design(1), ["a"], margin=0.2)
+    progress = Sequential(Design.for_trials(1), ["a"], margin=0.2)
     progress.update({"a": Count(losing=0, trials=1)})
-    with pytest.raises(ValueError, match="1 looks"):
+    with pytest.raises(ValueError, match="all 1 planned looks"):
         progress.update({"a": Count(losing=0, trials=1)})
 
 
@@ -168,9 +166,9 @@ def test_ranks_are_compared_exactly_with_and_without_ties() -> None:
 
 
 def test_the_trials_it_asks_for_are_about_enough() -> None:
-    plan = design(30)
+    plan = Design.for_trials(30)
     a, b = Count(losing=2, trials=10), Count(losing=6, trials=10)
-    more = statistics.more_trials(a, b, plan, pairs=1, margin=0.2)
+    more = more_trials(a, b, plan, pairs=1, margin=0.2)
     assert more is not None
     rng = np.random.default_rng(7)
     trials = 10 + more
@@ -186,4 +184,4 @@ def test_the_trials_it_asks_for_are_about_enough() -> None:
 
 def test_what_no_number_of_trials_would_tell_is_said_so() -> None:
     same = Count(losing=5, trials=10)
-    assert statistics.more_trials(same, same, design(30), pairs=1, margin=0.01) is None
+    assert more_trials(same, same, Design.for_trials(30), pairs=1, margin=0.01) is None

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.comparison.plan import Plan
-from ackproof.comparison.statistics import Sequential, design
+from ackproof.comparison.measures import Measures
+from ackproof.comparison.plan import ComparisonPlan
+from ackproof.comparison.sequential import Sequential
+from ackproof.comparison.statistics import Design
+from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.comparison.trials import Measures, Trial
 from ackproof.report import comparison, print_trials, write_html
 from ackproof.runs.verdict import Latency, Word
 from unit.harness.report.test_report_browser import CHROMIUM, opened
@@ -19,8 +21,8 @@ from unit.harness.report.test_report_browser import CHROMIUM, opened
 SAFE, RISKY, WORSE = "acks=all", "acks=1", "acks=0"
 
 
-def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Trial:
-    return Trial(
+def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> ConfigurationTrial:
+    return ConfigurationTrial(
         configuration=name,
         round=number,
         run_id=f"{name}-{number}",
@@ -43,7 +45,7 @@ def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Tria
 
 def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
     names = [WORSE, RISKY, SAFE]
-    plan = Plan(
+    plan = ComparisonPlan(
         comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
     )
     trials = [
@@ -55,8 +57,8 @@ def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
             trial(SAFE, number, lost=0, away=3.0, p99=200),
         )
     ]
-    progress = Sequential(design(30), names, margin=0.2)
-    for until in (look for look in progress.plan.looks if look <= rounds):
+    progress = Sequential(Design.for_trials(30), names, margin=0.2)
+    for until in (look for look in progress.design.looks if look <= rounds):
         progress.update(counts([one for one in trials if one.round <= until], names))
     return summarise(plan, trials, progress, ended="settled")
 
