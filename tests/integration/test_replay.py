@@ -12,7 +12,8 @@ from docker import DockerClient
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.execution.runner import run
-from ackproof.reproduction.replay import compared, recorded_run
+from ackproof.reproduction.recorded_run import recorded_run
+from ackproof.reproduction.replay import compare_runs
 from ackproof.runs.directory import read_record
 from ackproof.scenario.loader import load
 from integration.command import ROOT, ackproof, printed
@@ -58,7 +59,7 @@ def test_a_drawn_schedule_is_repeated_at_the_same_acks(
             pool=pool,
             replays=then.name,
         )
-    found = compared(then, now, notes=again.notes)
+    found = compare_runs(then, now, notes=again.notes)
     assert found.same, (verdict.reason, found)
     assert read_record(now).replays == then.name
     assert len(found.steps) >= 2

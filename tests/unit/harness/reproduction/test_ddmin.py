@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.reproduction.ddmin import ddmin, lessen
+from ackproof.reproduction.ddmin import ddmin, minimize
 
 Oracle = Callable[[tuple[int, ...]], bool]
 
@@ -126,7 +126,7 @@ def test_it_agrees_with_trying_everything() -> None:
 
 
 @given(st.floats(0, 100), st.floats(0, 100))
-def test_a_number_is_lessened_to_near_its_threshold(least: float, threshold: float) -> None:
+def test_a_number_is_reduced_to_near_its_threshold(least: float, threshold: float) -> None:
     asked: list[float] = []
 
     def fails(value: float) -> bool:
@@ -134,12 +134,12 @@ def test_a_number_is_lessened_to_near_its_threshold(least: float, threshold: flo
         return value >= threshold
 
     value = 200.0
-    found = lessen(value, least, fails, rounds=8)
+    found = minimize(value, least, fails, rounds=8)
     assert found >= max(least, threshold)
     assert found == least or found - max(least, threshold) <= (value - least) / 2**8 + 1e-9
     assert len(asked) <= 9
 
 
 def test_a_number_at_its_least_is_not_asked_about() -> None:
-    assert lessen(3.0, 3.0, lambda _: pytest.fail("asked")) == 3.0
-    assert lessen(1.0, 3.0, lambda _: pytest.fail("asked")) == 1.0
+    assert minimize(3.0, 3.0, lambda _: pytest.fail("asked")) == 3.0
+    assert minimize(1.0, 3.0, lambda _: pytest.fail("asked")) == 1.0

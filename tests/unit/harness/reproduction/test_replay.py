@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ackproof.errors import RunDirectoryError
-from ackproof.reproduction.replay import Replay, recorded_run
+from ackproof.reproduction.recorded_run import recorded_run
+from ackproof.reproduction.replay import Replay
 from ackproof.runs.directory import read_verdict, write_model
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import Configured, dump, load
@@ -163,7 +164,7 @@ def test_what_never_began_is_left_out_and_said(tmp_path: Path) -> None:
     longer = scenario(kill(1, heal_after="1s"), kill(2, when="100000 acked"))
     again = recorded_run(store(tmp_path / "run", longer, world.windows, rows))
     assert [fault.target.brokers for fault in again.scenario.faults] == [(1,)]
-    assert again.notes == ("1 of 2 faults never began, and are left out",)
+    assert again.notes == ("1 of 2 faults never began and are left out",)
 
 
 def test_a_replay_is_a_scenario_of_its_own(tmp_path: Path) -> None:
