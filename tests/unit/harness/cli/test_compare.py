@@ -55,7 +55,7 @@ def test_trials_are_summed_up_and_stored(
     [stored] = tmp_path.glob("*-comparison")
     names = {path.name for path in stored.iterdir()}
     assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
-    assert "Which to take" in (stored / "report.html").read_text()
+    assert "Recommendations" in (stored / "report.html").read_text()
 
 
 def test_what_takes_long_must_be_wanted(

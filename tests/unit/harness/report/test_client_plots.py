@@ -98,7 +98,7 @@ def test_a_group_that_stalls_falls_behind_and_catches_up(with_clients: Path) -> 
     assert not stalling[seconds < STALLED - 1].any()
     assert not stalling[seconds > RESUMED + 1].any()
     assert "group stalling: at most" in figure.spoken
-    assert figure.spoken.endswith("group steady: at most 0 behind, 0 in the end.")
+    assert figure.spoken.endswith("group steady: at most 0 behind, 0 at the end.")
 
 
 def test_transactions_are_counted_when_they_ended(with_clients: Path) -> None:
@@ -109,7 +109,7 @@ def test_transactions_are_counted_when_they_ended(with_clients: Path) -> None:
     assert set(committed[seconds >= 5.0]) == {7}
     assert set(aborted[seconds <= 29.0]) == {0}
     assert set(aborted[seconds >= 30.0]) == {3}
-    assert figure.spoken == "7 committed, 3 aborted. 1 had no end that is known."
+    assert figure.spoken == "7 committed, 3 aborted. No end is known of 1 more."
 
 
 def test_a_run_without_such_clients_has_no_such_plots(acks_all) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report.dashboard import Trends, figures, write_dashboard
+from ackproof.report.dashboard import write_dashboard
+from ackproof.report.plots.trends import Trends, figures
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -135,7 +136,7 @@ def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
     trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
     assert [figure.name for figure in figures(trends)] == ["latency"]
     page = written(tmp_path, trends)
-    assert "No run wrote a record more than once" in page
+    assert "No run has duplicates" in page
     assert "No recovery from a fault is recorded" in page
     assert "No conclusive run acked anything" in page
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from ackproof.report.causes import read_losses
-from ackproof.report.data.losses import read_telling
+from ackproof.report.data.loss_stories import read_loss_stories
+from ackproof.report.data.losses import read_examples
 from ackproof.report.html import write_html
 from ackproof.report.junit import write_junit
 from ackproof.report.terminal import print_comparison, print_run
@@ -68,7 +68,7 @@ def explained(acks_1, tmp_path: Path) -> tuple[Path, Verdict]:
             "case": "B2",
             "cause": "",
         }
-        for record in reversed(read_telling(directory)[1:])
+        for record in reversed(read_examples(directory)[1:])
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=LOST_STORIES), folder / "part-0.parquet")
     return directory, verdict
@@ -81,21 +81,21 @@ def terminal(show, *arguments: object) -> str:
 
 
 def test_stories_stand_in_the_order_of_the_records_they_tell(explained) -> None:
-    records = read_telling(explained[0])
-    losses = read_losses(explained[0], records)
+    records = read_examples(explained[0])
+    losses = read_loss_stories(explained[0], records)
     assert [(one.producer, one.sequence) for one in losses] == [
         (one.producer, one.sequence) for one in records[1:]
     ]
-    assert read_losses(explained[0], ()) == ()
+    assert read_loss_stories(explained[0], ()) == ()
 
 
 def test_a_damaged_or_missing_table_tells_nothing(explained) -> None:
-    directory, records = explained[0], read_telling(explained[0])
+    directory, records = explained[0], read_examples(explained[0])
     file = directory / LOCATION["lost_stories"] / "part-0.parquet"
     file.write_bytes(file.read_bytes()[:-9])
-    assert read_losses(directory, records) == ()
+    assert read_loss_stories(directory, records) == ()
     shutil.rmtree(directory / LOCATION["lost_stories"])
-    assert read_losses(directory, records) == ()
+    assert read_loss_stories(directory, records) == ()
 
 
 def test_the_page_says_why(explained, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ackproof.comparison.statistics import Design
 from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.report import comparison, print_trials, write_html
+from ackproof.report.plots import comparison as comparison_plots
 from ackproof.runs.verdict import Latency, Word
 from unit.harness.report.test_report_browser import CHROMIUM, opened
 
@@ -85,7 +86,7 @@ def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
     assert next(iter(advice)) == SAFE
     assert advice[SAFE].startswith("perhaps, where acked records must survive")
     assert "acceptable" in advice[RISKY]
-    assert advice[WORSE].startswith("no reason seen: ")
+    assert advice[WORSE].startswith("not recommended: ")
 
 
 def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
@@ -93,9 +94,12 @@ def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
     faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
     plan = found.plan.model_copy(update={"faults": faults})
     cells = {cell.configuration: cell for cell in found.cells}
-    assert [one.configuration for one in comparison.better(cells[WORSE], found)] == [RISKY, SAFE]
+    assert [one.configuration for one in comparison.dominators(cells[WORSE], found)] == [
+        RISKY,
+        SAFE,
+    ]
     apart = found.model_copy(update={"plan": plan})
-    assert [one.configuration for one in comparison.better(cells[WORSE], apart)] == [SAFE]
+    assert [one.configuration for one in comparison.dominators(cells[WORSE], apart)] == [SAFE]
 
 
 def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
@@ -107,7 +111,7 @@ def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
     )
     found = found.model_copy(update={"cells": [broken, *found.cells[1:]]})
     assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(found))
-    assert len(comparison.figures(found)[0].traces[0]["x"]) == 2
+    assert len(comparison_plots.figures(found)[0].traces[0]["x"]) == 2
     stream = io.StringIO()
     print_trials(Console(file=stream, width=100), found, [], Path("report.html"))
     assert "failed" in stream.getvalue()
@@ -133,4 +137,4 @@ def test_the_page_draws_it_and_complains_about_nothing(acks_0, acks_all, tmp_pat
     assert 'id="comparison-pareto"' in dom
     assert "Uncaught" not in log
     assert "CONSOLE" not in log
-    assert "Which to take" in dom
+    assert "Recommendations" in dom

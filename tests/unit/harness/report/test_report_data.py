@@ -12,7 +12,7 @@ import pytest
 from ackproof.errors import RunDirectoryError
 from ackproof.report.data import losses as lost
 from ackproof.report.data import tables
-from ackproof.report.data.losses import TELLING, Mark, read_telling
+from ackproof.report.data.losses import MAX_EXAMPLES, Mark, read_examples
 from ackproof.report.data.partitions import MAX_LANES
 from ackproof.report.data.run import read_run
 from ackproof_spark.tables import LOCATION, OPTIONAL
@@ -155,23 +155,23 @@ def test_marks_are_bounded_and_lose_no_record():
 
 
 def test_telling_records_hold_the_first_and_the_last_loss(acks_1):
-    telling = read_telling(acks_1.directory)
-    assert len(telling) == TELLING
+    telling = read_examples(acks_1.directory)
+    assert len(telling) == MAX_EXAMPLES
     (lane,) = read_run(acks_1.directory).losses.lanes
     offsets = [record.offset for record in telling]
     assert offsets[0] == lane.marks[0].first
     assert offsets[-1] == lane.marks[-1].last
-    assert len(set(offsets)) == TELLING
+    assert len(set(offsets)) == MAX_EXAMPLES
     assert all(record.found.startswith("record of producer") for record in telling)
 
 
 def test_telling_records_come_from_every_fault(acks_0):
-    assert {record.window for record in read_telling(acks_0.directory)} == {1, 2}
+    assert {record.window for record in read_examples(acks_0.directory)} == {1, 2}
 
 
 def test_fewer_losses_than_told_are_all_told(finding, acks_all):
-    assert len(read_telling(finding.directory)) == 3
-    assert read_telling(acks_all.directory) == ()
+    assert len(read_examples(finding.directory)) == 3
+    assert read_examples(acks_all.directory) == ()
 
 
 def test_interrupted_run_says_what_is_missing(interrupted):

@@ -128,14 +128,14 @@ def test_finding_and_inconclusive_stand_before_the_table_with_their_reason(every
 def test_agreeing_runs_raise_no_notice(comparison):
     assert "Finding" not in comparison.text
     assert "Inconclusive" not in comparison.text
-    assert "is not whole" not in comparison.text
+    assert "is incomplete" not in comparison.text
 
 
 def test_interrupted_run_says_what_is_missing(everything):
-    assert "acks=1, killed is not whole" in everything.text
-    assert "verdict.json: not there" in everything.text
+    assert "acks=1, killed is incomplete" in everything.text
+    assert "verdict.json: missing" in everything.text
     assert "ledger/part-1.parquet: cannot be read" in everything.text
-    assert "The run was not analysed, so nothing can be said about losses." in everything.text
+    assert "The run was not analysed, so losses are unknown." in everything.text
     assert "never healed" in everything.text
     assert "broker 1 did not come back" in everything.text
 
@@ -230,7 +230,7 @@ def test_page_survives_any_table_missing_or_empty(tmp_path, acks_1, name, state)
     if state == "missing":
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     page = page_of(tmp_path, directory)
-    assert ("This run is not whole" in page.text) == (state == "missing")
+    assert ("This run is incomplete" in page.text) == (state == "missing")
 
 
 def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
@@ -238,7 +238,7 @@ def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
     directory.mkdir()
     (directory / "scenario.yaml").write_text("name: x")
     page = page_of(tmp_path, directory)
-    assert "No send is recorded" in page.text
+    assert "No sends are recorded" in page.text
     assert page.figures == {}
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.report import print_comparison, print_run, wording
+from ackproof.report import print_comparison, print_run
+from ackproof.report.agreement import agreement
 from ackproof.runs.verdict import Word
 
 
@@ -131,7 +132,7 @@ def test_long_paths_stay_whole(acks_1, tmp_path):
 )
 def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, together):
     changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": verdict}
-    assert wording.agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
+    assert agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
 
 
 def test_brackets_are_text_not_markup(acks_1):
