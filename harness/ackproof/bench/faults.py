@@ -1,8 +1,8 @@
-"""How long it takes to put faults into force, to prove them, and to end them.
+"""Time to inject, verify, heal and recover from faults.
 
-On a cluster of three brokers that nobody uses. Injecting and healing are what a schedule's timing
-hangs on; proving comes after, and recovery is Kafka's own time. One `docker run --rm … true` on the
-same engine is the measure beside it: what a fault in a sidecar costs at the least.
+On an idle cluster of three brokers. Inject and heal times limit the timing of a schedule; verify
+comes after them, and recovery is Kafka's own time. For comparison one `docker run --rm … true` is
+measured on the same engine, the minimum cost of a fault in a sidecar.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class FaultTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultBench:
-    """The times of all faults, and of an empty sidecar for comparison."""
+    """The times of all faults, and of an empty sidecar."""
 
     sidecar_s: tuple[float, ...]
     faults: tuple[FaultTimes, ...]
 
     def ratio(self, times: Sequence[float]) -> float:
-        """Return a median over that of the empty sidecar: 2 means twice as long."""
+        """Return the median divided by that of the empty sidecar."""
         return statistics.median(times) / statistics.median(self.sidecar_s)
 
 
 def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
-    """Inject, prove and heal each fault so many times; raise ClusterError if one does not hold."""
+    """Inject, verify and heal each fault; raise ClusterError if one cannot be verified."""
     image = images.ensure(client=client).reference
     sidecar = images.ensure_sidecar(client=client)
     run_id = f"bench-faults-{new_id()[:6].lower()}"
@@ -82,22 +82,22 @@ def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
             )
             for _ in range(repetitions)
         ]
-        times = [_times(cluster, _fault(given), repetitions) for given in _FAULTS]
+        times = [_times(cluster, _fault(fields), repetitions) for fields in _FAULTS]
     return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))
 
 
-def _fault(given: dict[str, object]) -> Fault:
-    return registered()[str(given["fault"])].model_validate({"target": _TARGET, **given})
+def _fault(fields: dict[str, object]) -> Fault:
+    return registered()[str(fields["fault"])].model_validate({"target": _TARGET, **fields})
 
 
 def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
     target = [_TARGET]
-    found: list[tuple[float, float, float, float]] = []
+    times: list[tuple[float, float, float, float]] = []
     for _ in range(repetitions):
         if fault.name == "power_loss":
             _write(cluster)
         try:
-            found.append(
+            times.append(
                 (
                     _seconds(lambda: fault.inject(cluster, target)),
                     _seconds(lambda: fault.verify(cluster, target)),
@@ -108,7 +108,7 @@ def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
         except FaultError as error:
             raise ClusterError(f"{fault.name}: {error}") from error
     peers = getattr(fault, "peers", None)
-    inject, verify, heal, recover = zip(*found, strict=True)
+    inject, verify, heal, recover = zip(*times, strict=True)
     return FaultTimes(
         fault=f"{fault.name} from {peers}" if peers else fault.name,
         inject_s=inject,
@@ -119,7 +119,7 @@ def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
 
 
 def _write(cluster: KafkaCluster) -> None:
-    """Have something that can be lost."""
+    """Write a record that `power_loss` can lose."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
@@ -138,7 +138,7 @@ def _recover(cluster: KafkaCluster, fault: Fault, target: Sequence[int]) -> None
     cluster.await_full_isr([("orders", 0)])
 
 
-def _seconds(act: Callable[[], object]) -> float:
+def _seconds(call: Callable[[], object]) -> float:
     began = time.monotonic()
-    act()
+    call()
     return time.monotonic() - began

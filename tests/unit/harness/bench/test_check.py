@@ -68,7 +68,7 @@ def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
         sampling.append("peak memory" in {thread.name for thread in threading.enumerate()})
         return {"anti_join": 1.0, "group_by": 1.0, "peak": 0.0}
 
-    monkeypatch.setattr(check, "_check_libraries", lambda peer: None)
+    monkeypatch.setattr(check, "_require_libraries", lambda peer: None)
     monkeypatch.setattr(check, "_peer", ask)
     found = _bench(900_000, peer=True, folder=tmp_path)
     assert sampling == [False]
