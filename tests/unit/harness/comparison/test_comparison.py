@@ -1,4 +1,4 @@
-"""A comparison with made-up trials: order, looks, failures, budget, resuming, reports."""
+"""A comparison with fake trials: order, looks, failures, budget, resume."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
     assert summary.cell(NAMES[0]).lost_per_incident is not None
 
 
-def test_it_is_reproducible_and_every_round_tries_each_once_in_another_order(
+def test_every_round_runs_each_configuration_once_in_a_reproducible_order(
     tmp_path: Path,
 ) -> None:
     orders = [order(plan(), NAMES, number) for number in range(1, 11)]
@@ -158,12 +158,12 @@ def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Pat
     assert len(list(store.results())) == len(fake.tried) - 2
 
 
-def test_that_none_can_boot_is_an_error(tmp_path: Path) -> None:
+def test_a_comparison_without_any_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no quorum"):
         compared(tmp_path, lambda *_: ClusterError("no quorum"))
 
 
-def test_a_trial_that_could_not_tell_does_not_count_and_a_loss_always_does(
+def test_inconclusive_trials_count_only_if_they_lost(
     tmp_path: Path,
 ) -> None:
     _, summary, _ = compared(tmp_path, lambda name, seed: -1 if "all" in name else 5, trials=3)
@@ -172,20 +172,20 @@ def test_a_trial_that_could_not_tell_does_not_count_and_a_loss_always_does(
     assert (cell.lost_share_low, cell.lost_share_high) == (0.0, 1.0)
 
 
-def test_the_time_ends_it_between_trials(tmp_path: Path) -> None:
+def test_a_spent_budget_ends_the_comparison_between_trials(tmp_path: Path) -> None:
     fake, summary, _ = compared(tmp_path, all_loses_nothing, budget_s=0.0)
     assert fake.tried == []
     assert summary.ended == "budget"
 
 
-def test_an_interrupted_comparison_goes_on_and_ends_as_if_nothing_had_happened(
+def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
 
     def now_and_then(name: str, seed: int) -> int:
-        """Lose half of the time at first, always later: what a look sees depends on when it is."""
+        """Half of the early trials lose, all later ones do, so looks depend on their time."""
         return 100 if "all" not in name and (seed > 6 or seed % 2) else 0
 
     whole, expected, _ = compared(tmp_path / "whole", now_and_then)
@@ -210,12 +210,12 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_if_nothing_had_happened(
     assert len(list(again.results())) == len(whole.tried)
 
 
-def test_what_is_no_comparison_cannot_be_resumed(tmp_path: Path) -> None:
+def test_a_directory_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"no plan\.json"):
         stored.resume(tmp_path)
 
 
-def test_a_long_comparison_must_be_wanted(tmp_path: Path) -> None:
+def test_a_long_comparison_must_be_confirmed(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="90 runs, up to"):
         require_confirmed(ACKS, plan(), out=tmp_path, yes=False)
     assert require_confirmed(ACKS, plan(), out=tmp_path, yes=True) > 3600
@@ -223,7 +223,7 @@ def test_a_long_comparison_must_be_wanted(tmp_path: Path) -> None:
     assert require_confirmed(ACKS, plan(trials=1), out=tmp_path, yes=False) < 3600
 
 
-def test_labels_name_the_scenario_only_where_there_are_several() -> None:
+def test_labels_contain_the_scenario_only_if_there_are_several() -> None:
     assert [label(one, ACKS) for one in ACKS] == NAMES
     both = [*ACKS, *load(SCENARIOS / "versions.yaml")]
     assert label(both[0], both) == "acks: acks=0"

@@ -1,4 +1,4 @@
-"""What many trials say: on the page, on the terminal, in words."""
+"""The result of many trials on the page, on the terminal and in sentences."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
     return summarise(plan, trials, progress, ended="settled")
 
 
-def test_the_answer_says_how_likely_what_it_costs_and_how_sure_that_is() -> None:
+def test_the_answer_names_loss_rates_costs_and_confidence() -> None:
     said = " ".join(comparison.answer(summary(rounds=30)))
     assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in said
     assert "acks=1 lost in 30 of 30 trials, 100 records each time" in said
@@ -74,14 +74,14 @@ def test_the_answer_says_how_likely_what_it_costs_and_how_sure_that_is() -> None
     assert "acks=0 and acks=1 lose alike" in said
 
 
-def test_what_is_not_settled_is_said_with_the_trials_it_takes() -> None:
+def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     found = summary(rounds=3)
     said = " ".join(comparison.answer(found))
     assert "is not settled: about" in said
     assert all(not pair.settled for pair in found.pairs)
 
 
-def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
+def test_a_dominated_configuration_is_not_recommended_and_the_safest_is_first() -> None:
     advice = {cell.configuration: text for cell, text in comparison.recommendations(summary())}
     assert next(iter(advice)) == SAFE
     assert advice[SAFE].startswith("perhaps, where acked records must survive")
@@ -89,7 +89,7 @@ def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
     assert advice[WORSE].startswith("not recommended: ")
 
 
-def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
+def test_recommendations_compare_configurations_with_equal_faults_only() -> None:
     found = summary()
     faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
     plan = found.plan.model_copy(update={"faults": faults})
@@ -102,7 +102,7 @@ def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
     assert [one.configuration for one in comparison.dominators(cells[WORSE], apart)] == [SAFE]
 
 
-def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
+def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
     found = summary()
     broken = found.cells[0].model_copy(
         update={"trials": 0, "losing": 0, "failed": 2, "error": "no quorum"}
@@ -118,7 +118,7 @@ def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_terminal_has_one_line_for_each(width: int) -> None:
+def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
     stream = io.StringIO()
     print_trials(Console(file=stream, width=width), summary(), [], Path("report.html"))
     lines = stream.getvalue().splitlines()
@@ -128,7 +128,7 @@ def test_the_terminal_has_one_line_for_each(width: int) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_the_page_draws_it_and_complains_about_nothing(acks_0, acks_all, tmp_path: Path) -> None:
+def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html(path, [acks_0.directory, acks_all.directory], title="acks", summary=summary())
     assert path.stat().st_size < 10_000_000

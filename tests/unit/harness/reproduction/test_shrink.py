@@ -386,7 +386,7 @@ def test_an_interrupted_command_prints_how_to_resume(
         (("--resume", "RUN"), "no directory of `ackproof shrink`"),
     ],
 )
-def test_bad_options_are_one_sentence(
+def test_bad_options_are_reported_in_one_sentence(
     shrink: Callable[..., int],
     losing_run: Path,
     arguments: tuple[str, ...],
