@@ -54,7 +54,7 @@ def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
     assert cluster.exit_status(leader) == 137
     assert not cluster.answers(leader)
     cluster.start(leader)
-    # It is asked at the same pinned port.
+    # The request goes to the same pinned port.
     until(lambda: cluster.in_sync(leader), "the broker did not come back")
     node.container.reload()
     (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
@@ -91,7 +91,7 @@ def leftovers(engine: DockerClient, run_id: str) -> list[object]:
     ]
 
 
-def test_a_broker_that_dies_at_boot_shows_its_last_words_and_leaves_nothing(
+def test_a_broker_that_exits_at_boot_shows_its_log_and_leaves_nothing(
     engine: DockerClient, image: str
 ) -> None:
     run_id = f"test-{uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""Cut, bent and broken links between real nodes, seen by clients and by the controller."""
+"""Network faults between real nodes, observed by clients and by the controller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLACES = [("orders", n) for n in range(4)]
 
 @pytest.fixture(scope="module")
 def four(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Four brokers that notice soon; orders-0 to 3 are led by brokers 1 to 4, on all of them."""
+    """Four brokers with short sessions; brokers 1 to 4 lead orders-0 to orders-3."""
     spec = ClusterSpec(
         brokers=4,
         settings={**NOTICED, "replica.lag.time.max.ms": 2000},
@@ -68,7 +68,7 @@ def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
 
 @pytest.fixture(autouse=True)
 def _whole(four: KafkaCluster) -> Iterator[None]:
-    """Begin each test as `four` says; afterwards nothing of ackproof's is in a kernel."""
+    """Start each test with full ISRs; require that no rules are left in a kernel."""
     four.await_full_isr(PLACES)
     moved = [place for number, place in enumerate(PLACES, 1) if four.leader(*place) != number]
     if moved:
@@ -78,7 +78,7 @@ def _whole(four: KafkaCluster) -> Iterator[None]:
     assert "ackproof" not in four.run_beside(1, "nft list tables; tc qdisc").output
 
 
-def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> None:
+def test_partitioned_brokers_remove_each_other_from_their_isrs(four: KafkaCluster) -> None:
     with in_force(four, Partition(target=1, peers=(2,))) as guard:
         await_isr(four, 0, {1, 3, 4})
         await_isr(four, 1, {2, 3, 4})
@@ -87,7 +87,7 @@ def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> No
 
 
 @pytest.mark.slow
-def test_a_one_way_cut_ends_the_link_too(four: KafkaCluster) -> None:
+def test_a_one_way_cut_stops_replication(four: KafkaCluster) -> None:
     cut = Partition(target=1, peers=(2,), direction="to_peers", how="reject")
     with in_force(four, cut) as guard:
         await_isr(four, 0, {1, 3, 4})
@@ -107,7 +107,7 @@ def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: Kafka
     recover(four, guard)
 
 
-def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
+def test_a_cut_from_clients_keeps_replication(four: KafkaCluster) -> None:
     leader = four.leader("orders", 0)
     assert leader is not None
     with in_force(four, Partition(target=leader, peers="clients", listener="EXTERNAL")) as guard:
@@ -117,7 +117,7 @@ def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_an_isolated_broker_is_out_of_everything(four: KafkaCluster) -> None:
+def test_an_isolated_broker_leaves_every_isr(four: KafkaCluster) -> None:
     with in_force(four, Isolate(target=2)) as guard:
         wait_for(
             lambda: [set(four.isr(*place) or ()) for place in PLACES],
@@ -129,7 +129,7 @@ def test_an_isolated_broker_is_out_of_everything(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
+def test_in_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
     with in_force(four, Split(target=[1, 2], controllers="others")) as guard:
         wait_for(
             lambda: [set(four.isr(*place) or ()) for place in PLACES],
@@ -141,7 +141,9 @@ def test_of_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCl
 
 
 @pytest.mark.slow
-def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCluster) -> None:
+def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader(
+    four: KafkaCluster,
+) -> None:
     with in_force(four, Bridge(target=1)) as guard:  # 2 | 3, 4
         leader = four.leader("orders", 0)
         assert leader is not None
@@ -156,7 +158,7 @@ def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCl
 
 
 @pytest.mark.slow
-def test_a_flapping_link_is_seen_to_come_and_go(four: KafkaCluster) -> None:
+def test_a_flapping_link_is_observed_up_and_down(four: KafkaCluster) -> None:
     with in_force(four, Flapping(target=1, peers="clients", up="1s", down="1s")) as guard:
         for answers in (True, False, True):
             until(lambda: four.answers(1) is answers)  # noqa: B023 -- looked at in this turn
@@ -164,13 +166,13 @@ def test_a_flapping_link_is_seen_to_come_and_go(four: KafkaCluster) -> None:
 
 
 def retransmitted(cluster: KafkaCluster, node: int) -> int:
-    """Return how many segments the node's kernel has sent again."""
+    """Return the number of TCP segments that the node's kernel retransmitted."""
     lines = cluster.run_beside(node, "grep ^Tcp: /proc/net/snmp").output.splitlines()
     names, values = (line.split() for line in lines)
     return int(values[names.index("RetransSegs")])
 
 
-def test_lost_packets_are_sent_again(four: KafkaCluster) -> None:
+def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:
         wait_for(
@@ -182,7 +184,7 @@ def test_lost_packets_are_sent_again(four: KafkaCluster) -> None:
     recover(four, guard)
 
 
-def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
+def test_clients_notice_reset_connections(four: KafkaCluster) -> None:
     leader = four.leader("orders", 0)
     assert leader is not None
     told: list[dict[str, Any]] = []
@@ -216,7 +218,7 @@ def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) -> None:
+def test_half_open_connections_stay_established_without_a_reset(four: KafkaCluster) -> None:
     began = datetime.now(UTC)
     guard = in_force(four, HalfOpen(target=4))
     assert "open connections to the dead node 4" in guard.window.evidence
@@ -226,7 +228,7 @@ def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) ->
         within_s=90,
         failure=lambda listed: ClusterError(f"not fenced: {listed}"),
     )
-    # A follower is told at once of a leader that is killed.
+    # A follower notices at once that a leader was killed.
     assert not four.log_has(1, "Node 4 disconnected", began)
     recover(four, guard)
 
@@ -246,13 +248,13 @@ def test_delayed_packets_make_a_client_wait(four: KafkaCluster, engine: DockerCl
 
 
 def backlog(cluster: KafkaCluster, node: int) -> int:
-    """Return how many bytes wait in the node's sockets, sent by Kafka and not yet taken."""
+    """Return the bytes in the send queues of the node's sockets."""
     listed = cluster.run_beside(node, "ss -Htn state established").output.splitlines()
     return sum(int(line.split()[1]) for line in listed)
 
 
 @pytest.mark.slow
-def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> None:
+def test_limited_bandwidth_delays_followers(four: KafkaCluster) -> None:
     leader = four.leader("orders", 0)
     assert leader is not None
     with in_force(four, Bandwidth(target=leader, rate="100kbit")) as guard:
@@ -287,6 +289,8 @@ def test_a_narrow_link_holds_back_what_followers_fetch(four: KafkaCluster) -> No
     ],
     ids=lambda fault: f"{fault.name}-{getattr(fault, 'peers', '')}",
 )
-def test_a_link_that_was_not_touched_is_not_verified(four: KafkaCluster, fault: Fault) -> None:
+def test_a_network_fault_that_was_not_injected_is_not_verified(
+    four: KafkaCluster, fault: Fault
+) -> None:
     with pytest.raises(FaultError):
         fault.verify(four, [1])

@@ -1,4 +1,4 @@
-"""A run on real brokers, repeated: the same faults at the same acks."""
+"""Replay and shrink on real brokers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ faults:
 
 
 @pytest.mark.slow  # two runs, one after the other
-def test_a_drawn_schedule_is_repeated_at_the_same_acks(
+def test_a_random_schedule_is_repeated_at_the_same_acks(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     path = tmp_path / "replayed.yaml"
@@ -71,7 +71,7 @@ def test_a_drawn_schedule_is_repeated_at_the_same_acks(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_twelve_steps_shrink_to_the_two_that_matter(tmp_path: Path) -> None:
+def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
     first = ackproof("run", TWELVE, "--out", tmp_path, "--json")
     assert first.returncode == 1, first.stderr
     lost = printed(first)

@@ -1,4 +1,4 @@
-"""A cluster that serves a second run is like new, or it is not used again."""
+"""Reuse of a cluster for a second run, only if it is like a new one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scenario(**changes: object) -> Scenario:
 
 
 class Suite:
-    """Takes clusters from one pool, as runs of a suite do."""
+    """Leases clusters from one pool, like the runs of a suite."""
 
     def __init__(self, pool: ClusterPool, image: str, folder: Path) -> None:
         self.pool = pool
@@ -43,7 +43,7 @@ class Suite:
         self.names: list[str] = []
 
     def run(self, wanted: Scenario, *, leave: str = "", fit: bool = True) -> tuple[bool, str]:
-        """Return whether the cluster had served before, and the id of its first container."""
+        """Return whether the cluster was reused, and the id of its first container."""
         self.names.append(f"test-{uuid4().hex[:8]}")
         with self.pool.lease(
             wanted, image=self.image, run_id=self.names[-1], logs=self.folder
@@ -69,7 +69,7 @@ def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
         assert engine.volumes.list(filters=wanted) == []
 
 
-def test_the_next_run_has_the_same_cluster_until_something_is_left_behind(suite: Suite) -> None:
+def test_a_cluster_is_reused_until_a_run_leaves_something_behind(suite: Suite) -> None:
     fresh, first = suite.run(scenario())
     reused, second = suite.run(scenario(name="another"))
     assert (fresh, reused) == (False, True)
@@ -82,7 +82,7 @@ def test_the_next_run_has_the_same_cluster_until_something_is_left_behind(suite:
     assert not reused, "the run before ended in trouble, and its cluster was used again"
 
 
-def test_what_may_not_be_used_again() -> None:
+def test_scenarios_after_which_a_cluster_is_not_reused() -> None:
     kill = {"fault": "kill", "target": 1}
     assert leaves_no_trace(scenario())
     assert leaves_no_trace(scenario(faults=[kill]))

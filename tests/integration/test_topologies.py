@@ -1,4 +1,4 @@
-"""A cluster that is unlike the default in everything a scenario can say, and one that is mended."""
+"""Clusters with a topology unlike the default, and their operations."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class TestLifecycle:
             until(lambda: operated.listed_by(2) == {2, 3})
             until(lambda: all(1 not in view.isr for view in operated.partitions().values()))
             undo(operated, 1)
-            # Whoever is asked may have heard of it later than broker 1 itself.
+            # The answering broker may learn of it later than broker 1.
             until(lambda: operated.listed_by(2) == {1, 2, 3})
             until(lambda: all(view.full_isr for view in operated.partitions().values()))
 
