@@ -1,4 +1,4 @@
-"""The `ackproof` command, run in this process as a shell would run it."""
+"""The `ackproof` command, run in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackproof.cli import main
 
 
 def ackproof(*arguments: object) -> int:
-    """Run the command and return its exit code; arguments and signal handlers are put back."""
+    """Run the command and return its exit code; arguments and signal handlers are restored."""
     before = {number: signal.getsignal(number) for number in main._INTERRUPTS}
     try:
         with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from ackproof.containers.engine import connect
 from ackproof.scenario.model import ClusterSpec, TopicSpec
 from kafka_clusters import boot
 
-#: A project of somebody who uses the pytest plugin: run by tests, not one of them.
+#: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
 
 if TYPE_CHECKING:
@@ -56,5 +56,5 @@ def cluster(engine: DockerClient) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def kafka_bootstrap(cluster: KafkaCluster) -> str:
-    """Where clients of a real cluster begin."""
+    """The bootstrap servers of the cluster."""
     return cluster.bootstrap_servers

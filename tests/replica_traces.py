@@ -1,4 +1,4 @@
-"""Traces of partitions as JSON: what real brokers left of their replicas."""
+"""Traces of partitions on real brokers, stored as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def write(trace: Trace, path: Path) -> None:
-    """Store a trace, a line for each step."""
+    """Store a trace with one line for each step."""
     told: dict[str, Any] = {
         "name": trace.name,
         "elections": [asdict(one) for one in trace.elections],

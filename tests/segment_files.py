@@ -1,4 +1,4 @@
-"""Batches as a broker writes them, for tests that need a segment of their own."""
+"""Batches in the format of segments."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def batch(
     payload: bytes = b"records",
     attributes: int = 0,
 ) -> bytes:
-    """Return one batch of magic 2; its records are `payload`, whatever that is."""
+    """Return a batch of magic 2 with `payload` as its records."""
     body = struct.pack(">hiqqqhii", attributes, count - 1, 1000, 2000, -1, -1, -1, count) + payload
     head = struct.pack(">ibI", epoch, 2, crc32c(body))
     return struct.pack(">qi", base_offset, len(head) + len(body)) + head + body
 
 
 def message(offset: int, *, magic: int, attributes: int = 0, value: bytes = b"old") -> bytes:
-    """Return one message of magic 0 or 1, as brokers wrote them before 0.11."""
+    """Return a message of magic 0 or 1, the format before 0.11."""
     time = struct.pack(">q", 3000) if magic else b""
     body = struct.pack(">bb", magic, attributes) + time
     body += struct.pack(">i", -1) + struct.pack(">i", len(value)) + value

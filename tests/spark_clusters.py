@@ -23,20 +23,20 @@ import pyspark
 _T = TypeVar("_T")
 
 HOME = Path(pyspark.__file__).parent
-#: How long a process may take to say what it should say.
+#: Timeout for the expected output of a process.
 _WITHIN_S = 300.0
 
 
 @dataclass(slots=True, kw_only=True)
 class SparkCluster:
-    """`master` is its URL. `folder` holds logs and the workers' scratch space."""
+    """`master` is the URL of the master; `folder` has logs and scratch space of the workers."""
 
     master: str
     folder: Path
     workers: list[psutil.Process] = field(default_factory=list)
 
     def executors(self) -> list[psutil.Process]:
-        """Return the executors that run now."""
+        """Return the running executors."""
         return [
             child
             for worker in self.workers
@@ -53,7 +53,7 @@ def _command_line(process: psutil.Process) -> Sequence[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment for a Spark process that is not this process's own session."""
+    """Return the environment for a Spark process apart from this process's session."""
     inherited = {
         key: value
         for key, value in os.environ.items()
@@ -85,7 +85,7 @@ def bare_python(folder: Path) -> Path:
 def await_that(
     look: Callable[[], _T], satisfied: Callable[[_T], object], failure: Callable[[_T], str]
 ) -> _T:
-    """Look until `satisfied`; fail the test with `failure`'s words if that takes too long."""
+    """Wait until `satisfied`; fail the test with the message of `failure` after the timeout."""
     deadline = time.monotonic() + _WITHIN_S
     while not satisfied(seen := look()):
         if time.monotonic() > deadline:
@@ -123,7 +123,7 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _said(process: psutil.Process, log: Path, pattern: str, times: int = 1) -> str:
-    """Wait until the log says `pattern` so many times; return its last group."""
+    """Wait until the log has `pattern` a number of times; return its last group."""
 
     def look() -> list[str]:
         if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:

@@ -1,6 +1,6 @@
-"""Small histories of a run, as text a person can check, and the run directory Spark reads.
+"""Small histories as readable text, and the run directory that Spark reads.
 
-A history is one topic's. Its notation, one line an event::
+A history has one topic. Its notation, one line for each event::
 
     sends    "1/7 to 0: acked at 9"            producer 1, sequence 7, partition 0, offset 9
              "1/8 to 0: acked"                 no offset known
@@ -13,7 +13,7 @@ A history is one topic's. Its notation, one line an event::
     windows  "3: 10-20"                        fault window 3, seconds; `10-` never ended
     expected "lost 1/7 on 0 at 9 in 3: offset 9 holds producer 1 sequence 9"
 
-Sends without times are a second apart and take 0.1 s.
+Sends without times have a distance of 1 s and take 0.1 s.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ import pyarrow.parquet as pq
 from ackproof_spark import record, tables
 from ackproof_spark.tables import Anomaly, Outcome, RecordState
 
-#: What may become of a send.
+#: Outcomes of a send.
 OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.ABORTED)
 
 RUN_ID = "run-of-tests"
 SIZE = 40
 _START = datetime(2026, 1, 1, tzinfo=UTC)
-#: Histories of one run share its fault windows: each has a day, and window numbers, of its own.
+#: Histories of one run share its fault windows, so each has its own day and window numbers.
 _APART = timedelta(days=1)
 _NUMBERS = 1000
 
@@ -56,7 +56,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """`producer` and `sequence`: what an intact record is, what a corrupt one's header says."""
+    """`producer` and `sequence`: from the record, or from the header of a corrupt record."""
 
     partition: int
     offset: int
@@ -181,7 +181,7 @@ def parse(case: Mapping[str, Any]) -> History:
 
 
 def value_of(item: Record) -> bytes | None:
-    """Return a record's bytes, as a producer and then the fault would leave them."""
+    """Return the bytes of a record, damaged if its state says so."""
     if item.state is RecordState.FOREIGN and item.producer is None:
         return b"hello, this is somebody else's record"
     whose = RUN_ID if item.producer is not None and item.state is not RecordState.FOREIGN else "?"
@@ -292,7 +292,7 @@ def show(row: Mapping[str, Any], *, found: bool = True) -> str:
 
 
 def _own_window(row: Mapping[str, Any]) -> int | None:
-    """Return the window's number in its history; None for another's that never ended."""
+    """Return the window's number in its history; None for an unended window of another one."""
     if row["window"] is None:
         return None
     history, number = divmod(row["window"], _NUMBERS)

@@ -1,4 +1,4 @@
-"""A whole run directory without a cluster: what `ackproof check` judges."""
+"""A complete run directory without a cluster, for `ackproof check`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ workload: {{topic: orders, settings: {{acks: all, enable.idempotence: true}}}}
 def store(
     run_dir: Path, history: History, *, partitions: int = 1, readers: tuple[str, ...] = ()
 ) -> Path:
-    """Write a finished run of one topic and one producer's ledger; return its directory."""
+    """Write a finished run with one topic and one producer; return its directory."""
     run_dir.mkdir(parents=True, exist_ok=True)
     write_run(run_dir, {TOPIC: history})
     ledger = run_dir / LOCATION["ledger"]

@@ -1,4 +1,4 @@
-"""Waiting for what a test is about, not for time to pass."""
+"""Waiting for a condition instead of sleeping."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ T = TypeVar("T")
 
 
 def until(look: Callable[[], T], problem: str = "it never came true") -> T:
-    """Wait until `look` returns something true, and return that; at most 90 s."""
+    """Wait up to 90 s until `look` returns a true value, and return it."""
     return wait_for(look, bool, within_s=90, failure=lambda _: ClusterError(problem), every_s=0.01)

@@ -307,7 +307,7 @@ def _run(configured: Configured, out: Path) -> Path:
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     """Say why a run (or one expectation of it) does not hold; nothing if it does."""
     from ackproof.report import wording
-    from ackproof.report.data.losses import read_telling
+    from ackproof.report.data.losses import read_examples
 
     lines = [line for line in verdict.expectations if what in ("", "verdict", line.what)]
     broken = [line for line in lines if not line.met]
@@ -317,7 +317,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     said = [f"{head}: {verdict.reason}"]
     said += [f"{one.what}: wanted {one.wanted}, observed {one.observed}" for one in broken]
     said += wording.cause_sentences(verdict)
-    said += [wording.story(record, verdict.faults) for record in read_telling(run_dir)[:8]]
+    said += [wording.story(record, verdict.faults) for record in read_examples(run_dir)[:8]]
     said += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
     said.append(f"report: {run_dir / 'report.html'}")
     return "\n".join(said)

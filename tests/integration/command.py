@@ -1,4 +1,4 @@
-"""The `ackproof` command as a user has it: a process of its own."""
+"""The `ackproof` command in a process of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def ackproof(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command and wait for its end."""
     return subprocess.run(
         _line(arguments),
         cwd=ROOT,
@@ -51,7 +51,7 @@ def printed(result: subprocess.CompletedProcess[str]) -> Any:
 
 
 def ours(engine: DockerClient, pid: int) -> Mapping[str, list[Any]]:
-    """Return the containers, networks and volumes that the process `pid` has made."""
+    """Return the containers, networks and volumes that the process `pid` created."""
     wanted = {"label": f"{LABEL}.pid={pid}"}
     return {
         "containers": engine.containers.list(all=True, filters=wanted, ignore_removed=True),

@@ -1,4 +1,4 @@
-"""A fault put into force on a cluster, and healed."""
+"""Helpers that inject and heal a fault on a cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
     return guard
 
 
-def recover(cluster: KafkaCluster, guard: Guard, places: Sequence[tuple[str, int]] = ()) -> None:
-    """Heal it, twice, and wait until it says that all is well, and these places are in sync."""
+def recover(
+    cluster: KafkaCluster, guard: Guard, partitions: Sequence[tuple[str, int]] = ()
+) -> None:
+    """Heal the fault, and wait until it has recovered and the partitions have their full ISR."""
     guard.heal()
     guard.fault.heal(cluster.interfaces, guard.window.nodes, guard._done)  # twice is a no-op
     until(guard.recovered, f"{guard.window.fault} did not recover")
-    if places:  # elsewhere a broker may be down on purpose
-        cluster.await_full_isr(places)
+    if partitions:  # not for all, because a broker may be down on purpose
+        cluster.await_full_isr(partitions)

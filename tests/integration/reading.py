@@ -1,4 +1,4 @@
-"""What a partition holds, read by a consumer that knows nothing of the run."""
+"""Helpers that read a partition with a plain consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def records(
         found = consumer.consume(10_000, timeout=1)
         assert all(one.error() is None for one in found), [one.error() for one in found][:1]
         read.extend(found)
-        # Behind the last record there may be a marker, which a consumer is not given.
+        # A transaction marker may follow the last record; consumers do not receive it.
         return consumer.position([TopicPartition(topic, partition)])[0].offset >= end
 
     if first < end:
@@ -32,7 +32,7 @@ def records(
 
 
 def log_start(cluster: KafkaCluster, topic: str, partition: int = 0) -> int:
-    """Return the first offset that is still there: what lies before it was deleted."""
+    """Return the log start offset: records before it were deleted."""
     consumer = _consumer(cluster)
     first, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
     consumer.close()

@@ -1,4 +1,4 @@
-"""One record sent to a cluster: where it is then, or why it is not; and where a log ends."""
+"""Helpers that send one record and return its offset or error, and the end of a log."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ def send(
     within_s: float = 60,
     **settings: object,
 ) -> tuple[int, int] | str:
-    """Send a record, with acks=all unless told otherwise; return where it is, or the error's name.
+    """Send a record with acks=all by default; return partition and offset, or the error's name.
 
-    What is to be acked has a minute, because the machine may be slow; `within_s` is for what is to
-    be refused.
+    `within_s` is long, because the machine may be slow; it is shorter for sends that should fail.
     """
     found: list[tuple[int, int] | str] = []
     producer = Producer(
@@ -35,7 +34,7 @@ def send(
     producer.produce(
         topic,
         b"x",
-        # A KafkaError cannot be compared with None: it leaves an exception for somebody else.
+        # `is None`, because comparing a KafkaError with None leaves an exception behind.
         on_delivery=lambda error, message: found.append(
             (message.partition(), message.offset()) if error is None else error.name()
         ),
@@ -47,12 +46,12 @@ def send(
 
 
 def acked(cluster: KafkaCluster, topic: str, **how: object) -> bool:
-    """Whether a record is acked; see `send`."""
+    """Send a record and return whether it was acked."""
     return isinstance(send(cluster, topic, **how), tuple)  # type: ignore[arg-type]
 
 
 def log_end(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
-    """Return the partition's high watermark and leader epoch, once its leader can say."""
+    """Return high watermark and leader epoch, once the partition has a leader that answers."""
     found = until(
         lambda: cluster.interfaces.metadata.log_end(topic, partition),
         f"nobody tells the end of {topic}-{partition}",

@@ -80,7 +80,7 @@ def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
     }
 
 
-def test_acks_all_keeps_everything_when_a_container_is_killed(
+def test_acks_all_loses_nothing_when_a_container_is_killed(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:
     kill = {

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: one clear message, the right exit code, nothing left, nothing lost."""
+"""Errors of the environment: one clear message, exit code, cleanup, recorded data is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "scenarios/acks-all.yaml"
 
 
-def test_ctrl_c_removes_the_cluster_and_keeps_what_was_recorded(
+def test_ctrl_c_removes_the_cluster_and_keeps_the_recorded_data(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
@@ -61,7 +61,7 @@ def test_ctrl_c_while_brokers_boot_leaves_nothing(engine: DockerClient, tmp_path
     assert not any(ours(engine, process.pid).values())
 
 
-def test_after_a_sigkill_producers_end_clean_removes_and_check_recovers(
+def test_after_sigkill_producers_end_and_clean_and_check_work(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
@@ -74,7 +74,7 @@ def test_after_a_sigkill_producers_end_clean_removes_and_check_recovers(
         assert len(producers) == 2
         process.kill()
         process.communicate()
-    # Looked at first: another session's `ackproof clean` would take them, too.
+    # Checked first, because `ackproof clean` of another session removes them as well.
     assert ours(engine, process.pid)["containers"]
     _, alive = psutil.wait_procs(producers, timeout=120)
     assert alive == []
@@ -88,7 +88,7 @@ def test_after_a_sigkill_producers_end_clean_removes_and_check_recovers(
     assert verdict["observed"]["lost"] == 0
 
 
-def test_a_run_that_goes_on_is_not_checked_and_not_cleaned(
+def test_a_run_in_progress_is_neither_checked_nor_cleaned(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
@@ -111,25 +111,25 @@ def assert_refused(result: subprocess.CompletedProcess[str], code: int, said: st
     assert "Traceback" not in result.stderr
 
 
-def test_no_engine() -> None:
+def test_a_missing_engine_is_reported() -> None:
     result = ackproof("run", SCENARIO, DOCKER_HOST="unix:///nonexistent.sock")
     assert_refused(result, 4, "no container engine answers")
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_missing_java_is_reported(tmp_path: Path) -> None:
     result = ackproof("run", SCENARIO, "--out", tmp_path, PATH="/nonexistent", JAVA_HOME="")
     assert_refused(result, 4, "Java")
     assert list(tmp_path.iterdir()) == []  # refused before anything was started
 
 
-def test_a_version_that_no_one_has(tmp_path: Path) -> None:
+def test_an_unknown_kafka_version_is_reported(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text(Path(SCENARIO).read_text().replace("4.3.1", "9.9.9"))
     result = ackproof("run", scenario, "--out", tmp_path / "runs")
     assert_refused(result, 4, "9.9.9")
 
 
-def test_a_broker_that_dies_at_boot(engine: DockerClient, tmp_path: Path) -> None:
+def test_a_broker_that_exits_at_boot_is_reported(engine: DockerClient, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     text = Path(SCENARIO).read_text()
     scenario.write_text(text + "\ncluster: {settings: {log.segment.bytes: nonsense}}\n")
@@ -141,7 +141,7 @@ def test_a_broker_that_dies_at_boot(engine: DockerClient, tmp_path: Path) -> Non
     assert not any(ours(engine, process.pid).values())
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     assert_refused(ackproof("run", SCENARIO, "--out", tmp_path / "runs"), 4, "cannot be written")
 
@@ -157,7 +157,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_under_the_run_directory(engine: DockerClient, small_disk: Path) -> None:
+def test_a_full_disk_of_the_run_directory_is_reported(
+    engine: DockerClient, small_disk: Path
+) -> None:
     with started("run", SCENARIO, "--out", small_disk) as process:
         _, errors = process.communicate(timeout=300)
     assert process.returncode in (3, 4)

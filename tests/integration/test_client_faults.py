@@ -1,4 +1,4 @@
-"""Faults of clients on a real broker, each seen by the broker or another client; and healed."""
+"""Client faults on a real broker, observed by the broker or another client, and healed."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ Employ = Callable[..., ClientSupervisor]
 
 @pytest.fixture(scope="module")
 def alone(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """One broker: clients are what goes wrong here."""
+    """A cluster of one broker."""
     with boot(engine, ClusterSpec(brokers=1, heap="128m")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def employ(alone: KafkaCluster, tmp_path: Path) -> Iterator[Employ]:
-    """Start a workload's clients on a topic of their own, until something is acked."""
+    """Start the clients of a workload on a new topic and wait for the first acks."""
     with ExitStack() as stack:
 
         def start(**workload: object) -> ClientSupervisor:
@@ -100,7 +100,7 @@ def settled(supervisor: ClientSupervisor) -> list[str]:
     return supervisor.await_producers()
 
 
-def test_a_paused_producer_whose_place_is_taken_is_a_zombie_and_is_fenced(
+def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(transactions={"size": 50})
@@ -114,7 +114,7 @@ def test_a_paused_producer_whose_place_is_taken_is_a_zombie_and_is_fenced(
     assert settled(supervisor) == []
 
 
-def test_a_crashed_producer_writes_nothing_until_another_takes_its_place(
+def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ()
@@ -129,7 +129,7 @@ def test_a_crashed_producer_writes_nothing_until_another_takes_its_place(
 
 
 @pytest.mark.slow
-def test_an_open_transaction_of_who_exits_is_aborted_by_the_next_with_its_id(
+def test_an_open_transaction_is_aborted_by_the_next_producer_with_its_id(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(transactions={"size": 20})
@@ -144,7 +144,7 @@ def test_an_open_transaction_of_who_exits_is_aborted_by_the_next_with_its_id(
 
 
 @pytest.mark.slow
-def test_a_slow_consumer_is_out_of_its_group(alone: KafkaCluster, employ: Employ) -> None:
+def test_a_slow_consumer_leaves_its_group(alone: KafkaCluster, employ: Employ) -> None:
     settings = {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}
     supervisor = employ(consumers={"slow": {"settings": settings}})
     until(lambda: supervisor.consumers[0].progress().acked > 0)
@@ -170,7 +170,7 @@ def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Empl
 
 
 @pytest.mark.slow
-def test_a_full_buffer_has_reports_wait_and_loses_nothing(
+def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(rate=2000)
@@ -188,7 +188,7 @@ def test_a_full_buffer_has_reports_wait_and_loses_nothing(
 
 
 @pytest.mark.parametrize("what", ["queue", "all"])
-def test_what_is_purged_is_not_acked_and_not_in_the_topic(
+def test_purged_records_are_neither_acked_nor_in_the_topic(
     alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
     supervisor = employ(rate=2000)
@@ -211,7 +211,7 @@ def test_what_is_purged_is_not_acked_and_not_in_the_topic(
     assert codes <= {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
     if what == "queue":
         assert "_PURGE_INFLIGHT" not in codes
-    # What was handed over after the producer was told to go on was never purged.
+    # Records that were produced after the producer resumed were never purged.
     later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
     assert set(later["outcome"].to_pylist()) == {"acked"}
 
@@ -238,7 +238,7 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
 
 
-def test_timestamps_too_far_in_the_future_are_refused_until_they_are_right_again(
+def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     alone: KafkaCluster, employ: Employ
 ) -> None:
     supervisor = employ(rate=200)
@@ -254,7 +254,7 @@ def test_timestamps_too_far_in_the_future_are_refused_until_they_are_right_again
     assert {minutes_off(one) for one in written} == {0}
     assert of_outcome(ledger, "acked") == set(sequences(written))
     assert "INVALID_TIMESTAMP" in ledger["error"].to_pylist()
-    # The first that were right may have been in one batch with the last that were not.
+    # The first records after heal may share a batch with the last skewed ones.
     later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
     right = [one == "acked" for one in later.sort_by("sequence")["outcome"].to_pylist()]
     assert right == sorted(right)
@@ -269,19 +269,19 @@ def ledger_of_first(supervisor: ClientSupervisor) -> pa.Table:
 
 
 def of_outcome(ledger: pa.Table, outcome: str) -> set[int]:
-    """Return the sequences of the sends that ended so."""
+    """Return the sequences of the sends with this outcome."""
     return set(ledger.filter(pc.equal(ledger["outcome"], outcome))["sequence"].to_pylist())
 
 
 def sequences(found: Sequence[Message]) -> list[int]:
-    """Return which sends of the first producer these records are."""
+    """Return the sequences of the records of the first producer."""
     decoded = [decode(one.value() or b"") for one in found]
     assert all(one is not None and one[1] == 0 for one in decoded)
     return [one[2] for one in decoded if one is not None]
 
 
 def minutes_off(record: Message) -> int:
-    """Return by how much a record's timestamp differs from now, to the next half hour."""
+    """Return the deviation of a record's timestamp from now, rounded to half hours."""
     kind, stamp = record.timestamp()
     assert kind == TIMESTAMP_CREATE_TIME
     return round((stamp / 1000 - datetime.now(UTC).timestamp()) / 1800) * 30

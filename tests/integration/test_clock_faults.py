@@ -1,4 +1,4 @@
-"""Brokers' clocks set wrong: seen in the times they stamp records with, and set right again."""
+"""Skewed clocks of brokers, observed in the timestamps of records, and healed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def clocks(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Two brokers with clocks of their own, who look every second for what is too old."""
+    """Two brokers with own clocks, which check retention every second."""
     if lack := fake_clock.problem(engine):
         pytest.skip(lack)
     settings = {**NOTICED, "log.retention.check.interval.ms": 1000, "log.initial.task.delay.ms": 0}
@@ -47,7 +47,7 @@ def topic(cluster: KafkaCluster, **settings: object) -> str:
 
 
 def stamped(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
-    """Return by how many minutes brokers 1 and 2 stamp a record off, as a producer is told."""
+    """Return the deviation of the timestamps of brokers 1 and 2 in minutes."""
     found: dict[int, int] = {}
 
     def told(error: object, message: Message) -> None:
@@ -67,7 +67,7 @@ def stamped(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("by", "minutes"), [("90m", 90), ("-90m", -90)])
-def test_a_skewed_broker_stamps_records_by_its_clock_and_the_other_does_not(
+def test_only_the_skewed_broker_writes_skewed_timestamps(
     clocks: KafkaCluster, by: str, minutes: int
 ) -> None:
     name = topic(clocks)
@@ -80,7 +80,9 @@ def test_a_skewed_broker_stamps_records_by_its_clock_and_the_other_does_not(
     assert stamped(clocks, name) == (0, 0)
 
 
-def test_to_a_broker_that_is_behind_everybody_sends_from_the_future(clocks: KafkaCluster) -> None:
+def test_a_broker_with_a_slow_clock_refuses_timestamps_from_the_future(
+    clocks: KafkaCluster,
+) -> None:
     name = topic(clocks, **{"message.timestamp.type": "CreateTime"})
     with in_force(clocks, SkewClock(target=1, by="-90m")) as guard:
         assert send(clocks, name, partition=0) == "INVALID_TIMESTAMP"
@@ -90,7 +92,7 @@ def test_to_a_broker_that_is_behind_everybody_sends_from_the_future(clocks: Kafk
 
 
 @pytest.mark.slow
-def test_a_broker_that_starts_anew_while_its_clock_is_wrong_has_it_still(
+def test_a_skewed_clock_outlives_a_restart(
     clocks: KafkaCluster,
 ) -> None:
     name = topic(clocks)
@@ -105,7 +107,7 @@ def test_a_broker_that_starts_anew_while_its_clock_is_wrong_has_it_still(
 
 
 @pytest.mark.slow
-def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: KafkaCluster) -> None:
+def test_a_fast_clock_deletes_new_records_by_retention(clocks: KafkaCluster) -> None:
     name = topic(clocks, **{"retention.ms": 3_600_000, "message.timestamp.type": "CreateTime"})
     assert send(clocks, name, partition=0) == (0, 0)
     assert send(clocks, name, partition=1) == (1, 0)
@@ -115,6 +117,6 @@ def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: Kafk
     assert len(records(clocks, name, partition=1)) == 1
 
 
-def test_a_clock_that_was_left_alone_is_not_verified(clocks: KafkaCluster) -> None:
+def test_a_clock_without_skew_is_not_verified(clocks: KafkaCluster) -> None:
     with pytest.raises(FaultError, match="ahead of this one, not 5400 s"):
         SkewClock(target=1, by="90m").verify(clocks.interfaces, [1], None)

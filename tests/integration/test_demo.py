@@ -1,4 +1,4 @@
-"""The comparison that the README shows, and what its run directories are good for afterwards."""
+"""The comparison of the README, and further use of its run directories."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdicts(out: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_model_said_so_before(verdicts: list[dict[str, Any]]) -> None:
+def test_the_model_predicts_the_losses(verdicts: list[dict[str, Any]]) -> None:
     assert [v["predicted"]["lost"] for v in verdicts] == ["certain", "certain", "impossible"]
     assert all(v["findings"] == [] for v in verdicts)
 
@@ -50,8 +50,8 @@ def test_the_model_explains_every_step_of_controller_and_replicas(
             assert found["mismatch"] == ""
             assert found["explained"] == found["total"] > 2
         assert verdict["not_checked"] == []
-        # Its leader was killed, and another was elected; where records are lost, who had them alone
-        # has truncated.
+        # The leader was killed and another one elected. Where records are lost, the old leader
+        # truncated them.
         [struck] = [one["local"]["steps"] for one in traced["partitions"] if one["partition"] == 0]
         assert struck["leads"] > 1
         assert "log loaded" in struck
@@ -69,8 +69,8 @@ def test_acks_0_and_1_lose_and_acks_all_does_not(verdicts: list[dict[str, Any]])
         assert observed["phantom"] == observed["corrupt"] == observed["unseen"] == 0
 
 
-def test_the_loss_is_no_luck(verdicts: list[dict[str, Any]], out: Path) -> None:
-    """Everything that one partition acked between the proof of the cut and the kill is gone."""
+def test_the_loss_is_deterministic(verdicts: list[dict[str, Any]], out: Path) -> None:
+    """All records that the partition acked between the verified cut and the kill are lost."""
     run_dir = out / verdicts[1]["run_id"]
     cut, kill = verdicts[1]["faults"]
     assert cut["verified"]
@@ -180,7 +180,7 @@ def damage(rows: list[dict[str, Any]]) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_planted_in_a_clean_run_is_found_and_named(
+def test_anomalies_planted_in_a_clean_run_are_found(
     change: Change, anomaly: str, verdicts: list[dict[str, Any]], out: Path, tmp_path: Path
 ) -> None:
     clean = out / verdicts[2]["run_id"]

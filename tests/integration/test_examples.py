@@ -1,4 +1,4 @@
-"""The programs in `examples/` that need brokers."""
+"""The programs of `examples/` that need brokers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_a_killed_leader_loses_nothing_with_acks_all() -> None:
     assert "0 of 1,000 acked records are lost" in done.stdout
 
 
-def test_a_loss_on_purpose_is_found() -> None:
+def test_a_provoked_loss_is_found() -> None:
     done = example("lose_on_purpose.py")
     assert done.returncode == 0, done.stdout + done.stderr
     lost = re.search(r"(\d+) of 300 acked records are lost", done.stdout)
     assert lost is not None, done.stdout
-    # Of the first hundred some may not have been fetched yet when replication was cut.
+    # Some of the first hundred may not have been fetched when replication was cut.
     assert 100 <= int(lost[1]) < 300
 
 

@@ -1,4 +1,4 @@
-"""Every fault on real brokers: it bites, it is proved, it heals; and the proof can fail."""
+"""Faults on real brokers: inject, verify and heal; and verification without injection fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES = [("orders", n) for n in range(3)]
     [(Kill(target="leader of orders-0"), False), (Restart(target="leader of orders-0"), True)],
     ids=["kill", "restart"],
 )
-def test_an_ended_broker_is_missed_and_its_log_tells_how_it_ended(
+def test_an_ended_broker_is_fenced_and_its_log_shows_how_it_ended(
     cluster: KafkaCluster, fault: Fault, shut_down: bool
 ) -> None:
     cluster.await_full_isr(PLACES)
@@ -64,7 +64,7 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
     until(guard.recovered, "the fault did not heal")
 
 
-def test_a_cut_outlives_the_death_of_the_broker_it_isolates(cluster: KafkaCluster) -> None:
+def test_a_cut_outlives_the_end_of_the_isolated_broker(cluster: KafkaCluster) -> None:
     cluster.await_full_isr(PLACES)
     cut = IsolateReplication(target="leader of orders-0")
     with inject(cut, cluster.interfaces, clock=clock) as guard:

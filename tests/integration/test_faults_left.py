@@ -1,4 +1,4 @@
-"""What faults leave when the harness is killed while they hold, and what takes it away."""
+"""Leftovers of faults after a SIGKILL of the harness, and `ackproof clean`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ faults:
 
 
 @pytest.mark.slow
-def test_clean_takes_all_that_faults_left_behind_a_sigkill(
+def test_clean_removes_leftovers_of_faults_after_a_sigkill(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     path = tmp_path / "left.yaml"
@@ -59,7 +59,7 @@ def test_clean_takes_all_that_faults_left_behind_a_sigkill(
     assert not any(ours(engine, process.pid).values())
 
 
-def test_a_fault_that_this_kernel_cannot_do_is_refused_before_a_cluster_is_booted(
+def test_a_fault_that_the_kernel_does_not_support_is_refused_before_boot(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     told = ackproof("doctor").stdout

@@ -1,4 +1,4 @@
-"""The segments of real brokers: read as Kafka's own tool reads them, and compared when damaged."""
+"""Segments of real brokers, compared with the output of Kafka's own tool and after damage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ exit 1
 
 @pytest.fixture(scope="module")
 def written(cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster, its partition orders-0 holding every codec, tombstones and markers."""
+    """The cluster with every codec, tombstones and transaction markers in orders-0."""
     for codec in CODECS:
         producer = Producer(
             {
@@ -77,7 +77,7 @@ def written(cluster: KafkaCluster) -> KafkaCluster:
 
 
 def await_markers(cluster: KafkaCluster) -> None:
-    """Wait until no transaction is open: a marker follows after the client was told of the end."""
+    """Wait until no transaction is open: markers are written after the client's commit returns."""
     place = {TopicPartition("orders", 0): OffsetSpec.latest()}
 
     def end(isolation: IsolationLevel) -> int:
@@ -92,7 +92,7 @@ Change = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class Tampered:
-    """A broker whose segment of orders-0 is changed on its way out of the container."""
+    """A broker whose segment of orders-0 is modified when it is copied from the container."""
 
     node: Any
     change: Change
@@ -150,7 +150,7 @@ _COLUMNS = (
 )
 
 
-def test_batches_and_records_are_what_kafkas_own_tool_prints(
+def test_batches_and_records_equal_the_output_of_kafkas_tool(
     written: KafkaCluster, tmp_path: Path
 ) -> None:
     node = written.nodes[1]

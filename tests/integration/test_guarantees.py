@@ -1,4 +1,4 @@
-"""Each delivery guarantee on a real cluster: kept, and broken by what breaks it."""
+"""Delivery guarantees on a real cluster: each is kept, and broken where it does not hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ackproof.scenario.loader import load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios" / "guarantees"
 
-#: Scenario, configuration, and the anomaly that breaks its guarantee; None: it is kept.
+#: Scenario, configuration, and the anomaly that breaks its guarantee; None if it is kept.
 CASES = [
     ("processing", "commit after processing", None),
     ("processing", "commit before processing", "unprocessed"),
@@ -35,11 +35,11 @@ CASES = [
     ("late-commit", "request", "aborted-read"),
 ]
 
-#: Those that ci/test runs; ci/slow runs the others.
+#: Run by ci/test; ci/slow runs the others.
 SOON = [("processing", "commit before processing"), ("zombie", "same transactional.id")]
 
 
-def test_every_configuration_that_is_shipped_is_tried() -> None:
+def test_every_configuration_of_the_shipped_scenarios_is_listed() -> None:
     shipped = [
         (path.stem, one.name) for path in sorted(SCENARIOS.glob("*.yaml")) for one in load(path)
     ]
@@ -71,7 +71,7 @@ def test_a_guarantee_is_kept_or_broken(
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_the_same_faults_take_what_one_topic_was_promised_and_not_the_other(
+def test_the_same_faults_break_the_guarantee_of_one_topic_only(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     (configured,) = load(SCENARIOS.parent / "side-by-side.yaml")

@@ -1,4 +1,4 @@
-"""Runs in which something did not go as planned: they must say so, and never `holds`."""
+"""Runs in which a fault did not work as planned are inconclusive, never `holds`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def judged(engine: DockerClient, tmp_path: Path, scenario: str = SCENARIO) -> Ve
     return verdict
 
 
-def test_a_fault_that_did_not_bite_makes_a_run_inconclusive(
+def test_an_unverified_fault_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NodeProcesses, "kill", lambda self, node: None)

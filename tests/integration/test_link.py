@@ -1,4 +1,4 @@
-"""The link proxy between real clients and brokers."""
+"""The Kafka proxy between real clients and brokers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def topic(linked: KafkaCluster) -> str:
 
 
 def producer(cluster: KafkaCluster, **settings: object) -> Producer:
-    """Return a producer behind the proxy, that sends again what has had no answer for 2 s."""
+    """Return a producer behind the proxy with a request timeout of 2 s."""
     return Producer(
         {
             "bootstrap.servers": cluster.bootstrap("LINK"),
@@ -61,7 +61,7 @@ def producer(cluster: KafkaCluster, **settings: object) -> Producer:
 
 
 class Send(threading.Thread):
-    """One record, sent beside a fault that is injected meanwhile, once there are so many rules."""
+    """Sends one record in the background, once the injected fault has set its rules."""
 
     def __init__(
         self, cluster: KafkaCluster, topic: str, sender: Producer, *, rules: int = 1
@@ -87,7 +87,7 @@ class Send(threading.Thread):
 
 
 def stored(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
-    """Return what the topic holds, read past the proxy."""
+    """Return the records of the topic, read without the proxy."""
     end, _ = log_end(cluster, topic)
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "log_level": 0}
@@ -116,7 +116,7 @@ def lost_response(action: str) -> LinkFault:
 
 @pytest.mark.parametrize("action", ["hold", "drop", "cut"])
 @pytest.mark.parametrize("idempotence", [False, True])
-def test_a_lost_produce_response_doubles_a_record_unless_the_producer_is_idempotent(
+def test_a_lost_produce_response_duplicates_a_record_without_idempotence(
     action: str, idempotence: bool, linked: KafkaCluster, topic: str
 ) -> None:
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": idempotence}))
@@ -128,7 +128,7 @@ def test_a_lost_produce_response_doubles_a_record_unless_the_producer_is_idempot
     assert guard.recovered()
     found = stored(linked, topic)
     assert set(found) == {b"once"}
-    # A broker that is slow to answer is asked once more, too.
+    # A slow answer causes a retry as well.
     assert len(found) == 1 if idempotence else len(found) >= 2
 
 
@@ -136,7 +136,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
     linked: KafkaCluster, topic: str
 ) -> None:
     fault = lost_response("cut").model_copy(update={"direction": "request"})
-    # A connection that is cut is no answer to wait for: nothing else is to be sent again.
+    # A closed connection ends the wait at once, so nothing else is retried.
     patient = {"socket.timeout.ms": 60000, "request.timeout.ms": 50000}
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": False, **patient}))
     send.start()
@@ -154,7 +154,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
         ({"enable.idempotence": False, "max.in.flight": 5}, False),
     ],
 )
-def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
+def test_a_lost_produce_request_reorders_records_with_several_requests_in_flight(
     settings: dict[str, object], kept: bool, linked: KafkaCluster, topic: str
 ) -> None:
     link = linked.interfaces.proxy
@@ -173,7 +173,7 @@ def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
         assert error is None
         acked.append(message.value())
 
-    # An idempotent producer's leader knows what must come next once it has a first batch.
+    # With idempotence the leader checks sequences after the first batch.
     sender.produce(topic, b"zero", on_delivery=on_delivery)
     assert sender.flush(70) == 0
     link.add(rule)
@@ -187,7 +187,7 @@ def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
     assert order == [b"zero", *([b"one", b"two"] if kept else [b"two", b"one"])]
 
 
-def test_a_link_fault_that_meets_no_message_is_not_verified(
+def test_a_proxy_fault_without_a_matching_message_is_not_verified(
     linked: KafkaCluster, topic: str
 ) -> None:
     fault = lost_response("cut").model_copy(update={"within": 0.2})
@@ -203,7 +203,7 @@ def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> N
 
 @pytest.fixture(scope="module")
 def between(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Two brokers that reach each other and their controller through the proxy."""
+    """Two brokers with the proxy between each other and their controller."""
     spec = ClusterSpec(
         brokers=2,
         heap="128m",
@@ -218,7 +218,7 @@ def link_of(**fields: object) -> LinkFault:
     return LinkFault.model_validate({"fault": "link", "within": "60s", **fields})
 
 
-def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: KafkaCluster) -> None:
+def test_fetches_and_isr_changes_are_delayed_by_the_proxy(between: KafkaCluster) -> None:
     began = datetime.now(UTC)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
@@ -229,7 +229,7 @@ def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: Kafk
             target=1, api="Fetch", direction="response", action="hold", client="broker-2-fetcher"
         ),
     )
-    # The follower lacks it; before its leader can say so, that is held, too.
+    # The follower lacks the record. The leader's ISR change is held by the proxy as well.
     sender = Producer({"bootstrap.servers": between.bootstrap_servers, "acks": 1})
     send = Send(between, name, sender, rules=2)
     send.start()

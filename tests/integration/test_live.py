@@ -1,4 +1,4 @@
-"""A run that is followed while it goes on, and how topics are followed through faults."""
+"""The live view of a run, and reading of topics during faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def losing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
-    """The acks=1 case of scenarios/acks.yaml, followed: its directory, verdict and messages."""
+    """The acks=1 configuration of scenarios/acks.yaml with `--live`: directory, verdict, output."""
     folder = tmp_path_factory.mktemp("live")
     base, _, _ = (ROOT / "scenarios" / "acks.yaml").read_text().partition("\nmatrix:")
     scenario = folder / "acks-1.yaml"
@@ -44,7 +44,7 @@ def names(path: Path, **wanted: str) -> set[tuple[int, int]]:
     }
 
 
-def test_every_lost_record_was_a_candidate_while_the_run_went_on(
+def test_every_lost_record_was_a_loss_candidate_during_the_run(
     losing: tuple[Path, dict[str, Any], str],
 ) -> None:
     run_dir, verdict, _ = losing
@@ -56,14 +56,14 @@ def test_every_lost_record_was_a_candidate_while_the_run_went_on(
     assert standing == lost, "nothing here is read late"
 
 
-def test_the_job_counts_what_the_ledger_holds(losing: tuple[Path, dict[str, Any], str]) -> None:
+def test_the_job_counts_the_rows_of_the_ledger(losing: tuple[Path, dict[str, Any], str]) -> None:
     run_dir, verdict, _ = losing
     windows = pq.read_table(run_dir / LOCATION["live_windows"]).to_pylist()
     totals = pq.read_table(run_dir / LOCATION["live_partitions"]).to_pylist()
     for rows in (windows, totals):
         for word in ("acked", "failed", "unknown"):
             assert sum(row[word] for row in rows) == verdict["observed"][word]
-    # The record that closes each partition is read as well.
+    # The end marker of each partition is read as well.
     assert sum(row["read"] for row in totals) == sum(
         file.metadata.num_rows
         for file in map(pq.ParquetFile, (run_dir / LOCATION["final_log"]).glob("*.parquet"))
@@ -73,7 +73,9 @@ def test_the_job_counts_what_the_ledger_holds(losing: tuple[Path, dict[str, Any]
     )
 
 
-def test_a_log_shows_it_in_lines(losing: tuple[Path, dict[str, Any], str]) -> None:
+def test_without_a_terminal_the_view_is_printed_as_lines(
+    losing: tuple[Path, dict[str, Any], str],
+) -> None:
     _, verdict, messages = losing
     lines = [" ".join(part.split()) for part in messages.split("live: ")[1:]]
     assert len(lines) >= 2
@@ -81,7 +83,7 @@ def test_a_log_shows_it_in_lines(losing: tuple[Path, dict[str, Any], str]) -> No
 
 
 class Follower:
-    """Reads a topic as the streaming job does, without Spark."""
+    """Reads a topic like the streaming job, without Spark."""
 
     def __init__(self, bootstrap: str, *topics: str) -> None:
         settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
@@ -103,7 +105,7 @@ class Follower:
 
 
 def produce(bootstrap: str, topic: str, value: bytes, count: int, *, partition: int = 0) -> None:
-    """Write with acks=1, and wait for every ack."""
+    """Write with acks=1 and wait for all acks."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0, "log_level": 0})
     for _ in range(count):
         producer.produce(topic, value, partition=partition)
@@ -111,7 +113,7 @@ def produce(bootstrap: str, topic: str, value: bytes, count: int, *, partition: 
 
 
 def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: KafkaCluster) -> None:
-    """Two replicas; the second misses 500 records, and becomes leader uncleanly."""
+    """Two replicas; the second lacks 500 records and becomes leader by an unclean election."""
     bootstrap = cluster.bootstrap_servers
     unclean = {"unclean.leader.election.enable": True, "min.insync.replicas": 1}
     cluster.create_topics(
@@ -119,7 +121,7 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     )
     produce(bootstrap, "unclean", b"both", 1000)
     follower = Follower(bootstrap, "unclean", "orders")
-    # Below the high watermark: the other replica has them, too.
+    # Below the high watermark, so the other replica has them as well.
     follower.until(lambda records: len(records) == 1000)
     leader = cluster.interfaces.metadata.leader("unclean", 0)
     (other,) = set(cluster.interfaces.metadata.replicas("unclean", 0)) - {leader}
@@ -142,7 +144,8 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
         within_s=60,
         failure=lambda now: ClusterError(f"leader {now}"),
     )
-    # More than was lost: the log is longer again than the position, which alone shows nothing.
+    # More than were lost: the log is longer than the position again, so the position alone does
+    # not show the truncation.
     produce(bootstrap, "unclean", b"second", 800)
     follower.until(lambda records: len(records) >= 2300)
     follower.reader.stop()
@@ -155,7 +158,7 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     ]
 
 
-def test_a_partition_without_a_leader_does_not_hold_up_the_others(cluster: KafkaCluster) -> None:
+def test_a_partition_without_a_leader_does_not_block_the_others(cluster: KafkaCluster) -> None:
     bootstrap = cluster.bootstrap_servers
     cluster.create_topics({"single": TopicSpec(partitions=3, replication_factor=1)})
     for partition in range(3):

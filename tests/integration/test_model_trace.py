@@ -42,7 +42,7 @@ TOPICS = {
 }
 _ELECTION = ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand")
 
-#: What this life makes of a controller of any version, whatever it does to an ELR.
+#: Transitions that this history causes in every version, with and without ELR.
 ALWAYS = {
     "partition created",
     "broker fenced: leader from the ISR",
@@ -67,7 +67,7 @@ WITH_ELR = {
 def await_log(
     cluster: KafkaCluster, what: str, reached: Callable[[metadata_log.MetadataLog], bool]
 ) -> None:
-    """Wait until the controller has written something; no broker need run."""
+    """Wait for a new entry in the metadata log; brokers may be down."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
     wait_for(
         lambda: metadata_log.parse(observer.dump(controller)),
@@ -94,7 +94,7 @@ def start_all(cluster: KafkaCluster) -> None:
 
 
 def send(cluster: KafkaCluster) -> None:
-    """Send to every partition what a follower has to fetch, without waiting for any."""
+    """Send a record to every partition without waiting for acks."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": 1, "log_level": 0})
     for topic, spec in TOPICS.items():
         for partition in range(spec.partitions):
@@ -109,7 +109,7 @@ def await_full(cluster: KafkaCluster) -> None:
 
 
 def lead_a_life(cluster: KafkaCluster) -> None:
-    """Let the cluster go through all that a controller has to answer."""
+    """Cause every kind of event that a controller handles."""
     cluster.create_topics(TOPICS)
     await_full(cluster)
     with inject(
@@ -125,12 +125,12 @@ def lead_a_life(cluster: KafkaCluster) -> None:
     lifecycle.stop(cluster, 2)
     lifecycle.start(cluster, 2)
     reassignment.reassign(cluster, {("moved", 0): [2, 3]})
-    # All are lost, one after the other, and the first comes back first.
+    # All brokers are killed, one after the other; the first one killed returns first.
     for broker in (1, 2, 3):
         cluster.interfaces.processes.kill(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
-    # The same, but each stops in good order; the first is all there is for a while.
+    # The same with clean shutdowns; for a while only the first broker runs.
     for broker in (1, 2, 3):
         cluster.interfaces.processes.terminate(broker)
         await_state(cluster, broker, "fenced")
@@ -147,7 +147,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_change_of_a_life_full_of_accidents_is_explained(
+def test_the_model_explains_every_change_of_a_long_history(
     engine: DockerClient, version: str, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
     spec = ClusterSpec(settings=SETTINGS, overrides={2: BrokerSpec(log_dirs=2)})

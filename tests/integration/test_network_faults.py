@@ -1,4 +1,4 @@
-"""Cut, bent and broken links between real nodes, seen by clients and by the controller."""
+"""Network faults between real nodes, observed by clients and by the controller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLACES = [("orders", n) for n in range(4)]
 
 @pytest.fixture(scope="module")
 def four(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Four brokers that notice soon; orders-0 to 3 are led by brokers 1 to 4, on all of them."""
+    """Four brokers with short sessions; brokers 1 to 4 lead orders-0 to orders-3."""
     spec = ClusterSpec(
         brokers=4,
         settings={**NOTICED, "replica.lag.time.max.ms": 2000},
@@ -68,7 +68,7 @@ def await_isr(cluster: KafkaCluster, partition: int, wanted: set[int]) -> None:
 
 @pytest.fixture(autouse=True)
 def _whole(four: KafkaCluster) -> Iterator[None]:
-    """Begin each test as `four` says; afterwards nothing of ackproof's is in a kernel."""
+    """Start each test with full ISRs; require that no rules are left in a kernel."""
     four.await_full_isr(PLACES)
     moved = [
         place
@@ -86,7 +86,7 @@ def _whole(four: KafkaCluster) -> Iterator[None]:
     assert "ackproof" not in four.interfaces.network.run(1, "nft list tables; tc qdisc").output
 
 
-def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> None:
+def test_partitioned_brokers_remove_each_other_from_their_isrs(four: KafkaCluster) -> None:
     with in_force(four, Partition(target=1, peers=(2,))) as guard:
         await_isr(four, 0, {1, 3, 4})
         await_isr(four, 1, {2, 3, 4})
@@ -95,7 +95,7 @@ def test_brokers_apart_drop_each_other_from_their_isrs(four: KafkaCluster) -> No
 
 
 @pytest.mark.slow
-def test_a_one_way_cut_ends_the_link_too(four: KafkaCluster) -> None:
+def test_a_one_way_cut_stops_replication(four: KafkaCluster) -> None:
     cut = Partition(target=1, peers=(2,), direction="to_peers", how="reject")
     with in_force(four, cut) as guard:
         await_isr(four, 0, {1, 3, 4})
@@ -125,7 +125,7 @@ def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_an_isolated_broker_is_out_of_everything(four: KafkaCluster) -> None:
+def test_an_isolated_broker_leaves_every_isr(four: KafkaCluster) -> None:
     with in_force(four, Isolate(target=2)) as guard:
         wait_for(
             lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
@@ -137,7 +137,7 @@ def test_an_isolated_broker_is_out_of_everything(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
+def test_in_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCluster) -> None:
     with in_force(four, Split(target=[1, 2], controllers="others")) as guard:
         wait_for(
             lambda: [set(four.interfaces.metadata.isr(*place) or ()) for place in PLACES],
@@ -149,7 +149,9 @@ def test_of_a_split_cluster_the_half_without_controllers_is_fenced(four: KafkaCl
 
 
 @pytest.mark.slow
-def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCluster) -> None:
+def test_in_a_bridge_and_a_ring_the_isr_contains_brokers_connected_to_the_leader(
+    four: KafkaCluster,
+) -> None:
     with in_force(four, Bridge(target=1)) as guard:  # 2 | 3, 4
         leader = four.interfaces.metadata.leader("orders", 0)
         assert leader is not None
@@ -164,7 +166,7 @@ def test_a_bridge_and_a_ring_leave_each_isr_to_who_sees_the_leader(four: KafkaCl
 
 
 @pytest.mark.slow
-def test_a_flapping_link_is_seen_to_come_and_go(four: KafkaCluster) -> None:
+def test_a_flapping_link_is_observed_up_and_down(four: KafkaCluster) -> None:
     with in_force(four, Flapping(target=1, peers="clients", up="1s", down="1s")) as guard:
         for answers in (True, False, True):
             until(lambda: four.interfaces.metadata.answers(1) is answers)  # noqa: B023 -- same turn
@@ -178,7 +180,7 @@ def retransmitted(cluster: KafkaCluster, node: int) -> int:
     return int(values[names.index("RetransSegs")])
 
 
-def test_lost_packets_are_sent_again(four: KafkaCluster) -> None:
+def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:
         wait_for(
@@ -224,7 +226,7 @@ def test_reset_connections_are_told_to_clients(four: KafkaCluster) -> None:
 
 
 @pytest.mark.slow
-def test_half_open_connections_stay_where_nobody_was_told(four: KafkaCluster) -> None:
+def test_half_open_connections_stay_established_without_a_reset(four: KafkaCluster) -> None:
     began = datetime.now(UTC)
     guard = in_force(four, HalfOpen(target=4))
     assert "open connections to the dead node 4" in guard.window.evidence

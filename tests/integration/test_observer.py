@@ -1,4 +1,4 @@
-"""The observer's timeline is what Kafka's and ZooKeeper's own tools say, entry by entry."""
+"""The observed timeline equals the output of Kafka's and ZooKeeper's tools, entry by entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDERS = {"orders": TopicSpec(partitions=2, settings={"min.insync.replicas": 2})
 
 
 def faulted(engine: DockerClient, kafka: str, settings: dict[str, Any]) -> Iterator[KafkaCluster]:
-    """Boot a cluster in which the leader of orders-0 was killed and another broker stopped."""
+    """Boot a cluster, kill the leader of orders-0 and stop another broker."""
     with boot(engine, ClusterSpec(settings=settings), kafka=kafka) as cluster:
         cluster.create_topics(ORDERS)
         leader = cluster.interfaces.metadata.leader("orders", 0)
@@ -81,7 +81,7 @@ def entries(node: KafkaNode) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
             yield int(found["offset"]), int(found["time"]), record["type"], record["data"]
 
 
-def test_every_entry_of_the_metadata_log_is_one_of_the_timeline(
+def test_every_entry_of_the_metadata_log_is_in_the_timeline(
     kraft: KafkaCluster, tmp_path: Path
 ) -> None:
     timeline = observer.take_metadata_log(kraft, tmp_path)
@@ -122,9 +122,9 @@ def test_every_entry_of_the_metadata_log_is_one_of_the_timeline(
     }
 
 
-def test_brokers_are_followed_through_both_ways_to_go(kraft: KafkaCluster, tmp_path: Path) -> None:
+def test_killed_and_stopped_brokers_are_observed(kraft: KafkaCluster, tmp_path: Path) -> None:
     timeline = observer.take_metadata_log(kraft, tmp_path)
-    # A broker that is fenced may be fenced once more, when its shutdown has been noted.
+    # A fenced broker may be fenced again when its shutdown is recorded.
     states = {
         broker: [
             state
@@ -137,7 +137,7 @@ def test_brokers_are_followed_through_both_ways_to_go(kraft: KafkaCluster, tmp_p
     assert sorted(states.values()) == sorted([came, killed, stopped])
 
 
-def test_a_snapshot_and_the_rest_of_the_log_tell_what_the_whole_log_tells(
+def test_a_snapshot_with_the_rest_of_the_log_gives_the_timeline_of_the_whole_log(
     kraft: KafkaCluster, tmp_path: Path
 ) -> None:
     whole = observer.take_metadata_log(kraft, tmp_path)
@@ -147,7 +147,7 @@ def test_a_snapshot_and_the_rest_of_the_log_tell_what_the_whole_log_tells(
     ends = [int(name.partition("-")[0]) for name in snapshots]
     end = next((end for end in ends if end > created + 1), None)
     assert end is not None, (created, snapshots)
-    # The same log as Kafka leaves it once what is in the snapshot has been deleted.
+    # The log after Kafka has deleted the part that is in the snapshot.
     kafka_tools.run_script(
         node,
         f"rm -rf /tmp/cut; mkdir /tmp/cut; cd {LOG}; cp *-*.checkpoint /tmp/cut; "
@@ -172,7 +172,7 @@ WRITTEN = re.compile(
 )
 
 
-def test_every_write_of_the_transaction_log_is_one_of_the_timeline(
+def test_every_write_of_the_transaction_log_is_in_the_timeline(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
@@ -206,7 +206,7 @@ def test_every_write_of_the_transaction_log_is_one_of_the_timeline(
         )
 
 
-def test_the_timeline_ends_with_what_the_znodes_hold(
+def test_the_timeline_ends_with_the_contents_of_the_znodes(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
@@ -227,7 +227,7 @@ def test_the_timeline_ends_with_what_the_znodes_hold(
     assert [state.partition_epoch for state in story] == list(range(len(story)))
 
 
-def test_a_broker_goes_when_its_session_ends(zookeeper: KafkaCluster, tmp_path: Path) -> None:
+def test_a_broker_is_gone_when_its_session_ends(zookeeper: KafkaCluster, tmp_path: Path) -> None:
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
     came = ["registered", "unfenced"]
     states = [

@@ -1,4 +1,4 @@
-"""Cluster operations as faults on real brokers, each seen through something else than its proof."""
+"""Operations as faults on real brokers, each observed independently of its verification."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def operated(engine: DockerClient) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def topic(operated: KafkaCluster) -> str:
-    # What a test before this one left behind when it failed; controllers first.
+    # Nodes that a failed test stopped; controllers first.
     for node in sorted(operated.nodes, reverse=True):
         if operated.interfaces.processes.exit_status(node) is not None:
             lifecycle.start(operated, node)
@@ -63,7 +63,7 @@ def fault(name: str, **fields: object) -> Fault:
 
 
 def done(cluster: KafkaCluster, one: Fault) -> Guard:
-    """Show that it is not verified before it is injected, then that it is, and that it is over."""
+    """Require that a fault is verified only after its injection, and recovers after heal."""
     with pytest.raises(FaultError):
         one.model_copy(update={"within": 0.1}).verify(
             cluster.interfaces, one.target.resolve(cluster.interfaces), None
@@ -79,7 +79,7 @@ def leader_by(cluster: KafkaCluster, broker: int, topic: str) -> int | None:
     return view.leader if view else None
 
 
-def test_leadership_goes_back_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
+def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
     lifecycle.stop(operated, 1)
     lifecycle.start(operated, 1)
     until(lambda: operated.interfaces.metadata.leader(topic, 0) == 2)
@@ -88,7 +88,7 @@ def test_leadership_goes_back_to_the_preferred_leader(operated: KafkaCluster, to
         until(lambda broker=broker: leader_by(operated, broker, topic) == 1)
 
 
-def test_an_unclean_election_loses_what_only_the_leader_had(
+def test_an_unclean_election_loses_records_that_only_the_leader_had(
     operated: KafkaCluster, topic: str
 ) -> None:
     lifecycle.kill(operated, 2)
@@ -102,7 +102,7 @@ def test_an_unclean_election_loses_what_only_the_leader_had(
     assert send(operated, topic) == (0, 0)  # again: the first one is gone
 
 
-def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
+def test_an_operation_uses_another_broker_when_one_is_down(
     operated: KafkaCluster, topic: str
 ) -> None:
     told = operated.admin.client().list_topics(timeout=10).controller_id
@@ -120,7 +120,7 @@ def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
     lifecycle.start(operated, told)
 
 
-def test_a_partition_moves(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
+def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
     assert send(operated, topic) == (0, 0)
     done(operated, fault("reassign", topic=topic, partition=0, to=[3, 2]))
     log = observer.take_metadata_log(operated, tmp_path)
@@ -166,7 +166,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
     until(lambda: operated.interfaces.operations.setting(topic, "min.insync.replicas") == "1")
 
 
-def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic: str) -> None:
+def test_a_recreated_topic_has_a_new_id(operated: KafkaCluster, topic: str) -> None:
     assert send(operated, topic) == (0, 0)
     assert send(operated, topic) == (0, 1)
     began = datetime.now(UTC)
@@ -192,7 +192,7 @@ def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic
         ("alter_config", {"key": "no.such.key", "value": 1}, "Kafka refuses no.such.key"),
     ],
 )
-def test_what_would_change_nothing_or_is_refused_is_no_fault(
+def test_an_operation_without_effect_or_refused_by_kafka_is_not_verified(
     name: str, fields: dict[str, object], why: str, operated: KafkaCluster, topic: str
 ) -> None:
     with inject(fault(name, topic=topic, **fields), operated.interfaces, clock=clock) as guard:
@@ -200,7 +200,7 @@ def test_what_would_change_nothing_or_is_refused_is_no_fault(
         assert re.search(why, guard.window.evidence)
 
 
-def test_the_quorum_outlives_its_leader_and_not_its_majority(
+def test_the_quorum_survives_its_leader_but_not_the_loss_of_its_majority(
     operated: KafkaCluster, topic: str
 ) -> None:
     before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
@@ -221,7 +221,7 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
     recover(operated, guard)
 
 
-def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, topic: str) -> None:
+def test_conditions_use_the_state_of_the_cluster(operated: KafkaCluster, topic: str) -> None:
     started = datetime.now(UTC)
     until(lambda: operated.interfaces.metadata.log_end(topic, 0) == (0, 0))
     assert send(operated, topic) == (0, 0)
@@ -249,7 +249,7 @@ def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, to
 
 
 @pytest.mark.slow
-def test_brokers_come_and_go(operated: KafkaCluster, topic: str) -> None:
+def test_brokers_are_added_and_removed(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_broker")
     done(operated, one)
     until(lambda: operated.brokers_known_to(1) == {1, 2, 3, 4})
@@ -264,7 +264,7 @@ def test_brokers_come_and_go(operated: KafkaCluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
+def test_controllers_are_added_and_removed(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_controller")
     done(operated, one)
     until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
@@ -278,7 +278,7 @@ def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_feature_gets_a_higher_level(engine: DockerClient) -> None:
+def test_a_feature_level_is_raised(engine: DockerClient) -> None:
     spec = ClusterSpec(brokers=1, heap="128m", features={"transaction.version": 1})
     with boot(engine, spec) as cluster:
         began = datetime.now(UTC)
@@ -296,7 +296,7 @@ def test_a_feature_gets_a_higher_level(engine: DockerClient) -> None:
 
 
 def known_versions(cluster: KafkaCluster) -> dict[int, list[int]]:
-    """Return the highest metadata.version that each broker told the controller it knows."""
+    """Return the highest metadata.version that each broker registered."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
     found: dict[int, list[int]] = {}
     for entry in metadata_log.records(observer.dump(controller)):

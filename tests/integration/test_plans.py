@@ -1,4 +1,4 @@
-"""What the model finds, real clusters do: planned schedules lose the records that it said."""
+"""Planned schedules lose the predicted records on real clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def planned(
     min_insync_replicas: int = 2,
     unclean: bool = False,
 ) -> tuple[dict[str, Any], int]:
-    """Plan, run what was planned, and return what `plan --run --json` says, and its exit code."""
+    """Run `plan --run --json`; return its output and exit code."""
     path = tmp_path / "orders.yaml"
     document = {
         "version": 1,
@@ -67,7 +67,7 @@ def planned(
 
 
 def check(found: dict[str, Any], returncode: int, *, clean: bool) -> None:
-    """Require that every run ended as foreseen: all of some phases' records lost, or kept."""
+    """Require that in every run the records of each phase were lost or kept as predicted."""
     summary = [(one["file"], one["reason"], one["phases"]) for one in found["scenarios"]]
     assert returncode == 0, summary
     assert found["loss"] == "possible"
@@ -80,7 +80,7 @@ def check(found: dict[str, Any], returncode: int, *, clean: bool) -> None:
         assert one["acked"] > 0
 
 
-def test_the_limit_of_elr_loses_what_the_model_said_and_nothing_with_clean_stops(
+def test_the_limit_of_elr_loses_the_predicted_records_and_nothing_with_clean_stops(
     tmp_path: Path,
 ) -> None:
     found, code = planned(tmp_path, "--kills", "1", "--shrinks", "1")
@@ -89,16 +89,14 @@ def test_the_limit_of_elr_loses_what_the_model_said_and_nothing_with_clean_stops
 
 
 @pytest.mark.parametrize("kafka", ["2.6.2", "3.9.1", "4.1.2", "4.3.1"])
-def test_with_one_ack_a_killed_leader_takes_what_nobody_had_fetched(
-    tmp_path: Path, kafka: str
-) -> None:
+def test_with_acks_1_a_killed_leader_loses_unfetched_records(tmp_path: Path, kafka: str) -> None:
     found, code = planned(tmp_path, kafka=kafka, acks=1)
     assert found["steps"] == 4
     check(found, code, clean=False)
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
-def test_with_one_ack_a_leader_that_was_deposed_acks_what_is_lost(
+def test_with_acks_1_a_deposed_leader_acks_records_that_are_lost(
     tmp_path: Path, kafka: str
 ) -> None:
     options = ("--kills", "0", "--power-losses", "0", "--shrinks", "0", "--fencings", "1")
@@ -108,7 +106,9 @@ def test_with_one_ack_a_leader_that_was_deposed_acks_what_is_lost(
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
-def test_an_unclean_election_takes_who_comes_first(tmp_path: Path, kafka: str) -> None:
+def test_an_unclean_election_elects_the_first_broker_that_returns(
+    tmp_path: Path, kafka: str
+) -> None:
     options = ("--kills", "2", "--power-losses", "0", "--shrinks", "1")
     found, code = planned(tmp_path, *options, kafka=kafka, unclean=True)
     assert found["steps"] == 12
@@ -116,21 +116,21 @@ def test_an_unclean_election_takes_who_comes_first(tmp_path: Path, kafka: str) -
 
 
 @pytest.mark.parametrize("kafka", ["3.9.1", "4.3.1"])
-def test_a_sole_leader_that_loses_power_takes_all_with_it(tmp_path: Path, kafka: str) -> None:
+def test_power_loss_of_the_only_isr_member_loses_its_records(tmp_path: Path, kafka: str) -> None:
     options = ("--kills", "0", "--shrinks", "2")
     found, code = planned(tmp_path, *options, kafka=kafka, min_insync_replicas=1)
     assert found["steps"] == 13
     check(found, code, clean=True)
 
 
-def test_the_last_replica_standing_loses_what_the_others_hold(tmp_path: Path) -> None:
+def test_the_last_replica_loses_records_that_the_others_had(tmp_path: Path) -> None:
     found, code = planned(tmp_path, "--kills", "0", "--shrinks", "2", kafka="3.9.1")
     assert found["steps"] == 14
     check(found, code, clean=True)
 
 
 @pytest.mark.parametrize(("least", "steps"), [(1, 12), (2, 14)])
-def test_with_zookeeper_the_last_leader_takes_all_with_it(
+def test_with_zookeeper_the_last_leader_loses_its_records(
     tmp_path: Path, least: int, steps: int
 ) -> None:
     found, code = planned(tmp_path, kafka="2.6.2", min_insync_replicas=least)
@@ -138,20 +138,22 @@ def test_with_zookeeper_the_last_leader_takes_all_with_it(
     check(found, code, clean=True)
 
 
-def test_with_zookeeper_an_unclean_election_takes_who_comes_first(tmp_path: Path) -> None:
+def test_with_zookeeper_an_unclean_election_elects_the_first_broker_that_returns(
+    tmp_path: Path,
+) -> None:
     options = ("--kills", "3", "--power-losses", "0")
     found, code = planned(tmp_path, *options, kafka="2.6.2", unclean=True)
     check(found, code, clean=False)
 
 
 @pytest.mark.parametrize("kafka", ["4.1.2", "4.3.1"])
-def test_the_limit_of_elr_is_found_with_kills_alone(tmp_path: Path, kafka: str) -> None:
+def test_the_limit_of_elr_is_reached_with_kills_alone(tmp_path: Path, kafka: str) -> None:
     found, code = planned(tmp_path, "--kills", "2", "--shrinks", "0", kafka=kafka)
     assert found["steps"] == 15
     check(found, code, clean=True)
 
 
-def test_where_nothing_can_be_lost_the_nastiest_schedules_lose_nothing(tmp_path: Path) -> None:
+def test_the_worst_schedules_lose_nothing_where_the_model_excludes_loss(tmp_path: Path) -> None:
     found, code = planned(
         tmp_path, "--kills", "1", "--power-losses", "1", "--shrinks", "1", "--in-all", "2"
     )

@@ -1,4 +1,4 @@
-"""Processes of real brokers frozen, starved, crashed and restarted; seen by the others."""
+"""Process faults on real brokers, observed by the other nodes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.cluster
 
 PLACES = [("orders", n) for n in range(3)]
 
-#: A pause of fewer seconds ends well before a session does.
+#: A pause of fewer seconds ends before the session expires.
 SHORT_S = NOTICED["broker.session.timeout.ms"] / 1000 - 2
 
 
 @pytest.fixture(scope="module")
 def brokers(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Three brokers whose sessions end soon."""
+    """Three brokers with short sessions."""
     with boot(engine, ClusterSpec(settings=NOTICED)) as cluster:
         cluster.create_topics({"orders": TopicSpec(partitions=3)})
         yield cluster
@@ -42,12 +42,12 @@ def brokers(engine: DockerClient) -> Iterator[KafkaCluster]:
 
 @pytest.fixture(autouse=True)
 def _whole(brokers: KafkaCluster) -> None:
-    """Begin each test with every ISR full."""
+    """Start each test with full ISRs."""
     brokers.await_full_isr(PLACES)
 
 
 def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
-    """Return how often the controller has fenced the broker."""
+    """Return how many times the controller fenced the broker."""
     log = observer.take_metadata_log(cluster, folder)
     return [one.state for one in log.brokers if one.broker == broker].count("fenced")
 
@@ -56,7 +56,7 @@ def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
     brokers: KafkaCluster, tmp_path: Path
 ) -> None:
     def briefly() -> tuple[float, int]:
-        """Return for how many seconds it was frozen at the most, and how often it was fenced."""
+        """Return the longest pause in seconds, and how many times the broker was fenced."""
         before = fencings(brokers, 2, tmp_path)
         with in_force(brokers, Pause(target=2)) as guard:
             pass
@@ -92,18 +92,18 @@ def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) 
 
 
 @pytest.mark.slow
-def test_a_crash_loop_has_as_many_lives_in_the_log(brokers: KafkaCluster) -> None:
+def test_a_crash_loop_appears_as_registrations_in_the_metadata_log(brokers: KafkaCluster) -> None:
     began = datetime.now(UTC)
     guard = in_force(brokers, CrashLoop(target=3, times=3))
     assert not brokers.interfaces.metadata.answers(3)
     recover(brokers, guard)
-    # One life more: heal's.
+    # One registration more, after heal.
     assert brokers.nodes[3].log_since(began).count("Starting log cleanup") >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stop", "wait"), [("clean", "isr"), ("hard", "none")])
-def test_a_rolling_restart_gives_every_broker_a_new_life(
+def test_a_rolling_restart_restarts_every_broker(
     brokers: KafkaCluster, stop: str, wait: str
 ) -> None:
     began = datetime.now(UTC)
@@ -119,7 +119,7 @@ def test_a_rolling_restart_gives_every_broker_a_new_life(
 
 
 @pytest.mark.slow
-def test_a_whole_cluster_dies_and_comes_back(brokers: KafkaCluster) -> None:
+def test_all_brokers_are_killed_and_return(brokers: KafkaCluster) -> None:
     guard = in_force(brokers, KillCluster())
     assert not any(brokers.interfaces.metadata.answers(number) for number in (1, 2, 3))
     recover(brokers, guard)

@@ -1,4 +1,4 @@
-"""A run on real brokers, repeated: the same faults at the same acks."""
+"""Replay and shrink on real brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from docker import DockerClient
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.execution.runner import run
-from ackproof.reproduction.replay import compared, recorded_run
+from ackproof.reproduction.recorded_run import recorded_run
+from ackproof.reproduction.replay import compare_runs
 from ackproof.runs.directory import read_record
 from ackproof.scenario.loader import load
 from integration.command import ROOT, ackproof, printed
@@ -41,7 +42,7 @@ faults:
 
 
 @pytest.mark.slow  # two runs, one after the other
-def test_a_drawn_schedule_is_repeated_at_the_same_acks(
+def test_a_random_schedule_is_repeated_at_the_same_acks(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     path = tmp_path / "replayed.yaml"
@@ -58,7 +59,7 @@ def test_a_drawn_schedule_is_repeated_at_the_same_acks(
             pool=pool,
             replays=then.name,
         )
-    found = compared(then, now, notes=again.notes)
+    found = compare_runs(then, now, notes=again.notes)
     assert found.same, (verdict.reason, found)
     assert read_record(now).replays == then.name
     assert len(found.steps) >= 2
@@ -70,7 +71,7 @@ def test_a_drawn_schedule_is_repeated_at_the_same_acks(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_twelve_steps_shrink_to_the_two_that_matter(tmp_path: Path) -> None:
+def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
     first = ackproof("run", TWELVE, "--out", tmp_path, "--json")
     assert first.returncode == 1, first.stderr
     lost = printed(first)

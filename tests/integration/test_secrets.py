@@ -1,4 +1,4 @@
-"""A run with mutual TLS and SCRAM leaves its secrets nowhere, on disk or in a process list."""
+"""A run with mutual TLS and SCRAM leaves no secret on disk or in a process list."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCENARIO = {
 
 
 class Witness:
-    """Reads every command line, environment and container's description, over and over."""
+    """Collects command lines, environments and container descriptions repeatedly."""
 
     def __init__(self, engine: DockerClient) -> None:
         self._engine = engine
@@ -74,7 +74,7 @@ class Witness:
 
 
 def holders(folder: Path, text: str) -> list[str]:
-    """Return the files that hold the text, as it is or as JSON writes it."""
+    """Return the files that contain the text, plain or escaped as in JSON."""
     wanted = {text.encode(), json.dumps(text)[1:-1].encode()}
     return [
         str(path)
@@ -117,7 +117,7 @@ def test_no_secret_is_left_anywhere(
     for secret in secrets:
         assert holders(tmp_path, secret) == []
         assert not witness.saw(secret)
-    # The controls: what is there is found, by the same means.
+    # The positive control: the same search finds text that is there.
     assert witness.saw("ackproof.clients.producer")
     assert witness.saw(f"{run_dir.name}-{os.getpid()}-broker-1")
     assert holders(tmp_path, "scram-sha-512")

@@ -38,7 +38,7 @@ from stored_runs import store
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-#: One anomaly of each kind that a diff finds.
+#: One anomaly of each kind that the comparison finds.
 PLANTED = parse(
     {
         "sends": [
@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def connect(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # One core is left for those who come besides it.
+    # One core is left for other applications.
     settings = {"spark__cores__max": "1", "spark__sql__shuffle__partitions": "4"}
     folder = tmp_path_factory.mktemp("connect")
     with connect_server(folder, master=cluster.master, **settings) as url:
@@ -83,7 +83,7 @@ def connect(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a user installs: the wheel's content, and nothing of this checkout."""
+    """The installed wheel, without this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     build = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     subprocess.run(
@@ -104,7 +104,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def package(wheel: Path, bare: Path) -> Path:
-    """The zip that a user makes of the installed wheel."""
+    """A zip of the installed wheel."""
     path = wheel.parent / "ackproof.zip"
     made = subprocess.run(
         [bare, "-m", "ackproof_spark.spark.executor_zip", path],
@@ -120,7 +120,7 @@ def package(wheel: Path, bare: Path) -> Path:
 def submit(
     cluster: SparkCluster, bare: Path, wheel: Path, *arguments: str | Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run spark-submit as docs/spark.md says; neither driver nor executors know this checkout."""
+    """Run spark-submit as in docs/spark.md, without this checkout on driver and executors."""
     return subprocess.run(
         [
             *(HOME / "bin" / "spark-submit", "--master", cluster.master),
@@ -136,7 +136,7 @@ def submit(
     )
 
 
-def test_a_bare_python_does_not_know_ackproof(bare: Path, wheel: Path) -> None:
+def test_the_bare_interpreter_has_no_ackproof(bare: Path, wheel: Path) -> None:
     line = [bare, "-c", "import pyarrow, confluent_kafka; import ackproof_spark as a"]
     without = subprocess.run(line, env=environment(), capture_output=True, text=True, check=False)
     assert "No module named 'ackproof" in without.stderr
@@ -157,7 +157,7 @@ def test_the_diff_by_spark_submit(
     assert pq.read_table(run_dir / LOCATION["anomalies"]).num_rows == sum(FOUND.values())
 
 
-def test_what_the_job_cannot_read_is_said(
+def test_a_directory_that_the_job_cannot_read_is_reported(
     cluster: SparkCluster, bare: Path, wheel: Path, package: Path, tmp_path: Path
 ) -> None:
     job = wheel / "ackproof" / "spark_analysis" / "job.py"
@@ -165,7 +165,7 @@ def test_what_the_job_cannot_read_is_said(
         cluster, bare, wheel, "--py-files", package, job, "diff", "--input", f"file://{tmp_path}/no"
     )
     assert result.returncode == 2
-    # spark-submit prints what its Python says, on whichever stream, to standard output.
+    # spark-submit prints both streams of its Python process to standard output.
     assert "has no table ledger" in result.stdout
     assert "Traceback" not in result.stdout + result.stderr
 
@@ -177,7 +177,7 @@ def judged(run_dir: Path, master: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("history", "code"), [(PLANTED, 1), (CLEAN, 0)], ids=["planted", "clean"])
-def test_check_says_the_same_wherever_spark_runs(
+def test_check_gives_the_same_verdict_wherever_spark_runs(
     history: History, code: int, cluster: SparkCluster, connect: str, tmp_path: Path
 ) -> None:
     run_dir = store(tmp_path / "run", history)
@@ -191,7 +191,7 @@ def test_check_says_the_same_wherever_spark_runs(
 
 
 def dying(cluster: SparkCluster, run_dir: Path, *, kill: int) -> subprocess.CompletedProcess[str]:
-    """Check a run while the first `kill` executors that it gets are killed."""
+    """Check a run while its first `kill` executors are killed."""
     with started("check", run_dir, "--spark", cluster.master, "--json") as process:
         killed: set[int] = set()
         while process.poll() is None:
@@ -205,7 +205,7 @@ def dying(cluster: SparkCluster, run_dir: Path, *, kill: int) -> subprocess.Comp
     return subprocess.CompletedProcess([], process.returncode, out, errors)
 
 
-def test_a_lost_executor_changes_nothing(cluster: SparkCluster, tmp_path: Path) -> None:
+def test_a_lost_executor_does_not_change_the_verdict(cluster: SparkCluster, tmp_path: Path) -> None:
     result = dying(cluster, store(tmp_path / "run", PLANTED), kill=1)
     assert result.returncode == 1, result.stderr
     observed = printed(result)["observed"]

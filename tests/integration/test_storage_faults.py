@@ -1,4 +1,4 @@
-"""Damage to disks, seen by a client, in the broker's log or by the controller; and healed."""
+"""Disk faults, observed by a client, in the broker's log or by the controller, and healed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def places(topic: str) -> list[tuple[str, int]]:
 
 
 def end(cluster: KafkaCluster, topic: str, partition: int) -> int:
-    """Return where the partition ends, as a client is told."""
+    """Return the end offset of the partition."""
     return log_end(cluster, topic, partition)[0]
 
 
@@ -92,7 +92,7 @@ def consumed(cluster: KafkaCluster, topic: str, partition: int) -> str:
     )
 
 
-def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, topic: str) -> None:
+def test_power_loss_loses_the_last_records(disks: KafkaCluster, topic: str) -> None:
     assert end(disks, topic, 0) == ROUNDS
     fault = PowerLoss(target="all", partitions=f"{topic}-0", last=3)
     guard = in_force(disks, fault)
@@ -102,7 +102,7 @@ def test_power_loss_takes_the_last_records_from_clients(disks: KafkaCluster, top
 
 
 @pytest.mark.slow
-def test_power_loss_on_one_broker_is_made_good_by_the_others(
+def test_power_loss_on_one_broker_is_repaired_by_replication(
     disks: KafkaCluster, topic: str
 ) -> None:
     guard = in_force(disks, PowerLoss(target=3, partitions=[f"{topic}-0", f"{topic}-1"]))
@@ -111,7 +111,7 @@ def test_power_loss_on_one_broker_is_made_good_by_the_others(
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
 
-def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, topic: str) -> None:
+def test_a_torn_batch_is_truncated_at_recovery(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     fault = PowerLoss(target=2, partitions=f"{topic}-0", to_offset=ROUNDS - 1, torn=True)
     guard = in_force(disks, fault)
@@ -124,7 +124,7 @@ def test_a_torn_batch_is_cut_off_when_the_broker_recovers(disks: KafkaCluster, t
 
 
 @pytest.mark.slow
-def test_a_wiped_partition_is_copied_anew(disks: KafkaCluster, topic: str) -> None:
+def test_a_wiped_partition_is_replicated_again(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, WipePartition(target=2, partitions=f"{topic}-0"))
     recover(disks, guard, places(topic))
@@ -174,7 +174,7 @@ def test_a_flipped_byte_is_found_by_a_consumer(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [DeleteIndex, TruncateIndex])
-def test_damaged_indexes_are_built_anew(
+def test_damaged_indexes_are_rebuilt(
     disks: KafkaCluster, topic: str, kind: type[DeleteIndex | TruncateIndex]
 ) -> None:
     began = datetime.now(UTC)
@@ -191,7 +191,7 @@ def test_damaged_indexes_are_built_anew(
 
 
 @pytest.mark.slow
-def test_old_checkpoints_cost_time_and_no_record(disks: KafkaCluster, topic: str) -> None:
+def test_old_checkpoints_delay_recovery_and_lose_no_record(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     guard = in_force(disks, OldCheckpoint(target="all"))
     recover(disks, guard, places(topic))

@@ -1,4 +1,4 @@
-"""Two readers of one real log: they agree, also about transactions; and are found out if not."""
+"""Two readers of the same log agree, also on transactions; a difference is detected."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def places_of(frame) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("isolation", list(Isolation))
 @pytest.mark.parametrize("small", [True, False], ids=["in this process", "by Spark's tasks"])
-def test_both_read_the_same(
+def test_both_readers_return_the_same_records(
     spark, cluster, ends, isolation: Isolation, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not small:
@@ -108,13 +108,13 @@ def test_both_read_the_same(
     assert seen[0] == seen[1]
     everything = isolation is Isolation.READ_UNCOMMITTED
     assert len(seen[0]) == BATCH * (14 if everything else 7)
-    # A marker follows each transaction, so the next begins one offset later.
+    # A marker follows each transaction, so the next one starts one offset later.
     sequences = [sequence for partition, _, sequence in seen[0] if partition == 0]
     aborted = [sequence for sequence in sequences if sequence // BATCH % 2 == 0]
     assert bool(aborted) is everything
 
 
-def test_headers_are_read_when_asked_for(spark, cluster, ends) -> None:
+def test_headers_are_read_on_request(spark, cluster, ends) -> None:
     for reader in Reader:
         frame = read_records(
             spark,
@@ -132,7 +132,7 @@ def test_headers_are_read_when_asked_for(spark, cluster, ends) -> None:
 
 @pytest.mark.parametrize("reader", list(Reader))
 @pytest.mark.parametrize("isolation", list(Isolation))
-def test_markers_and_aborted_records_at_the_end_are_no_gap(
+def test_markers_and_aborted_records_at_the_end_are_not_gaps(
     spark, cluster, ends, tmp_path: Path, reader: Reader, isolation: Isolation
 ) -> None:
     taken = final_log.take_final_log(
@@ -148,8 +148,8 @@ def test_markers_and_aborted_records_at_the_end_are_no_gap(
     assert [(end.complete, end.reason) for end in taken.ends] == [(True, None)] * 3
 
 
-def test_a_log_that_ends_early_is_said_to(spark, cluster, ends, tmp_path: Path) -> None:
-    """Nothing stands at the ends: what is missing may be records."""
+def test_a_log_that_ends_early_is_incomplete(spark, cluster, ends, tmp_path: Path) -> None:
+    """There are no records at the ends, so records may be missing."""
     beyond = [dataclasses.replace(end, end_offset=end.end_offset + 5) for end in ends]
     log = read(spark, cluster, beyond, Reader.PYTHON, Isolation.READ_UNCOMMITTED)
     taken = final_log.write_final_log(log, run_id=RUN_ID, ends=beyond, run_dir=tmp_path)
@@ -164,7 +164,7 @@ def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Pa
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 
-def test_without_the_connector_the_other_reads(
+def test_without_the_connector_the_own_reader_is_used(
     spark, cluster, ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take = final_log.take_final_log
@@ -181,7 +181,7 @@ def test_without_the_connector_the_other_reads(
 
 
 @pytest.mark.parametrize("who", list(Reader))
-def test_a_record_that_one_of_them_drops_is_found(
+def test_a_record_that_one_reader_drops_is_found(
     spark, cluster, ends, tmp_path: Path, who: Reader
 ) -> None:
     readings = {
@@ -195,7 +195,7 @@ def test_a_record_that_one_of_them_drops_is_found(
     assert row["reader"] == next(reader for reader in Reader if reader is not who)
 
 
-def test_brokers_that_are_silent_are_no_empty_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_without_an_answer_are_not_an_empty_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_source, "_SILENCE_S", 1.0)
     reader = kafka_source.KafkaReader(
         {
@@ -210,7 +210,7 @@ def test_brokers_that_are_silent_are_no_empty_log(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("reader", list(Reader))
-def test_the_job_reads_what_was_committed(
+def test_the_job_reads_committed_records(
     spark, cluster, ends, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: Reader
 ) -> None:
     asked = {TOPIC: {str(end.partition): [0, end.end_offset] for end in ends}}
@@ -221,7 +221,7 @@ def test_the_job_reads_what_was_committed(
             *("--isolation", "read_committed", "--option", "minPartitions=4"),
         ]
     )
-    # No record stands at the end for sure: what follows the last record may be a marker, or lost.
+    # The end may have no record: a marker, or a lost record, may follow the last one.
     printed = json.loads(capsys.readouterr().out)
     assert (code, printed["records"]) == (0, 7 * BATCH)
     assert set(printed["incomplete"]) == {f"{TOPIC}-0", f"{TOPIC}-1"}

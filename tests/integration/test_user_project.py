@@ -1,4 +1,4 @@
-"""A project that is not ours uses the plugin from a built wheel, on real brokers."""
+"""A user's project uses the pytest plugin from a built wheel on real brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel of this checkout to a folder of its own."""
+    """Install the wheel of this checkout into a new folder."""
     wheels, target = (tmp_path_factory.mktemp(name) for name in ("wheels", "installed"))
     common = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT]
@@ -27,7 +27,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_the_users_tests_pass_and_fail_as_they_must(installed: Path, tmp_path: Path) -> None:
+def test_the_users_tests_pass_and_fail_as_expected(installed: Path, tmp_path: Path) -> None:
     project = tmp_path / "user_project"
     shutil.copytree(ROOT / "tests" / "user_project", project)
     (project / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")

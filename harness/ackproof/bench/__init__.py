@@ -1,1 +1,1 @@
-"""What ackproof itself costs, measured on the user's own machine."""
+"""Benchmarks of ackproof's own cost, for the user's machine."""

@@ -1,13 +1,13 @@
-"""How long until a cluster is ready, against one stock broker; and where the time goes.
+"""Time until a cluster is ready, compared with one stock broker, and its phases.
 
-The peer is what one gets from Kafka's distribution in a container: one node in combined mode, its
-storage formatted by Kafka's own tool in a JVM of its own, then started, both as Kafka's scripts
-start them: default heap, G1, all tiers of compilation, JMX, no class archive. From the container's
-start to its first answered request. The published `apache/kafka` image brings class archives of
-its own (KIP-975), so the same is measured with one, too.
+The stock broker is Kafka's distribution in a container: one node in combined mode. Kafka's own tool
+formats the storage in a separate JVM, then the broker starts, both with the options of Kafka's
+scripts: default heap, G1, all tiers of compilation, JMX, no class archive. Its time is from the
+start of the container to the first answered request. The published `apache/kafka` image has class
+archives (KIP-975), so a broker with a class archive is measured as well.
 
-Ours is a controller and three brokers on empty volumes, from reading the scenario to every
-partition at full ISR; and the same cluster given to a next run.
+Our cluster has a controller and three brokers on empty volumes. Its time is from reading the
+scenario until every partition has its full ISR; a second time is that of reusing the same cluster.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-#: What bin/kafka-run-class.sh adds to every command, and the heaps of kafka-storage.sh and
-#: kafka-server-start.sh.
+#: JVM options of bin/kafka-run-class.sh, and heaps of kafka-storage.sh and kafka-server-start.sh.
 _STOCK_JVM = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true -Dcom.sun.management.jmxremote=true "
@@ -74,8 +73,9 @@ _WITHIN_S = 120.0
 class BootBench:
     """Seconds of every repetition.
 
-    `ours_s` is a fresh cluster, `reused_s` the same one made ready for a next run, `stock_s` one
-    stock broker, `archived_s` the same with a class archive. `phases_s` are the medians of ours.
+    `ours_s`: a fresh cluster; `reused_s`: the same cluster prepared for the next run; `stock_s`: a
+    stock broker; `archived_s`: a stock broker with a class archive. `phases_s`: medians of the
+    phases of `ours_s`.
     """
 
     ours_s: tuple[float, ...]
@@ -86,22 +86,22 @@ class BootBench:
 
     @property
     def ratio(self) -> float:
-        """A fresh cluster over the stock broker, medians: 2 means twice as long."""
+        """Median of a fresh cluster divided by that of a stock broker."""
         return statistics.median(self.ours_s) / statistics.median(self.stock_s)
 
 
 def bench_boot(client: DockerClient, scenario: Path, *, repetitions: int = 5) -> BootBench:
-    """Boot all of them, in turns; raise ClusterError if one does not come up."""
+    """Boot all variants in turn; raise ClusterError if one does not start."""
     image = images.ensure(client=client).reference
     images.ensure_sidecar(client=client)
     ours, reused, stock, archived, laps = [], [], [], [], []
     for number in range(repetitions):
         stock.append(_stock(client, image, archive=()))
         archived.append(_stock(client, image, archive=images.JAVA_OPTIONS))
-        found = _ours(client, scenario, f"bench-boot-{new_id()[:6].lower()}-{number}")
-        ours.append(found[0])
-        reused.append(found[1])
-        laps.append(found[2].seconds)
+        measured = _ours(client, scenario, f"bench-boot-{new_id()[:6].lower()}-{number}")
+        ours.append(measured[0])
+        reused.append(measured[1])
+        laps.append(measured[2].seconds)
     return BootBench(
         ours_s=tuple(ours),
         reused_s=tuple(reused),

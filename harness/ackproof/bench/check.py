@@ -1,9 +1,9 @@
-"""What the comparison of a run costs at scale, beside DuckDB on the same files and cores.
+"""Cost of the comparison of a large run, and of DuckDB on the same files and cores.
 
-A run with planted anomalies is made (`planted`), compared as every run is (`diff`), and what was
-found is held against what was planted, row by row. The peer's two questions are the classic ones:
-which acked sends have no record (an anti-join), and which names stand twice (a GROUP BY). Both
-sides take turns; the peer in a process of its own, so that neither has the other's memory.
+A run with planted anomalies is generated (`planted`) and compared as every run is (`diff`); the
+anomalies found must equal the planted ones, row by row. DuckDB runs two classic queries: acked
+sends without a record (an anti-join), and records that occur twice (a GROUP BY). Both take turns;
+DuckDB runs in a process of its own, so that memory is measured separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,10 @@ from ackproof_spark.tables import LOCATION, Outcome
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Bytes on disk that a record takes at most: ledger and log, and what either side spills.
+#: Maximum bytes on disk for a record: ledger, log, and spilled data.
 _BYTES_A_RECORD = 40
 
-#: Beyond this DuckDB spills to disk.
+#: Above this limit DuckDB spills to disk.
 _PEER_MEMORY = "6GB"
 
 _PEER = """
@@ -65,11 +65,11 @@ print(json.dumps(seconds))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckBench:
-    """What was measured: seconds of every repetition, in order; sizes in bytes.
+    """Seconds of every repetition in order; sizes in bytes.
 
-    `ours_s` is the whole comparison, all checks, the first in a cold JVM. The peer's are empty if
-    it was left out. `planted` and `found` count anomalies by kind; `missing` was planted and not
-    found, `surplus` found and not planted, at most `SHOWN` each.
+    `ours_s` is the comparison with all checks, the first in a cold JVM. DuckDB's values are empty
+    without the peer. `planted` and `found` count anomalies by kind; `missing` were planted and not
+    found, `surplus` found and not planted, at most `SHOWN` rows each.
     """
 
     records: int
@@ -92,20 +92,19 @@ class CheckBench:
 
     @property
     def to_anti_join(self) -> float | None:
-        """All our checks over DuckDB's anti-join alone: medians; None without the peer."""
-        if not self.anti_join_s:
-            return None
-        return statistics.median(self.ours_s) / statistics.median(self.anti_join_s)
+        """Median of all checks divided by that of DuckDB's anti-join; None without the peer."""
+        return self._ratio_to(self.anti_join_s)
 
     @property
     def to_group_by(self) -> float | None:
-        """All our checks over DuckDB's GROUP BY alone: medians; None without the peer."""
-        if not self.group_by_s:
-            return None
-        return statistics.median(self.ours_s) / statistics.median(self.group_by_s)
+        """Median of all checks divided by that of DuckDB's GROUP BY; None without the peer."""
+        return self._ratio_to(self.group_by_s)
+
+    def _ratio_to(self, peer_s: Sequence[float]) -> float | None:
+        return statistics.median(self.ours_s) / statistics.median(peer_s) if peer_s else None
 
 
-#: How many rows of a disagreement are kept.
+#: Maximum number of reported rows that differ.
 SHOWN = 20
 
 
@@ -118,20 +117,20 @@ def bench_check(
     folder: Path | None,
     say: Callable[[str], None],
 ) -> CheckBench:
-    """Make a run of `records` sends below `folder` (or the system's), compare it, and remove it.
+    """Generate a run of `records` sends in `folder` (or the temporary folder) and compare it.
 
-    Raises AckproofError if a library is missing, DiskError if there is too little room, SparkError
-    if Spark fails.
+    Raises AckproofError if a library is missing, DiskError without enough disk space, SparkError if
+    Spark fails.
     """
-    _check_libraries(peer)
+    _require_libraries(peer)
     parent = Path(tempfile.gettempdir()) if folder is None else folder
-    _check_room(parent, records)
+    _require_space(parent, records)
     with tempfile.TemporaryDirectory(prefix="ackproof-bench-", dir=parent) as scratch:
         run_dir = Path(scratch) / "run"
         began = time.monotonic()
         planted = plant(run_dir, records=records, seed=seed)
         planting_s = time.monotonic() - began
-        say(f"made a run of {records:,} sends in {planting_s:.0f} s")
+        say(f"generated a run of {records:,} sends in {planting_s:.0f} s")
         try:
             return replace(
                 _measure(run_dir, planted, repetitions=repetitions, peer=peer, say=say),
@@ -150,7 +149,7 @@ def _measure(
 
     ours, peers, peaks = [], [], []
     for _ in range(repetitions):
-        # Entered anew each time: the peer is a child of this process as well, and not ours.
+        # Entered for each repetition, because the peer is a child of this process as well.
         with PeakMemory() as memory:
             spark = session()
             began = time.monotonic()
@@ -191,14 +190,14 @@ def _found(run_dir: Path) -> list[Row]:
 
 
 def _peer(run_dir: Path) -> dict[str, float]:
-    """Ask DuckDB both questions in a process of its own; return seconds, and its peak memory."""
-    places = [str(run_dir / LOCATION[name] / "*.parquet") for name in ("ledger", "final_log")]
+    """Run both queries in a DuckDB process; return their seconds and its peak memory."""
+    files = [str(run_dir / LOCATION[name] / "*.parquet") for name in ("ledger", "final_log")]
     done = subprocess.run(
         [
             sys.executable,
             "-c",
             _PEER,
-            *places,
+            *files,
             str(os.cpu_count()),
             _PEER_MEMORY,
             str(run_dir.parent),
@@ -210,14 +209,14 @@ def _peer(run_dir: Path) -> dict[str, float]:
     if done.returncode:
         raise AckproofError(
             f"DuckDB failed: {done.stderr.strip().splitlines()[-1:]}",
-            hint="leave it out with --no-peer",
+            hint="Run without DuckDB: --no-peer",
         )
     seconds: dict[str, float] = json.loads(done.stdout)
     return seconds
 
 
 def _shuffled(spark: SparkSession) -> int:
-    """Return the bytes that all jobs so far have shuffled, from Spark's own status store."""
+    """Return the shuffled bytes of all jobs so far, from Spark's status store."""
     executors: Any = spark.sparkContext._jsc.sc().statusStore().executorList(False)
     return sum(executors.apply(i).totalShuffleWrite() for i in range(executors.size()))
 
@@ -226,26 +225,26 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _check_libraries(peer: bool) -> None:
+def _require_libraries(peer: bool) -> None:
     for name in ("psutil", "duckdb") if peer else ("psutil",):
         if importlib.util.find_spec(name) is None:
             raise AckproofError(
                 f"this benchmark needs {name}, which is not installed",
                 hint="pip install 'ackproof[bench]'"
-                + (", or leave DuckDB out with --no-peer" if name == "duckdb" else ""),
+                + (", or run without DuckDB: --no-peer" if name == "duckdb" else ""),
             )
 
 
-def _check_room(folder: Path, records: int) -> None:
+def _require_space(folder: Path, records: int) -> None:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise DiskError(
-            f"cannot use {folder}: {error.strerror}", hint="name a folder with --out"
+            f"cannot use {folder}: {error.strerror}", hint="Name another folder with --out."
         ) from error
     needed = records * _BYTES_A_RECORD
     if free < needed:
         raise DiskError(
             f"{records:,} records need {needed / 1e9:.1f} GB, and {folder} has {free / 1e9:.1f} GB",
-            hint="name a folder with more room with --out, or fewer records with --records",
+            hint="Name a folder with more space with --out, or use fewer --records.",
         )

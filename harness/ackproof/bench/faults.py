@@ -1,8 +1,8 @@
-"""How long it takes to put faults into force, to prove them, and to end them.
+"""Time to inject, verify, heal and recover from faults.
 
-On a cluster of three brokers that nobody uses. Injecting and healing are what a schedule's timing
-hangs on; proving comes after, and recovery is Kafka's own time. One `docker run --rm … true` on the
-same engine is the measure beside it: what a fault in a sidecar costs at the least.
+On an idle cluster of three brokers. Inject and heal times limit the timing of a schedule; verify
+comes after them, and recovery is Kafka's own time. For comparison one `docker run --rm … true` is
+measured on the same engine, the minimum cost of a fault in a sidecar.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ class FaultTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultBench:
-    """The times of all faults, and of an empty sidecar for comparison."""
+    """The times of all faults, and of an empty sidecar."""
 
     sidecar_s: tuple[float, ...]
     faults: tuple[FaultTimes, ...]
 
     def ratio(self, times: Sequence[float]) -> float:
-        """Return a median over that of the empty sidecar: 2 means twice as long."""
+        """Return the median divided by that of the empty sidecar."""
         return statistics.median(times) / statistics.median(self.sidecar_s)
 
 
 def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
-    """Inject, prove and heal each fault so many times; raise ClusterError if one does not hold."""
+    """Inject, verify and heal each fault; raise ClusterError if one cannot be verified."""
     image = images.ensure(client=client).reference
     sidecar = images.ensure_sidecar(client=client)
     run_id = f"bench-faults-{new_id()[:6].lower()}"
@@ -83,16 +83,16 @@ def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
             )
             for _ in range(repetitions)
         ]
-        times = [_times(cluster, _fault(given), repetitions) for given in _FAULTS]
+        times = [_times(cluster, _fault(fields), repetitions) for fields in _FAULTS]
     return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))
 
 
-def _fault(given: dict[str, object]) -> Fault:
-    return registered()[str(given["fault"])].model_validate({"target": _TARGET, **given})
+def _fault(fields: dict[str, object]) -> Fault:
+    return registered()[str(fields["fault"])].model_validate({"target": _TARGET, **fields})
 
 
 def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
-    times = []
+    times: list[tuple[float, float, float, float]] = []
     for _ in range(repetitions):
         _write(cluster)
         try:
@@ -142,7 +142,7 @@ def _recover(cluster: KafkaCluster, fault: Fault, done: object) -> None:
     cluster.await_full_isr([("orders", 0)])
 
 
-def _seconds(act: Callable[[], object]) -> float:
+def _seconds(call: Callable[[], object]) -> float:
     began = time.monotonic()
-    act()
+    call()
     return time.monotonic() - began

@@ -1,12 +1,11 @@
-"""What the ledger costs: the same producer with and without it, and Kafka's own producers.
+"""Cost of the ledger: our producer with and without it, and Kafka's own producers.
 
-Ways of sending the same number of records, in turns, so that whatever else the machine does hits
-all alike:
+Each variant sends as many records. They take turns, so that other load affects all alike:
 
-`plain`: our producer loop, same values, without delivery reports and without a ledger;
-`ledgered`: our producer as every run uses it;
+`plain`: our producer loop with the same values, without delivery reports and ledger;
+`ledgered`: our producer as in every run;
 `verifiable` and `perf_test`: see `peers`;
-`ledgered_together` and `perf_test_together`: as many processes of each at once.
+`ledgered_together` and `perf_test_together`: several processes of each at once.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from ackproof.errors import ClusterError, WorkloadError
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.cluster import ClusterSpec
 
-#: How long one turn may take, seconds.
+#: Timeout of one turn, seconds.
 _TURN_S = 600.0
 
-#: Whose rate is divided by whose: the ratios that are reported, by name.
+#: The reported ratios: dividend and divisor.
 _RATIOS = {
     "ledgered_to_plain": ("ledgered", "plain"),
     "ledgered_to_verifiable": ("ledgered", "verifiable"),
@@ -46,10 +45,10 @@ _RATIOS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerBench:
-    """Acked records a second by way, of each turn in order, and the ledger's bytes a send on disk.
+    """Acked records a second by variant and turn, and the ledger's bytes per send on disk.
 
-    `records` are those of one process in one turn, `size` is a value's length in bytes, and
-    `processes` how many send together.
+    `records`: of one process in one turn; `size`: length of a value in bytes; `processes`: number
+    of processes of the `_together` variants.
     """
 
     records: int
@@ -60,7 +59,7 @@ class LedgerBench:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """One way's rate as a multiple of another's: medians over turns."""
+        """Ratios of rates: medians over turns."""
         return {
             name: statistics.median(
                 a / b for a, b in zip(self.rates[above], self.rates[below], strict=True)
@@ -82,11 +81,11 @@ def bench_ledger(
     settings: Mapping[str, Setting] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> LedgerBench:
-    """Measure every way against the cluster at `bootstrap_servers`, in a topic of its own.
+    """Measure every variant against the cluster at `bootstrap_servers`, in a topic of its own.
 
-    `settings` are librdkafka's, for our ways; all use acks=all. `say` hears of each turn. Raises
-    `WorkloadError` if a producer fails or anything is not acked, and `ClusterError` if the topic
-    cannot be made.
+    `settings` are librdkafka's, for our variants; all use acks=all. `say` reports each turn. Raises
+    WorkloadError if a producer fails or a record is not acked, ClusterError if the topic cannot be
+    created.
     """
     topic = f"ackproof-bench-{uuid4().hex[:8]}"
     turns: dict[str, list[float]] = {}
@@ -97,8 +96,8 @@ def bench_ledger(
     ):
         for turn in range(repetitions):
 
-            def spec(way: str, number: int = 0, *, turn: int = turn) -> ProducerSpec:
-                run_dir = Path(scratch) / f"{turn}-{way}"
+            def spec(variant: str, number: int = 0, *, turn: int = turn) -> ProducerSpec:
+                run_dir = Path(scratch) / f"{turn}-{variant}"
                 (run_dir / "ledger").mkdir(parents=True, exist_ok=True)
                 return ProducerSpec(
                     run_id=topic,
@@ -107,7 +106,7 @@ def bench_ledger(
                     partitions=partitions,
                     bootstrap_servers=bootstrap_servers,
                     progress=run_dir / f"progress-{number}",
-                    ledger=None if way == "plain" else stream_path(run_dir, number),
+                    ledger=None if variant == "plain" else stream_path(run_dir, number),
                     settings={"acks": "all", **(settings or {})},
                     records=records,
                     size=size,
@@ -115,10 +114,10 @@ def bench_ledger(
 
             ledgered = spec("ledgered")
             several = [spec("ledgered_together", number) for number in range(processes)]
-            ways: dict[str, Callable[[], float]] = {
+            variants: dict[str, Callable[[], float]] = {
                 "plain": partial(send_all, spec("plain")),
                 "ledgered": partial(send_all, ledgered),
-                # A rate needs no more of them, and it takes its time.
+                # Fewer records suffice for a rate, and this producer is slow.
                 "verifiable": partial(peers.verifiable, topic, max(1, records // 5)),
                 "perf_test": partial(peers.perf_test, topic, records, size),
                 "ledgered_together": partial(_send_together, several),
@@ -127,14 +126,14 @@ def bench_ledger(
                 ),
             }
             if turn == 0:
-                send_all(spec("warm"))  # the broker, which has just been started
-            for name, send in ways.items():
+                send_all(spec("warm"))  # warm up the broker, which has just started
+            for name, send in variants.items():
                 rate = send()
                 turns.setdefault(name, []).append(rate)
                 say(
                     f"{size} bytes, turn {turn + 1} of {repetitions}, {name}: {rate:,.0f} records/s"
                 )
-            assert ledgered.ledger is not None  # asked for above
+            assert ledgered.ledger is not None
             bytes_per_send = ledgered.ledger.stat().st_size / records
     return LedgerBench(
         records=records,
@@ -146,7 +145,7 @@ def bench_ledger(
 
 
 def send_all(spec: ProducerSpec) -> float:
-    """Run a producer to its end; return its sends a second. Raises WorkloadError if it fails."""
+    """Run a producer and return its sends per second. Raises WorkloadError if it fails."""
     return _send_together([spec])
 
 
@@ -156,17 +155,19 @@ def _send_together(specs: Sequence[ProducerSpec]) -> float:
         for process in processes:
             running.callback(process.kill)
             process.start()
-        return together([_rate(process) for process in processes])
+        return together([sends_per_second(process, process.wait(_TURN_S)) for process in processes])
 
 
-def _rate(process: ProducerProcess) -> float:
-    """Wait for a producer's end; return its sends a second."""
-    code, spec = process.wait(_TURN_S), process.spec
-    progress = process.progress()
+def sends_per_second(process: ProducerProcess, code: int | None) -> float:
+    """Return the rate of a producer that ended with `code`.
+
+    Raises WorkloadError if it failed, or a record of a producer with a ledger was not acked.
+    """
+    progress, spec = process.progress(), process.spec
     if code or (spec.ledger is not None and progress.acked != spec.records):
         raise WorkloadError(
             f"the benchmark's producer ended with {code} and {progress}: {process.error}",
-            hint="the cluster must be healthy to be measured",
+            hint="Measure a healthy cluster.",
         )
     started_at, ended_at = process.span_us
     return progress.sent / (ended_at - started_at) * 1e6
@@ -180,7 +181,7 @@ def bench_topic(
     replication_factor: int,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Have a topic as long as the benchmark runs. Raises ClusterError if it cannot be made."""
+    """Create a topic, and delete it at the end. Raises ClusterError if it cannot be created."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -201,9 +202,9 @@ def bench_topic(
 
 @contextmanager
 def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
-    """Boot one broker for a benchmark: replication would hide what the producer costs.
+    """Boot one broker: replication would hide the cost of the producer.
 
-    Raises what `booted` raises.
+    Raises the same errors as `booted`.
     """
     client = connect()
     with booted(

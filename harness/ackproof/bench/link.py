@@ -1,7 +1,7 @@
-"""What the link proxy costs: the same producer through it and past it, in turns.
+"""Cost of the Kafka proxy: the same producer through the proxy and directly, in turns.
 
-Throughput: as many records as it can send, by a producer process of its own. Latency: one record at
-a time, from handing it over until its ack. No rule is in force.
+Throughput: a producer process at full speed. Latency: one record at a time, from `produce` to its
+ack. The proxy has no rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ACK_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkBench:
-    """Records a second of each turn, and the median latency of each turn in milliseconds."""
+    """Records per second, and median latency in milliseconds, of each turn."""
 
     records: int
     size: int
@@ -39,20 +39,20 @@ class LinkBench:
 
     @property
     def throughput(self) -> float:
-        """The rate through the proxy as a share of that past it: the median over turns."""
+        """Rate through the proxy divided by the direct rate: median over turns."""
         return statistics.median(a / b for a, b in zip(self.proxied, self.direct, strict=True))
 
     @property
     def added_ms(self) -> float:
-        """How much later an ack comes through the proxy: the median over turns."""
+        """Additional latency through the proxy: median over turns."""
         pairs = zip(self.proxied_ms, self.direct_ms, strict=True)
         return statistics.median(a - b for a, b in pairs)
 
 
 def bench_link(*, records: int, size: int, pings: int, repetitions: int) -> LinkBench:
-    """Measure against one broker of its own, `records` of `size` bytes a turn, `pings` one by one.
+    """Boot one broker and measure `records` of `size` bytes, and `pings` single records, per turn.
 
-    Raises WorkloadError if a record is not acked, and what `booted` raises.
+    Raises WorkloadError if a record is not acked, and the same errors as `booted`.
     """
     client = connect()
     rates: dict[str, list[float]] = {"EXTERNAL": [], "LINK": []}
@@ -95,15 +95,15 @@ def bench_link(*, records: int, size: int, pings: int, repetitions: int) -> Link
 
 
 def _latency_ms(bootstrap_servers: str, pings: int) -> float:
-    """Return the median time from handing a record over until its ack; the first warms up."""
+    """Return the median time from `produce` to the ack, without a first record as warm-up."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 0})
-    found = []
+    latencies_ms = []
     for _ in range(pings + 1):
-        begun = time.perf_counter()
+        began = time.perf_counter()
         producer.produce(_TOPIC, b"ping", partition=0)
         if producer.flush(_ACK_S):
             raise WorkloadError(f"a record was not acked within {_ACK_S:g} s")
-        found.append((time.perf_counter() - begun) * 1000)
-    return statistics.median(found[1:])
+        latencies_ms.append((time.perf_counter() - began) * 1000)
+    return statistics.median(latencies_ms[1:])

@@ -1,4 +1,4 @@
-"""How fast the reference model's search goes, and how much memory a stored state takes."""
+"""Speed of the reference model's search, and memory for each stored state."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from ackproof_model.adversary import Budgets, Question, search
 
-#: What is searched: eligible replicas survive SIGKILL, so that all of it has to be.
+#: The searched question. ELR replicas survive SIGKILL, so the answer needs the whole space.
 QUESTION = Question(kafka_version="4.1.0", budgets=Budgets(records=3, kills=3, shrinks=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBench:
-    """What was measured.
+    """The search by `workers` processes.
 
-    states: how many were stored. seconds: how long `workers` processes took, their start included.
-    bytes_per_state: by how much the processes grew at most, for each stored state: what the rules
-    did is remembered in it, and what was on its way between processes.
+    states: number of stored states. seconds: duration with the start of the processes.
+    bytes_per_state: peak growth of the processes for each stored state, with caches of the rules
+    and messages between processes.
     """
 
     bounds: str
@@ -29,12 +29,11 @@ class ModelBench:
 
     @property
     def states_per_s(self) -> float:
-        """How many states were stored a second, by all processes together."""
+        """Stored states per second, of all processes together."""
         return self.states / self.seconds
 
 
 def bench_model(*, workers: int, question: Question = QUESTION) -> ModelBench:
-    """Search `question` in so many processes of their own."""
     began = time.perf_counter()
     answer = search(question, workers=workers)
     seconds = time.perf_counter() - began

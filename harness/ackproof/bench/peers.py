@@ -1,8 +1,8 @@
-"""Kafka's own producers, run in a broker's container, each at its own report's rate.
+"""Kafka's own producers, run in a broker's container.
 
-`VerifiableProducer`: prints a line for every acked record, which is the ledger of Kafka's system
-tests. `ProducerPerformance` (kafka-producer-perf-test): only counts. Both measure themselves, so
-the JVM's start is not held against them.
+`VerifiableProducer` prints a line for every acked record, the ledger of Kafka's system tests.
+`ProducerPerformance` (kafka-producer-perf-test) only counts. Both report their own rate, so the
+start of the JVM does not count.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from dataclasses import dataclass
 
 from ackproof.errors import WorkloadError
 
-#: `ProducerPerformance`'s summary, its last line; earlier ones tell of a window of five seconds.
+#: The summary of `ProducerPerformance`, its last line; earlier lines are for windows of 5 s.
 _SUMMARY = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*99\.9th\.?$", re.MULTILINE)
 
 _JAVA = 'java -Xmx1g -cp "/opt/kafka/libs/*"'
 
-#: What librdkafka has by default, and acks and idempotence as our producers have them here.
+#: librdkafka's default batching, with acks and idempotence as in our producers here.
 _AS_OURS = "acks=all enable.idempotence=false linger.ms=5 batch.size=1000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
-    """Where they run.
+    """Kafka's producers on one cluster.
 
-    `exec_in_broker` runs a command in a broker's container and returns what it printed;
-    `bootstrap` is where that command finds the cluster.
+    `exec_in_broker` runs a command in a broker's container and returns its output; `bootstrap` is
+    the address of the cluster from there.
     """
 
     exec_in_broker: Callable[[list[str]], str]
     bootstrap: str
 
     def verifiable(self, topic: str, records: int) -> float:
-        """Return the verifiable producer's acked records a second; its values are its numbers.
+        """Return the verifiable producer's acked records per second; values are its counter.
 
-        Raises WorkloadError if not all are acked.
+        Raises WorkloadError if not all records are acked.
         """
-        # A full send buffer of such short values is more than the default heap of 256 MB holds.
+        # A full send buffer of such short values exceeds the default heap of 256 MB.
         output = self._shell(
             f"{_JAVA} org.apache.kafka.tools.VerifiableProducer --bootstrap-server {self.bootstrap}"
             f" --topic {topic} --max-messages {records} --throughput -1 --acks -1 | tail -n 1"
@@ -54,10 +54,10 @@ class Peers:
         return rate
 
     def perf_test(self, topic: str, records: int, size: int, *, processes: int = 1) -> float:
-        """Return what `processes` of kafka-producer-perf-test send in all, records a second.
+        """Return the records per second of `processes` of kafka-producer-perf-test together.
 
-        Each sends `records` of `size` bytes with librdkafka's default batching; time counts until
-        the last is done. Raises WorkloadError if not all are acked.
+        Each sends `records` of `size` bytes with librdkafka's default batching. Raises
+        WorkloadError if not all records are acked.
         """
         one = (
             f"{_JAVA} org.apache.kafka.tools.ProducerPerformance --topic {topic}"
@@ -65,35 +65,35 @@ class Peers:
             f" --producer-props bootstrap.servers={self.bootstrap} {_AS_OURS}"
         )
         output = self._shell(" & ".join([one] * processes) + " & wait")
-        found = [(int(sent), float(rate)) for sent, rate in _SUMMARY.findall(output)]
-        if len(found) != processes:
+        summaries = [(int(sent), float(rate)) for sent, rate in _SUMMARY.findall(output)]
+        if len(summaries) != processes:
             raise _no_summary("kafka-producer-perf-test", output)
-        for sent, _ in found:
+        for sent, _ in summaries:
             if sent != records:
                 raise _not_all("kafka-producer-perf-test", sent, records)
-        return together([rate for _, rate in found])
+        return together([rate for _, rate in summaries])
 
     def _shell(self, command: str) -> str:
         return self.exec_in_broker(["sh", "-c", command])
 
 
 def together(rates: Sequence[float]) -> float:
-    """Return the rate of processes that began together, with as many records each.
+    """Return the total rate of processes that started together with equal numbers of records.
 
-    They count until the slowest is done: the quick ones had the cluster to share.
+    The time is that of the slowest process, because the others shared the cluster with it.
     """
     return len(rates) * min(rates)
 
 
 def _no_summary(who: str, output: str) -> WorkloadError:
     return WorkloadError(
-        f"{who} printed no summary but {output[-500:]!r}",
-        hint="the broker's image needs kafka-tools in /opt/kafka/libs and java",
+        f"{who} printed no summary: {output[-500:]!r}",
+        hint="The broker's image needs kafka-tools in /opt/kafka/libs, and java.",
     )
 
 
 def _not_all(who: str, acked: int, records: int) -> WorkloadError:
     return WorkloadError(
         f"{who} got {acked} of {records} records acked",
-        hint="the cluster must be healthy to be measured",
+        hint="Measure a healthy cluster.",
     )

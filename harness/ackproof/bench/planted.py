@@ -1,9 +1,9 @@
-"""A run directory as a real run leaves it, of any size, with anomalies planted in it.
+"""A generated run directory of any size with planted anomalies.
 
-Several producers send to one topic as our producers do (a send's partition is its sequence modulo
-the partitions), each at its own speed; brokers append their batches in turns. Some sends are failed
-or of unknown outcome, as after any fault, and are no anomaly. Whatever is planted is known exactly
-(`Planted`), row by row. Memory does not grow with the size.
+Several producers send to one topic as in a real run (the partition of a send is its sequence modulo
+the number of partitions), each at its own speed; brokers append their batches in turn. Some sends
+are failed or of unknown outcome, as after any fault, and are not anomalies. Every planted anomaly
+is known (`Planted`). Memory does not grow with the size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ackproof.bench.run_files import LedgerFile, LogFiles, write_small_tables
+from ackproof.bench.run_files import OUTCOMES, STATES, LedgerFile, LogFiles, write_small_tables
 from ackproof_spark.tables import (
     LOCATION,
     Anomaly,
@@ -27,9 +27,9 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 PARTITIONS = 3
-#: Shares of all sends: producers are not equally fast, so their row groups do not line up.
+#: Shares of all sends. Producers differ in speed, so their row groups are not aligned.
 SPEEDS = (0.28, 0.26, 0.24, 0.22)
-#: What is done to a run, so often each.
+#: The kinds of planted events, `_EACH` of each kind.
 KINDS = (
     "lost",
     "retried",
@@ -41,25 +41,25 @@ KINDS = (
     "misplaced",
 )
 _EACH = 24
-#: How many offsets at the end of partition 0 were not read.
+#: Number of offsets at the end of partition 0 that were not read.
 _UNREAD = 50
-#: One send in so many is of unknown outcome, half of them written; one in so many failed.
+#: One in this many sends has an unknown outcome (half of them written), or failed.
 _UNKNOWN, _FAILED = 5_000, 20_000
-#: Sends that are made at a time; below three times that, not all events would find room.
+#: Sends in a step; a run needs three steps to have space for all events.
 _STEP = 300_000
 FEWEST = 3 * _STEP
-#: Records of one batch of a producer.
+#: Records in a batch of a producer.
 _BATCH = 64
-#: Events stand at least so many records apart.
+#: Minimum distance between events, in records.
 _APART = 512
 
 Row = tuple[str, int, int | None, int | None, int | None]
-"""What names an anomaly: its kind, partition, producer, sequence and offset."""
+"""An anomaly: kind, partition, producer, sequence and offset."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Planted:
-    """What was made: how many sends of each outcome, how many records, and every anomaly."""
+    """Number of sends by outcome, number of records, and every anomaly."""
 
     sends: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     records: int = 0
@@ -67,10 +67,10 @@ class Planted:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Lane:
-    """What is appended to one partition in one step, in log order.
+class _Appended:
+    """The records that are appended to one partition in one step, in log order.
 
-    `sent`: the row is a send's (else a further copy, or nobody's). `kept`: it can be read.
+    `sent`: the record belongs to a send (else it is a copy or foreign). `kept`: it can be read.
     """
 
     producer: Int64s
@@ -80,7 +80,7 @@ class _Lane:
     state: npt.NDArray[np.int8]
 
     def insert(self, rows: list[tuple[int, int, int, RecordState]]) -> None:
-        """Insert records that are no send's: before which row, producer, sequence, state."""
+        """Insert records without a send; `rows` are position, producer, sequence, state."""
         at = [row[0] for row in rows]
         self.producer = np.insert(self.producer, at, [row[1] for row in rows])
         self.sequence = np.insert(self.sequence, at, [row[2] for row in rows])
@@ -89,16 +89,10 @@ class _Lane:
         self.kept = np.insert(self.kept, at, True)
 
 
-#: States of records as lanes have them, by position.
-STATES = (RecordState.INTACT, RecordState.CORRUPT, RecordState.FOREIGN)
-#: Outcomes, likewise.
-OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
-
-
 def plant(run_dir: Path, *, records: int, seed: int) -> Planted:
-    """Write the tables of a run of about `records` sends, `FEWEST` at least; return what is there.
+    """Write the tables of a run of about `records` sends, at least `FEWEST`.
 
-    Raises `DiskError` if there is no room.
+    Raises DiskError if the disk is full.
     """
     (run_dir / LOCATION["ledger"]).mkdir(parents=True)
     (run_dir / LOCATION["final_log"]).mkdir()
@@ -119,7 +113,7 @@ class _Planting:
         for kind in KINDS * _EACH:
             at = self._random.integers([self._steps, PARTITIONS])
             self._events[int(at[0]), int(at[1])].append(kind)
-        #: Copies that appear long after their first: by step and partition, the names.
+        #: Copies that a later step appends: producer and sequence, by step and partition.
         self._copies: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
 
     def run(self) -> Planted:
@@ -161,8 +155,8 @@ class _Planting:
             offset[rows], lane.producer[rows], lane.sequence[rows], lane.state[rows]
         )
 
-    def _lane(self, step: int, partition: int) -> _Lane:
-        """Let every producer send its part of a step; batches take turns, each in its order."""
+    def _lane(self, step: int, partition: int) -> _Appended:
+        """Return the sends of all producers in a step; their batches alternate."""
         starts, producers, lengths, turns = [], [], [], []
         for producer, speed in enumerate(SPEEDS):
             begin, end = (round((step + i) * self._sends_a_step * speed) for i in range(2))
@@ -176,7 +170,7 @@ class _Planting:
         length = np.concatenate(lengths)[order]
         rows = int(length.sum())
         within = np.arange(rows) - np.repeat(np.cumsum(length) - length, length)
-        return _Lane(
+        return _Appended(
             producer=np.repeat(np.concatenate(producers)[order], length),
             sequence=np.repeat(np.concatenate(starts)[order], length) + within * PARTITIONS,
             sent=np.ones(rows, np.bool_),
@@ -184,35 +178,35 @@ class _Planting:
             state=np.zeros(rows, np.int8),
         )
 
-    def _damage(self, step: int, partition: int, lane: _Lane) -> list[tuple[int, Anomaly]]:
-        """Do to a lane what was drawn for it; return which rows are what in the end."""
+    def _damage(self, step: int, partition: int, lane: _Appended) -> list[tuple[int, Anomaly]]:
+        """Apply the events of a step; return positions and kinds of the resulting anomalies."""
         events = self._events[step, partition]
         copies = self._copies.pop((step, partition), [])
         usable = len(lane.sequence) - 2 * _UNREAD
         slots = np.arange(1, usable // _APART - 1) * _APART
-        places = np.sort(self._random.choice(slots, len(events) + len(copies), replace=False))
+        positions = np.sort(self._random.choice(slots, len(events) + len(copies), replace=False))
         inserts: list[tuple[int, int, int, RecordState]] = []
-        found: list[tuple[int, Anomaly]] = []
-        for place, what in zip(places.tolist(), [*events, *copies], strict=True):
-            # The first of two records of one producer, side by side.
-            same = lane.producer[place : place + _APART // 2]
-            at = place + int(np.argmax(same[:-1] == same[1:]))
+        anomalies: list[tuple[int, Anomaly]] = []
+        for position, what in zip(positions.tolist(), [*events, *copies], strict=True):
+            # The first of two adjacent records of one producer.
+            same = lane.producer[position : position + _APART // 2]
+            at = position + int(np.argmax(same[:-1] == same[1:]))
             here = int(lane.producer[at]), int(lane.sequence[at])
             row = at + len(inserts)
             match what:
                 case "lost":
                     lane.kept[at] = False
-                    found.append((row, Anomaly.LOST))
-                case "retried":  # the first try was written after all; the second was acked
+                    anomalies.append((row, Anomaly.LOST))
+                case "retried":  # the first attempt was written; the second was acked
                     inserts.append((at, *here, RecordState.INTACT))
-                    found.append((row + 1, Anomaly.DUPLICATED))
+                    anomalies.append((row + 1, Anomaly.DUPLICATED))
                 case "copied later":
                     later = min(step + 1 + int(self._random.integers(9)), self._steps - 1)
                     if later > step:
                         self._copies[later, partition].append(here)
                 case "reordered":
                     lane.sequence[[at, at + 1]] = lane.sequence[[at + 1, at]]
-                    found.append((row + 1, Anomaly.REORDERED))
+                    anomalies.append((row + 1, Anomaly.REORDERED))
                 case "never sent":
                     inserts.append(
                         (
@@ -222,40 +216,42 @@ class _Planting:
                             RecordState.INTACT,
                         )
                     )
-                    found.append((row, Anomaly.PHANTOM))
+                    anomalies.append((row, Anomaly.PHANTOM))
                 case "foreign":
                     inserts.append((at, -1, -1, RecordState.FOREIGN))
-                    found.append((row, Anomaly.PHANTOM))
+                    anomalies.append((row, Anomaly.PHANTOM))
                 case "corrupt":
                     lane.state[at] = STATES.index(RecordState.CORRUPT)
-                    found.append((row, Anomaly.CORRUPT))
+                    anomalies.append((row, Anomaly.CORRUPT))
                 case "misplaced":  # acked at the offset of the next record
-                    found.append((row, Anomaly.INCONSISTENT))
+                    anomalies.append((row, Anomaly.INCONSISTENT))
                 case (int(), int()) as copied:
                     inserts.append((at, *copied, RecordState.INTACT))
-                    found.append((row, Anomaly.DUPLICATED))
+                    anomalies.append((row, Anomaly.DUPLICATED))
         lane.insert(inserts)
-        return found
+        return anomalies
 
-    def _outcomes(self, lane: _Lane, events: list[tuple[int, Anomaly]]) -> npt.NDArray[np.int8]:
-        """Draw an outcome for each row, acked for those near an event."""
+    def _outcomes(self, lane: _Appended, events: list[tuple[int, Anomaly]]) -> npt.NDArray[np.int8]:
+        """Draw an outcome for each record; those near an event are acked."""
         rows = len(lane.sequence)
         outcome = np.zeros(rows, np.int8)
         free = lane.sent.copy()
         for at, _ in events:
             free[max(0, at - 3) : at + 4] = False
-        for word, one_in, written in (
+        for kind, one_in, written in (
             (Outcome.UNKNOWN, _UNKNOWN, 0.5),
             (Outcome.FAILED, _FAILED, 0),
         ):
             some = np.unique(self._random.integers(0, rows, rows // one_in))
             some = some[free[some]]
-            outcome[some] = OUTCOMES.index(word)
+            outcome[some] = OUTCOMES.index(kind)
             lane.kept[some] = self._random.random(len(some)) < written
             free[some] = False
         return outcome
 
-    def _note(self, anomaly: Anomaly, partition: int, lane: _Lane, at: int, offset: int) -> None:
+    def _note(
+        self, anomaly: Anomaly, partition: int, lane: _Appended, at: int, offset: int
+    ) -> None:
         foreign = STATES[lane.state[at]] is RecordState.FOREIGN
         name = (None, None) if foreign else (int(lane.producer[at]), int(lane.sequence[at]))
         self._planted.anomalies.add((anomaly, partition, *name, offset))

@@ -1,4 +1,4 @@
-"""Peak memory of this process's family, by what they are: driver, JVM, Python workers."""
+"""Peak memory of driver, JVM and Python workers: this process and its descendants."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _EVERY_S = 0.1
 
 
 class PeakMemory(Repeating):
-    """Samples resident memory while it is entered; `peaks` in bytes, by kind and in all.
+    """Samples resident memory while it is entered; `peaks` are in bytes, by kind and in total.
 
-    Kinds: `driver` (this process), `jvm`, `workers` (Spark's Python processes, together).
-    Resident memory counts what processes share in each of them, so sums err upwards.
+    Kinds: `driver` (this process), `jvm`, `workers` (all Python processes of Spark). Resident
+    memory includes shared pages of each process, so sums are too high.
     """
 
     def __init__(self) -> None:
@@ -21,23 +21,23 @@ class PeakMemory(Repeating):
         self.peaks: dict[str, int] = {"driver": 0, "jvm": 0, "workers": 0, "all": 0}
 
     def turn(self) -> None:
-        """Look once."""
-        now = _family()
+        """Sample once."""
+        now = _resident()
         for kind, size in {**now, "all": sum(now.values())}.items():
             self.peaks[kind] = max(self.peaks[kind], size)
 
 
-def _family() -> dict[str, int]:
+def _resident() -> dict[str, int]:
     import psutil
 
     me = psutil.Process()
-    found = {"driver": me.memory_info().rss, "jvm": 0, "workers": 0}
+    sizes = {"driver": me.memory_info().rss, "jvm": 0, "workers": 0}
     for child in me.children(recursive=True):
         try:
-            found[_kind(child)] += child.memory_info().rss
+            sizes[_kind(child)] += child.memory_info().rss
         except psutil.NoSuchProcess:
             continue
-    return found
+    return sizes
 
 
 def _kind(process: Any) -> str:

@@ -1,8 +1,8 @@
-"""Writes the tables of a run piece by piece, laid out as runs lay them out.
+"""Writes the tables of a run in pieces, with the layout of real runs.
 
-A ledger file for each producer, in row groups of `ledger.ROW_GROUP` sends, each sorted by partition
-and offset; a file of the final log for each half million records of a partition, sorted by offset,
-with Spark's compression and encodings.
+A ledger file for each producer, in row groups of `producer_ledger.ROW_GROUP` sends, each sorted by
+partition and offset. A file of the final log for each half million records of a partition, sorted
+by offset, with Spark's compression and encodings.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Int64s = npt.NDArray[np.int64]
 
 RUN_ID = "bench-check"
 TOPIC = "orders"
-#: Bytes of a record.
+#: Size of a record in bytes.
 SIZE = 100
-#: Records of one file of the final log: what one task of `final_log` reads.
+#: Records in a file of the final log: those that a task of `final_log` reads.
 _LOG_FILE = 500_000
-#: Records of one row group, if its file has more: Spark's are 128 MB.
+#: Maximum number of records in a row group; Spark's maximum is 128 MB.
 _LOG_GROUP = 5_000_000
 
 _HEAD = 64
@@ -46,12 +46,13 @@ _START_US = 1_767_225_600_000_000
 _US_AN_OFFSET = 15
 _ACK_US = 5_000
 
-_STATES = (RecordState.INTACT, RecordState.CORRUPT, RecordState.FOREIGN)
-_OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
+#: States of records and outcomes of sends, by the codes in arrays.
+STATES = (RecordState.INTACT, RecordState.CORRUPT, RecordState.FOREIGN)
+OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
 
 
 class _Columns:
-    """Rows that wait to be written, column by column."""
+    """Columns of rows that are not written yet."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -62,7 +63,7 @@ class _Columns:
         self._parts.append(columns)
 
     def take(self, count: int) -> list[npt.NDArray[Any]]:
-        """Return the first `count` rows, and keep the others."""
+        """Remove and return the first `count` rows."""
         whole = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         self._parts = [tuple(column[count:] for column in whole)]
         self.rows = max(0, self.rows - count)
@@ -82,13 +83,12 @@ class LedgerFile:
     def add(
         self, partition: int, sequence: Int64s, offset: Int64s, outcome: npt.NDArray[np.int8]
     ) -> None:
-        """Add sends to `partition`; `offset` is where a record stands, acked or not."""
+        """Add sends to `partition`; `offset` is that of the record, acked or not."""
         self._pending.add(np.full(len(sequence), partition, np.int32), sequence, offset, outcome)
         while self._pending.rows >= ROW_GROUP:
             self._write()
 
     def close(self) -> None:
-        """Write what is left."""
         with disk_errors(self._path):
             if self._pending.rows:
                 self._write()
@@ -96,8 +96,8 @@ class LedgerFile:
 
     def _write(self) -> None:
         partition, sequence, offset, outcome = self._pending.take(ROW_GROUP)
-        acked = outcome == _OUTCOMES.index(Outcome.ACKED)
-        # As `ledger` sorts: offsets that are null come last.
+        acked = outcome == OUTCOMES.index(Outcome.ACKED)
+        # The order of `producer_ledger`: null offsets are last.
         order = np.lexsort((np.where(acked, offset, np.iinfo(np.int64).max), partition))
         partition, sequence, offset, outcome = (
             column[order] for column in (partition, sequence, offset, outcome)
@@ -110,7 +110,7 @@ class LedgerFile:
             "sequence": pa.array(sequence),
             "topic": pa.repeat(pa.scalar(TOPIC), len(order)),
             "partition": pa.array(partition),
-            "outcome": pa.array([*_OUTCOMES], pa.string()).take(pa.array(outcome)),
+            "outcome": pa.array([*OUTCOMES], pa.string()).take(pa.array(outcome)),
             "error": pa.array(["_MSG_TIMED_OUT"]).take(
                 pa.array(np.zeros(len(order), int), mask=acked)
             ),
@@ -123,7 +123,7 @@ class LedgerFile:
 
 
 class LogFiles:
-    """One partition's part of the final log."""
+    """The files of one partition of the final log."""
 
     def __init__(self, run_dir: Path, partition: int) -> None:
         self._folder = run_dir / LOCATION["final_log"]
@@ -134,29 +134,28 @@ class LogFiles:
     def add(
         self, offset: Int64s, producer: Int64s, sequence: Int64s, state: npt.NDArray[np.int8]
     ) -> None:
-        """Add records; `producer` and `sequence` count for damaged ones, too: their header."""
+        """Add records; damaged ones have `producer` and `sequence` as well, for their header."""
         self._pending.add(offset, producer, sequence, state)
         while self._pending.rows >= _LOG_FILE:
             self._write()
 
     def close(self) -> None:
-        """Write what is left."""
         if self._pending.rows:
             self._write()
 
     def _write(self) -> None:
         offset, producer, sequence, state = self._pending.take(_LOG_FILE)
         rows = len(offset)
-        damaged = state != _STATES.index(RecordState.INTACT)
+        damaged = state != STATES.index(RecordState.INTACT)
         heads = np.full(rows, None, object)
         for at in np.flatnonzero(damaged):
-            heads[at] = _head(_STATES[state[at]], int(producer[at]), int(sequence[at]))
+            heads[at] = _head(STATES[state[at]], int(producer[at]), int(sequence[at]))
         columns = {
             "topic": pa.repeat(pa.scalar(TOPIC), rows),
             "partition": pa.repeat(pa.scalar(self._partition, pa.int32()), rows),
             "offset": pa.array(offset),
             "written_at": pa.array(_START_US + offset * _US_AN_OFFSET).cast(TIME),
-            "state": pa.array([*_STATES], pa.string()).take(pa.array(state)),
+            "state": pa.array([*STATES], pa.string()).take(pa.array(state)),
             "producer": pa.array(producer, mask=damaged),
             "sequence": pa.array(sequence, mask=damaged),
             "size": pa.repeat(pa.scalar(SIZE, pa.int32()), rows),
@@ -192,7 +191,7 @@ def _table(schema: pa.Schema, columns: dict[str, pa.Array]) -> pa.Table:
 
 
 def write_small_tables(run_dir: Path, *, ends: list[int], read_to: list[int]) -> None:
-    """Write where each partition ends and how far it was read, and that there were no faults."""
+    """Write the ends of the partitions and how far each was read, and an empty fault table."""
     rows = [
         {
             "schema_version": SCHEMA_VERSION,

@@ -26,8 +26,8 @@ from ackproof.cli.options import (
 from ackproof.errors import RunDirectoryError, ScenarioError
 
 if TYPE_CHECKING:
+    from ackproof.comparison.store import ComparisonStore
     from ackproof.comparison.summary import Summary
-    from ackproof.comparison.trials import Store
     from ackproof.runs.verdict import Verdict
 
 
@@ -67,11 +67,12 @@ def compare(
     Examples: [bold]ackproof compare scenarios/acks.yaml[/],
     [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
     """
-    from ackproof.comparison.compare import Comparison, on_clusters, stored_results
-    from ackproof.comparison.trials import resume as resume_stored
+    from ackproof.comparison.compare import Comparison
+    from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
     from ackproof.report import print_comparison, print_trials
     from ackproof.report.ci import announce
+    from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
         raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
@@ -99,7 +100,7 @@ def compare(
     except KeyboardInterrupt:
         reporter.note(f"go on with: ackproof compare --resume {store.directory}")
         raise
-    results = list(stored_results(store))
+    results = list(store.results())
     verdicts = [verdict for _, verdict in results]
     html = _write_reports(store, summary, results)
     announce(store.configurations, verdicts)
@@ -123,14 +124,15 @@ def _planned(
     shard: str,
     yes: bool,
     out: Path,
-) -> Store:
+) -> ComparisonStore:
     from ackproof.comparison.plan import (
-        Plan,
+        ComparisonPlan,
         faults_of,
         label,
-        require_wanted,
+        require_confirmed,
     )
-    from ackproof.comparison.trials import create, name
+    from ackproof.comparison.store import create
+    from ackproof.runs.directory import fresh_name
     from ackproof.scenario.loader import load_all
     from ackproof.scenario.shards import Shard, share
 
@@ -138,8 +140,10 @@ def _planned(
     if not configurations:
         raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
     budget_s = budget_seconds(budget)
-    plan = Plan(
-        comparison_id=name(configurations[0].scenario.name, datetime.now(UTC), out),
+    plan = ComparisonPlan(
+        comparison_id=fresh_name(
+            out, configurations[0].scenario.name, "comparison", datetime.now(UTC)
+        ),
         configurations=[label(one, configurations) for one in configurations],
         faults={label(one, configurations): faults_of(one) for one in configurations},
         seed=seed,
@@ -149,11 +153,13 @@ def _planned(
         budget_s=budget_s,
         shard=shard,
     )
-    require_wanted(configurations, plan, out=out, yes=yes)
+    require_confirmed(configurations, plan, out=out, yes=yes)
     return create(out, plan, configurations)
 
 
-def _write_reports(store: Store, summary: Summary, results: list[tuple[Path, Verdict]]) -> Path:
+def _write_reports(
+    store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
+) -> Path:
     """Write the page and junit.xml of the comparison; its last run has them, too."""
     from ackproof.report import write_junit
     from ackproof.runs.directory import disk_errors
@@ -169,7 +175,7 @@ def _write_reports(store: Store, summary: Summary, results: list[tuple[Path, Ver
 
 
 def _write_page(
-    path: Path, store: Store, summary: Summary, results: list[tuple[Path, Verdict]]
+    path: Path, store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> None:
     from ackproof.report import write_html
     from ackproof.report.comparison import shown_runs
@@ -189,14 +195,13 @@ def write_report_again(directory: Path, *, to: Path | None) -> Path:
 
     Raises RunDirectoryError if it is damaged, or a run of it is gone.
     """
-    from ackproof.comparison.compare import stored_results
+    from ackproof.comparison.store import resume as resume_stored
     from ackproof.comparison.summary import Summary
-    from ackproof.comparison.trials import resume as resume_stored
     from ackproof.runs.directory import read_model
 
     summary = read_model(directory, "comparison.json", Summary)
     store = resume_stored(directory)
-    results = list(stored_results(store))
+    results = list(store.results())
     if not results:
         raise RunDirectoryError(f"{directory}: no trial of it has ended, so there is no page")
     path = to or directory / "report.html"

@@ -36,7 +36,8 @@ def replay(
     from ackproof.judgement.judge import judge_run
     from ackproof.progress import ConsoleReporter
     from ackproof.report import print_run, write_html, write_junit
-    from ackproof.reproduction.replay import compared, recorded_run
+    from ackproof.reproduction.recorded_run import recorded_run
+    from ackproof.reproduction.replay import compare_runs
     from ackproof.runs.directory import disk_errors, write_model
 
     then = located(run_dir, out)
@@ -50,7 +51,7 @@ def replay(
     now, verdict = run(
         configured, out=out, client=engine([configured]), reporter=reporter, replays=then.name
     )
-    found = compared(then, now, notes=recorded.notes)
+    found = compare_runs(then, now, notes=recorded.notes)
     write_model(now / "replay.json", found)
     with disk_errors(now):
         write_html(now / "report.html", [now], title=now.name)

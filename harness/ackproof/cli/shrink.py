@@ -26,8 +26,7 @@ from ackproof.cli.options import (
 from ackproof.errors import ExitCode, RunDirectoryError
 
 if TYPE_CHECKING:
-    from ackproof.reproduction.store import Store
-    from ackproof.scenario.loader import Configured
+    from ackproof.reproduction.store import ShrinkStore
 
 
 def shrink(
@@ -61,11 +60,13 @@ def shrink(
     Examples: [bold]ackproof shrink runs/latest --budget 10m[/],
     [bold]ackproof shrink --resume runs/20260101T000000Z-acks-shrink[/]
     """
-    from ackproof.progress import ConsoleReporter
-    from ackproof.reproduction.shrink import Shrinking, clusters, on_clusters
+    from ackproof.cluster.pool import ClusterPool
+    from ackproof.progress import ConsoleReporter, Within
+    from ackproof.reproduction.oracle import LossOracle
+    from ackproof.reproduction.shrink import Shrink
     from ackproof.reproduction.store import resume as resume_stored
     from ackproof.reproduction.summary import headline, write_story
-    from ackproof.reproduction.trials import Lab
+    from ackproof.trials import on_clusters
 
     if (run_dir is None) == (resume is None):
         raise typer.BadParameter("name a run, or --resume DIR", param_hint="RUN_DIR")
@@ -78,22 +79,22 @@ def shrink(
     reporter = ConsoleReporter(stderr())
     notes: tuple[str, ...] = ()
     if resume is not None:
-        store, configured = resume_stored(resume.resolve())
+        store = resume_stored(resume.resolve())
     else:
         assert run_dir is not None
-        store, configured, notes = _planned(
+        store, notes = _planned(
             located(run_dir, out), out, anomaly=anomaly, trials=trials, losses=losses
         )
     reporter.note(f"shrinking in {store.directory}")
-    client = engine([configured])
-    with clusters(client, reporter) as pool:
-        attempt = on_clusters(
-            configured, pool, out=store.directory / "runs", client=client, reporter=reporter
+    client = engine([store.configured])
+    with ClusterPool(client, reuse=True, say=reporter.note) as pool:
+        run_trial = on_clusters(
+            out=store.directory / "runs", client=client, reporter=Within(reporter), pool=pool
         )
         deadline = None if seconds is None else began + seconds
-        shrinking = Shrinking(Lab(store, attempt, reporter, deadline=deadline), notes=notes)
+        oracle = LossOracle(store, run_trial, reporter, deadline=deadline)
         try:
-            found = shrinking.run()
+            found = Shrink(oracle, notes=notes).run()
         except KeyboardInterrupt:
             reporter.note(f"go on with: ackproof shrink --resume {store.directory}")
             raise
@@ -113,10 +114,10 @@ def shrink(
 
 def _planned(
     run_dir: Path, out: Path, *, anomaly: str, trials: int, losses: int
-) -> tuple[Store, Configured, tuple[str, ...]]:
+) -> tuple[ShrinkStore, tuple[str, ...]]:
     """Return a new shrinking of a stored run; raise RunDirectoryError if there is nothing to do."""
-    from ackproof.reproduction.replay import recorded_run
-    from ackproof.reproduction.store import Plan, create
+    from ackproof.reproduction.recorded_run import recorded_run
+    from ackproof.reproduction.store import ShrinkPlan, create
     from ackproof.runs.directory import fresh_name, read_verdict
 
     verdict = read_verdict(run_dir)
@@ -129,11 +130,11 @@ def _planned(
             hint="Name a run that lost, or with --anomaly what it had.",
         )
     recorded = recorded_run(run_dir)
-    plan = Plan(
+    plan = ShrinkPlan(
         shrink_id=fresh_name(out, recorded.scenario.name, "shrink", datetime.now(UTC)),
         run_id=run_dir.name,
         anomaly=wanted,
         trials=trials,
         losses=losses,
     )
-    return create(out, plan, recorded.configured), recorded.configured, recorded.notes
+    return create(out, plan, recorded.configured), recorded.notes

@@ -1,1 +1,1 @@
-"""What a comparison is made of: its plan, its trials, and what they say together."""
+"""Repeated trials of several configurations, and which of them loses more often."""

@@ -1,9 +1,9 @@
-"""A baseline: what earlier runs cost, so that CI notices when it becomes more, beyond noise.
+"""A baseline: measures of earlier runs, with which CI compares later runs.
 
-For each configuration a baseline holds the measures of some runs. Later runs are worse if a
-one-sided Mann-Whitney test says so, corrected for all configurations and measures (Holm), and the
-shift is more than the tolerance. The test needs enough runs on both sides to be able to say so
-at all: with too few, the answer is inconclusive, never "no worse".
+For each configuration a baseline holds the measures of several runs. Later runs are worse if a
+one-sided Mann-Whitney test is significant, with Holm's correction over all configurations and
+measures, and the shift exceeds the tolerance. If there are too few runs for any significant result,
+the answer is "too few runs", never "no worse".
 """
 
 from __future__ import annotations
@@ -11,36 +11,33 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ackproof.comparison import statistics
-from ackproof.comparison.summary import MEASURES
-from ackproof.comparison.trials import measures
+from ackproof.comparison.measures import MEASURES, measures
 from ackproof.errors import RunDirectoryError
 from ackproof.runs.verdict import Verdict, Word
+from ackproof.trials import Record
 
 ALPHA = 0.05
-#: Measures of which less is worse.
+#: Measures for which a lower value is worse.
 _LESS_IS_WORSE = frozenset({"acked_per_s"})
 
 Samples = dict[str, dict[str, list[float]]]
 
 
-class Baseline(BaseModel):
-    """The file: for each configuration, each measure's values over some runs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Baseline(Record):
+    """The file: values by configuration and measure, one for each run."""
 
     schema_version: Literal[1] = 1
     configurations: Samples
 
 
-class Change(BaseModel):
-    """One measure of one configuration, against the baseline; `p_value` is corrected."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Change(Record):
+    """One measure of a configuration compared with the baseline: medians, corrected p-value."""
 
     configuration: str
     measure: str
@@ -52,37 +49,37 @@ class Change(BaseModel):
 
 def samples(verdicts: Sequence[Verdict]) -> Samples:
     """Return the measures of conclusive runs, by configuration and measure."""
-    found: Samples = {}
+    result: Samples = {}
     for verdict in verdicts:
         if verdict.verdict is Word.INCONCLUSIVE:
             continue
         name = "/".join(part for part in (verdict.scenario, verdict.configuration_name) if part)
-        own = found.setdefault(name, {})
+        own = result.setdefault(name, {})
         of_run = measures(verdict)
         for measure, get in MEASURES.items():
             value = get(of_run)
             if value is not None:
                 own.setdefault(measure, []).append(value)
-    return found
+    return result
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Return the baseline in a file; RunDirectoryError if it is none."""
+    """Raise RunDirectoryError if the file is missing or holds no baseline."""
     try:
         return Baseline.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunDirectoryError(
-            f"{path}: no such baseline",
-            hint="Write one: ackproof baseline write RUN_DIRS --to FILE",
+            f"{path}: no such file",
+            hint="Write a baseline first: ackproof baseline write RUN_DIRS --to FILE",
         ) from None
     except (OSError, ValidationError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is no baseline: {error}") from error
+        raise RunDirectoryError(f"{path} is not a baseline: {error}") from error
 
 
 def changes(
     baseline: Baseline, now: Mapping[str, Mapping[str, Sequence[float]]], *, tolerance: float
 ) -> list[Change]:
-    """Return every measure that both have, judged; configurations only one has are left out."""
+    """Compare every configuration and measure that both have."""
     pairs = [
         (name, measure, before, now[name][measure])
         for name, of_configuration in baseline.configurations.items()
@@ -100,15 +97,15 @@ def changes(
         Change(
             configuration=name,
             measure=measure,
-            before=statistics.middle(before),
-            now=statistics.middle(after),
+            before=median(before),
+            now=median(after),
             p_value=p_value,
             judged=_judged(
                 before,
                 after,
                 p_value=p_value,
                 tests=len(pairs),
-                least_shift=tolerance * abs(statistics.middle(before)),
+                least_shift=tolerance * abs(median(before)),
                 less_is_worse=measure in _LESS_IS_WORSE,
             ),
         )

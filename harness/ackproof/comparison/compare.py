@@ -1,60 +1,47 @@
-"""Tries every configuration of a scenario's matrix again and again, until it is known who loses.
+"""Sequential comparison of the configurations of a scenario's matrix.
 
-A round tries each configuration that is still needed once, in a shuffled order. After some rounds
-(`statistics.design`) the comparison is looked at: it ends once every pair is settled, or when the
-trials or the time are used up. A configuration that cannot be run twice in a row is left out, and
-the others go on.
+In each round every configuration that still needs trials runs once, in shuffled order. After the
+rounds that `statistics.Design` names, an interim look decides which pairs are settled. The
+comparison ends when all pairs are settled, or when the planned trials or the time budget are used
+up. A configuration whose trials fail twice in a row is dropped; the others continue.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from ackproof.cluster.pool import ClusterPool
+from ackproof.comparison.measures import measures
 from ackproof.comparison.plan import label, order
-from ackproof.comparison.statistics import Sequential, design
+from ackproof.comparison.sequential import Sequential
+from ackproof.comparison.statistics import Design
+from ackproof.comparison.store import ComparisonStore, ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.comparison.trials import Store, Trial, measures
-from ackproof.errors import AckproofError, DiskError
-from ackproof.execution.runner import run
+from ackproof.errors import AckproofError
 from ackproof.progress import Reporter
-from ackproof.runs.directory import read_verdict, write_model
-from ackproof.runs.verdict import Verdict
-from ackproof.scenario.loader import Configured
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-#: Tries one configuration with this seed: `runner.run`, or a test's stand-in.
-Try = Callable[[Configured, int], tuple[Path, Verdict]]
-
-#: A configuration that failed so many times in a row is left out.
-_GIVE_UP_AFTER = 2
+from ackproof.runs.directory import write_model
+from ackproof.trials import GIVE_UP_AFTER, RunTrial, attempt
 
 
 class Comparison:
-    """One comparison as it goes on. `results` are the runs of this process, in their order."""
+    """A comparison in progress. `failure` is the error of the last trial that could not be run."""
 
-    def __init__(self, store: Store, attempt: Try, reporter: Reporter) -> None:
+    def __init__(self, store: ComparisonStore, run_trial: RunTrial, reporter: Reporter) -> None:
         self.store = store
         self.plan = store.plan
-        self.results: list[tuple[Path, Verdict]] = []
         self.failure: AckproofError | None = None
-        self._attempt = attempt
+        self._run_trial = run_trial
         self._reporter = reporter
         self._configured = {label(one, store.configurations): one for one in store.configurations}
-        planned = design(self.plan.trials, confidence=self.plan.confidence)
-        self._progress = Sequential(planned, self.plan.configurations, margin=self.plan.margin)
+        design = Design.for_trials(self.plan.trials, confidence=self.plan.confidence)
+        self._progress = Sequential(design, self.plan.configurations, margin=self.plan.margin)
         self._began = time.monotonic() - sum(trial.seconds for trial in store.trials)
 
     def run(self) -> Summary:
-        """Try until it is settled, or trials or time are used up; write `comparison.json`.
+        """Run trials until the comparison ends, and write `comparison.json`.
 
         Raises DiskError if nothing more can be written, and the last failure if no configuration
-        could be run. A KeyboardInterrupt passes; what has ended is kept for `resume`.
+        could be run. After a KeyboardInterrupt the finished trials stay stored for `resume`.
         """
         ended = "interrupted"
         try:
@@ -67,88 +54,50 @@ class Comparison:
         return summary
 
     def _rounds(self) -> str:
-        """Try round by round; return why it ended. Resumed, it takes the same looks again."""
+        """Return why the comparison ended. When resumed, it repeats the same looks."""
         for number in range(1, self.plan.trials + 1):
             for name in self._progress.open:
-                if self._given_up(name, before=number):
-                    self._progress.set_aside(name)
+                if self._keeps_failing(name, before=number):
+                    self._progress.drop(name)
             needed = self._progress.open
             if not needed:
                 break
             for name in order(self.plan, needed, number):
-                if self.store.done(name, number) is None:
+                if not any(trial.round == number for trial in self.store.of(name)):
                     if self._out_of_time():
                         self._look(number)
                         return "budget"
-                    self._try(name, number)
-            if number in self._progress.plan.looks:
+                    self._run_one(name, number)
+            if number in self._progress.design.looks:
                 self._look(number)
         if any(not pair.settled for pair in self._progress.pairs.values()):
             return "trials"
         return "settled" if self._progress.pairs else "trials"
 
     def _look(self, until: int) -> None:
-        seen = [trial for trial in self.store.trials if trial.round <= until]
-        self._progress.update(counts(seen, self.plan.configurations))
+        finished = [trial for trial in self.store.trials if trial.round <= until]
+        self._progress.update(counts(finished, self.plan.configurations))
 
-    def _try(self, name: str, number: int) -> None:
+    def _run_one(self, name: str, number: int) -> None:
         configured = self._configured[name]
         self._reporter.note(f"[bold]{name}[/] (trial {number} of at most {self.plan.trials})")
-        began = time.monotonic()
         seed = configured.scenario.seed + number - 1
-        try:
-            run_dir, verdict = self._attempt(configured, seed)
-        except DiskError:
-            raise
-        except AckproofError as error:
-            self.failure = error
-            self._reporter.note(f"[red]{name} could not be run:[/] {error.message}")
-            trial = Trial(
-                configuration=name,
-                round=number,
-                error=error.message,
-                seconds=time.monotonic() - began,
-            )
+        scenario = configured.scenario.model_copy(update={"seed": seed})
+        ended = attempt(self._run_trial, replace(configured, scenario=scenario))
+        trial = ConfigurationTrial(configuration=name, round=number, seconds=ended.seconds)
+        if isinstance(ended.result, AckproofError):
+            self.failure = ended.result
+            self._reporter.note(f"[red]{name} could not be run:[/] {ended.result.message}")
+            changes: dict[str, object] = {"error": ended.result.message}
         else:
-            self.results.append((run_dir, verdict))
-            trial = Trial(
-                configuration=name,
-                round=number,
-                run_id=run_dir.name,
-                seconds=time.monotonic() - began,
-                measures=measures(verdict),
-            )
-        self.store.add(trial)
+            run_dir, verdict = ended.result
+            changes = {"run_id": run_dir.name, "measures": measures(verdict)}
+        self.store.add(trial.model_copy(update=changes))
 
-    def _given_up(self, name: str, *, before: int) -> bool:
-        own = [t for t in self.store.trials if t.configuration == name and t.round < before]
-        last = own[-_GIVE_UP_AFTER:]
-        return len(last) == _GIVE_UP_AFTER and all(trial.error for trial in last)
+    def _keeps_failing(self, name: str, *, before: int) -> bool:
+        last = [one for one in self.store.of(name) if one.round < before][-GIVE_UP_AFTER:]
+        return len(last) == GIVE_UP_AFTER and all(trial.error for trial in last)
 
     def _out_of_time(self) -> bool:
         budget = self.plan.budget_s
         return budget is not None and time.monotonic() - self._began >= budget
-
-
-def on_clusters(*, out: Path, client: DockerClient | None, reporter: Reporter) -> Try:
-    """Return what tries a configuration on a fresh cluster of its own."""
-
-    def attempt(configured: Configured, seed: int) -> tuple[Path, Verdict]:
-        from dataclasses import replace
-
-        seeded = replace(configured, scenario=configured.scenario.model_copy(update={"seed": seed}))
-        with ClusterPool(client, say=reporter.note) as pool:
-            return run(seeded, out=out, client=client, reporter=reporter, pool=pool)
-
-    return attempt
-
-
-def stored_results(store: Store) -> Iterator[tuple[Path, Verdict]]:
-    """Yield the runs of all trials, also of those that an earlier process has made.
-
-    Raises RunDirectoryError if one is no longer there.
-    """
-    for trial in store.trials:
-        if trial.run_id is not None:
-            path = store.directory.parent / trial.run_id
-            yield path, read_verdict(path)

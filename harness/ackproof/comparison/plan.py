@@ -1,4 +1,4 @@
-"""A comparison's plan: which configurations, how often, in which order, at what price."""
+"""The plan of a comparison: configurations, trials, their order, and how long they may take."""
 
 from __future__ import annotations
 
@@ -8,42 +8,41 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ackproof.errors import AckproofError, ScenarioError
 from ackproof.runs.directory import read_record
 from ackproof.scenario.loader import Configured
+from ackproof.trials import Record
 
-#: A comparison that may take longer must be wanted: by `--yes`, or by a budget.
-WANTED_FROM_S = 3600.0
-#: Booting, full ISR, reading the final log and judging, where no earlier run says how long.
-_AROUND_S = 30.0
+#: A comparison that may take longer needs `--yes` or a budget.
+CONFIRM_FROM_S = 3600.0
+#: Estimate of boot, full ISR, reading the final log and judgement, where no stored run tells.
+_OVERHEAD_S = 30.0
 
 
-class Plan(BaseModel):
-    """What a comparison set out to do: `plan.json`. Resuming it follows it to the letter."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ComparisonPlan(Record):
+    """`plan.json`: the options of a comparison. A resumed comparison uses them unchanged."""
 
     schema_version: int = 1
     comparison_id: str
     configurations: list[str]
-    #: The faults of each configuration. Nobody chooses those: advice compares like with like.
-    faults: dict[str, str] = {}
+    #: The faults of each configuration. Recommendations only compare equal faults.
+    faults: dict[str, str] = Field(default_factory=dict)
     seed: int
-    #: Trials of each configuration, at most.
+    #: Maximum number of trials of each configuration.
     trials: int
     confidence: float
-    #: Probabilities to lose that differ by at most this are alike.
+    #: Loss probabilities that differ by at most this count as alike.
     margin: float
-    #: Seconds after which no trial begins; None without a limit.
+    #: Seconds after which no trial starts; None without a limit.
     budget_s: float | None = None
-    #: The part of the matrix that was taken; empty for all of it.
+    #: The selected part of the matrix; empty for the whole matrix.
     shard: str = ""
 
 
 def label(configured: Configured, configurations: Sequence[Configured]) -> str:
-    """Return what a configuration is called within these."""
+    """Return the name of a configuration, with its scenario if there are several."""
     scenario = configured.scenario.name
     if not configured.name:
         return scenario
@@ -52,16 +51,15 @@ def label(configured: Configured, configurations: Sequence[Configured]) -> str:
 
 
 def faults_of(configured: Configured) -> str:
-    """Return a configuration's faults as text, equal where they are."""
+    """Return the faults as text that is equal for equal faults."""
     return "; ".join(fault.model_dump_json() for fault in configured.scenario.faults)
 
 
-def order(plan: Plan, names: Sequence[str], number: int) -> list[str]:
-    """Return the configurations of round `number` (from 1) in the order they are tried.
+def order(plan: ComparisonPlan, names: Sequence[str], number: int) -> list[str]:
+    """Return the order in which round `number` (from 1) runs these configurations.
 
-    Every round tries each once, shuffled: what drifts with time, such as other load on this
-    machine, meets all alike. One round alone goes in the order of the file: it shows and does not
-    weigh.
+    Rounds are shuffled, so that drift, such as other load on this machine, affects all
+    configurations alike. A single round keeps the order of the file, because no statistics follow.
     """
     if plan.trials == 1:
         return list(names)
@@ -70,41 +68,35 @@ def order(plan: Plan, names: Sequence[str], number: int) -> list[str]:
     return shuffled
 
 
-def seconds_of_a_trial(configured: Configured, out: Path) -> float:
-    """Return how long a trial takes: as earlier runs of its scenario did, else at most so long."""
+def expected_seconds(configured: Configured, out: Path) -> float:
+    """Return the median duration of stored runs, or an upper estimate if there are none."""
     name = configured.scenario.name
-    earlier = []
+    stored = []
     for record in sorted(out.glob(f"*-{name}*/run.json"))[-20:]:
         try:
             run = read_record(record.parent)
         except AckproofError:
             continue
         if run.finished_at is not None and run.configuration_name == configured.name:
-            earlier.append((run.finished_at - run.started_at).total_seconds())
-    if earlier:
-        return median(earlier)
+            stored.append((run.finished_at - run.started_at).total_seconds())
+    if stored:
+        return median(stored)
     workload = configured.scenario.workload
-    return _AROUND_S + min(workload.seconds, workload.records / workload.rate)
+    return _OVERHEAD_S + min(workload.seconds, workload.records / workload.rate)
 
 
-def require_wanted(
-    configurations: Sequence[Configured], plan: Plan, *, out: Path, yes: bool
+def require_confirmed(
+    configurations: Sequence[Configured], plan: ComparisonPlan, *, out: Path, yes: bool
 ) -> float:
-    """Return how many seconds the plan takes at most.
+    """Return the maximum duration of the plan in seconds.
 
-    Raises ScenarioError with that price if it is high and neither `yes` nor a budget accepts it.
+    Raises ScenarioError if it exceeds `CONFIRM_FROM_S` without `yes` or a budget.
     """
-    each = [seconds_of_a_trial(one, out) for one in configurations]
-    price = plan.trials * sum(each)
-    if price > WANTED_FROM_S and not yes and plan.budget_s is None:
+    seconds = plan.trials * sum(expected_seconds(one, out) for one in configurations)
+    if seconds > CONFIRM_FROM_S and not yes and plan.budget_s is None:
         raise ScenarioError(
             f"{len(configurations)} configurations, {plan.trials} trials each: "
-            f"{len(configurations) * plan.trials} runs, up to {span(price)}",
-            hint="Accept that with --yes, or set a limit: --budget 1h, or fewer --trials.",
+            f"{len(configurations) * plan.trials} runs, up to {timedelta(seconds=round(seconds))}",
+            hint="Confirm with --yes, or set a limit: --budget 1h, or fewer --trials.",
         )
-    return price
-
-
-def span(seconds: float) -> str:
-    """Return a long stretch of time: `0:42:00`, `2 days, 3:00:00`."""
-    return str(timedelta(seconds=round(seconds)))
+    return seconds

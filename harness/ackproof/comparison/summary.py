@@ -1,37 +1,35 @@
-"""What the trials of a comparison say together: `comparison.json`."""
+"""The statistics over all trials of a comparison: `comparison.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 
-from pydantic import BaseModel, ConfigDict
-
 from ackproof.comparison import statistics
-from ackproof.comparison.plan import Plan
-from ackproof.comparison.statistics import Count, Sequential
-from ackproof.comparison.trials import Measures, Trial
+from ackproof.comparison.measures import MEASURES, Measures
+from ackproof.comparison.plan import ComparisonPlan
+from ackproof.comparison.sequential import Sequential, more_trials
+from ackproof.comparison.statistics import Count
+from ackproof.comparison.store import ConfigurationTrial
 from ackproof.runs.verdict import Outlook
+from ackproof.trials import Record
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Spread(_Record):
-    """A measure over the trials of a configuration: the least, the median, the most."""
+class Spread(Record):
+    """Minimum, median and maximum of a measure over the trials of a configuration."""
 
     low: float
     median: float
     high: float
 
 
-class Cell(_Record):
-    """One configuration. The unit is the trial; `lost_share_*` is the interval of P(trial loses).
+class Cell(Record):
+    """One configuration. `lost_share_*` is the confidence interval of P(trial loses).
 
-    `trials` count what is known of loss; `inconclusive` trials are not among them, and `failed`
-    ones left no run (`error` is the last reason). Times are seconds, latencies milliseconds.
+    `trials` counts the trials that lost or were conclusive; `inconclusive` ones are not among
+    them. `failed` ones have no run (`error` is the last reason). Times are seconds, latencies
+    milliseconds.
     """
 
     configuration: str
@@ -53,10 +51,10 @@ class Cell(_Record):
     ack_latency_ms: dict[str, Spread]
 
 
-class Shift(_Record):
-    """By how much a measure is larger in `b`: Hodges-Lehmann, and Mann-Whitney's p-value.
+class Shift(Record):
+    """The difference `b - a` of a measure (Hodges-Lehmann), and its Mann-Whitney p-value.
 
-    The p-value is corrected for all pairs and measures, and for the looks.
+    The p-value is corrected for pairs, measures and looks.
     """
 
     measure: str
@@ -64,10 +62,11 @@ class Shift(_Record):
     p_value: float
 
 
-class Pair(_Record):
-    """Two configurations. `settled`: different, alike, or empty: it is not known.
+class Pair(Record):
+    """Two configurations. `settled` is `different`, `alike`, or empty if neither is known.
 
-    `more_trials` of each would settle it, roughly; None if it is settled or no number helps.
+    `more_trials` of each would roughly settle the pair; None if it is settled, or if no reasonable
+    number would.
     """
 
     a: str
@@ -78,12 +77,12 @@ class Pair(_Record):
     shifts: list[Shift]
 
 
-class Summary(_Record):
+class Summary(Record):
     """`comparison.json`."""
 
     schema_version: int = 1
-    plan: Plan
-    #: Why it ended: settled, trials, budget, interrupted.
+    plan: ComparisonPlan
+    #: Why it ended: `settled`, `trials`, `budget` or `interrupted`.
     ended: str
     rounds: int
     looks: int
@@ -92,37 +91,29 @@ class Summary(_Record):
 
     @property
     def alpha(self) -> float:
-        """The error allowed in all."""
+        """The total error: 1 - confidence."""
         return 1 - self.plan.confidence
 
     def cell(self, configuration: str) -> Cell:
-        """Return a configuration's cell."""
         return next(one for one in self.cells if one.configuration == configuration)
 
-
-#: What pairs are compared by, beside loss: a name, and where a trial has it.
-MEASURES: Mapping[str, Callable[[Measures], float | None]] = {
-    "unavailability_s": lambda m: m.unavailability_s,
-    "recovery_s": lambda m: m.recovery_s,
-    "ack_latency_p50_ms": lambda m: m.ack_latency_ms.p50 if m.ack_latency_ms else None,
-    "ack_latency_p99_ms": lambda m: m.ack_latency_ms.p99 if m.ack_latency_ms else None,
-    "acked_per_s": lambda m: m.acked_per_s,
-}
 
 _QUANTILES = ("p50", "p95", "p99", "p999", "max")
 
 
-def counts(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, Count]:
-    """Return for each configuration how many of its trials lost, of those that can tell."""
-    found = {}
+def counts(trials: Sequence[ConfigurationTrial], names: Sequence[str]) -> dict[str, Count]:
+    """Count the trials of each configuration that count, and those of them that lost."""
+    result = {}
     for name in names:
-        telling = _telling(trials, name)
-        found[name] = Count(losing=sum(one.lost > 0 for one in telling), trials=len(telling))
-    return found
+        counted = _counted(trials, name)
+        result[name] = Count(losing=sum(one.lost > 0 for one in counted), trials=len(counted))
+    return result
 
 
-def summarise(plan: Plan, trials: Sequence[Trial], progress: Sequential, *, ended: str) -> Summary:
-    """Return what the trials say, as far as `progress` has looked at them."""
+def summarise(
+    plan: ComparisonPlan, trials: Sequence[ConfigurationTrial], progress: Sequential, *, ended: str
+) -> Summary:
+    """Summarise the trials; which pairs are settled is as of the last look of `progress`."""
     now = counts(trials, plan.configurations)
     cells = [_cell(name, trials, now[name], progress) for name in plan.configurations]
     shifts = _shifts(plan, trials, progress)
@@ -131,8 +122,8 @@ def summarise(plan: Plan, trials: Sequence[Trial], progress: Sequential, *, ende
         state = progress.pairs[a, b]
         more = None
         if not state.settled and now[a].trials and now[b].trials:
-            more = statistics.more_trials(
-                now[a], now[b], progress.plan, pairs=len(progress.pairs), margin=plan.margin
+            more = more_trials(
+                now[a], now[b], progress.design, pairs=len(progress.pairs), margin=plan.margin
             )
         pairs.append(
             Pair(
@@ -154,19 +145,21 @@ def summarise(plan: Plan, trials: Sequence[Trial], progress: Sequential, *, ende
     )
 
 
-def _telling(trials: Sequence[Trial], name: str) -> list[Measures]:
+def _counted(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]:
     return [one for one in _measured(trials, name) if one.counts]
 
 
-def _measured(trials: Sequence[Trial], name: str) -> list[Measures]:
+def _measured(trials: Sequence[ConfigurationTrial], name: str) -> list[Measures]:
     return [one.measures for one in trials if one.configuration == name and one.measures]
 
 
-def _cell(name: str, trials: Sequence[Trial], count: Count, progress: Sequential) -> Cell:
+def _cell(
+    name: str, trials: Sequence[ConfigurationTrial], count: Count, progress: Sequential
+) -> Cell:
     own = [one for one in trials if one.configuration == name]
-    found = _telling(trials, name)
-    interval = statistics.interval(count, progress.plan, progress.look_of[name])
-    latencies = [one.ack_latency_ms for one in found if one.ack_latency_ms]
+    counted = _counted(trials, name)
+    interval = statistics.interval(count, progress.design, progress.look_of[name])
+    latencies = [one.ack_latency_ms for one in counted if one.ack_latency_ms]
     return Cell(
         configuration=name,
         trials=count.trials,
@@ -176,14 +169,14 @@ def _cell(name: str, trials: Sequence[Trial], count: Count, progress: Sequential
         inconclusive=sum(not one.counts for one in _measured(trials, name)),
         failed=sum(one.measures is None for one in own),
         error=next((one.error for one in reversed(own) if one.error), ""),
-        predicted=next((one.predicted for one in found if one.predicted), None),
+        predicted=next((one.predicted for one in counted if one.predicted), None),
         findings=sum(one.findings for one in _measured(trials, name)),
-        lost_per_incident=_spread([one.lost for one in found if one.lost]),
-        duplicated=_spread([one.duplicated for one in found]),
-        unavailability_s=_spread([one.unavailability_s for one in found]),
-        availability=_spread([one.availability for one in found]),
-        recovery_s=_spread([one.recovery_s for one in found if one.recovery_s is not None]),
-        acked_per_s=_spread([one.acked_per_s for one in found]),
+        lost_per_incident=_spread([one.lost for one in counted if one.lost]),
+        duplicated=_spread([one.duplicated for one in counted]),
+        unavailability_s=_spread([one.unavailability_s for one in counted]),
+        availability=_spread([one.availability for one in counted]),
+        recovery_s=_spread([one.recovery_s for one in counted if one.recovery_s is not None]),
+        acked_per_s=_spread([one.acked_per_s for one in counted]),
         ack_latency_ms={
             key: spread
             for key in _QUANTILES
@@ -199,24 +192,24 @@ def _spread(values: Sequence[float]) -> Spread | None:
 
 
 def _shifts(
-    plan: Plan, trials: Sequence[Trial], progress: Sequential
+    plan: ComparisonPlan, trials: Sequence[ConfigurationTrial], progress: Sequential
 ) -> dict[tuple[str, str], list[Shift]]:
-    """Compare the measures of all pairs; one family for Holm, at the level of one look."""
-    found: list[tuple[tuple[str, str], str, float, float]] = []
+    """Compare the measures of all pairs; all tests are one family for Holm's correction."""
+    tests: list[tuple[tuple[str, str], str, float, float]] = []
     for a, b in combinations(plan.configurations, 2):
         for measure, get in MEASURES.items():
             ours, theirs = (
-                [value for one in _telling(trials, name) if (value := get(one)) is not None]
+                [value for one in _counted(trials, name) if (value := get(one)) is not None]
                 for name in (a, b)
             )
             if len(ours) > 1 and len(theirs) > 1:
                 p_value = statistics.rank_test(ours, theirs, seed=plan.seed)
-                found.append(((a, b), measure, statistics.shift(ours, theirs), p_value))
-    corrected = statistics.holm([p_value for *_, p_value in found])
-    looks = len(progress.plan.looks)
+                tests.append(((a, b), measure, statistics.shift(ours, theirs), p_value))
+    corrected = statistics.holm([p_value for *_, p_value in tests])
+    looks = len(progress.design.looks)
     shifts: dict[tuple[str, str], list[Shift]] = {
         pair: [] for pair in combinations(plan.configurations, 2)
     }
-    for (pair, measure, shift, _), p_value in zip(found, corrected, strict=True):
+    for (pair, measure, shift, _), p_value in zip(tests, corrected, strict=True):
         shifts[pair].append(Shift(measure=measure, shift=shift, p_value=min(1.0, p_value * looks)))
     return shifts

@@ -1,6 +1,6 @@
-"""Says what came of a run or a comparison: on the terminal, as one HTML page, as JUnit.
+"""Reports of runs and comparisons: terminal, HTML page, JUnit, CI.
 
-Reads a run directory's verdict and tables with pyarrow; needs neither Spark nor a cluster.
+Reads the verdict and tables of run directories with pyarrow; needs neither Spark nor a cluster.
 """
 
 from ackproof.report.html import write_html

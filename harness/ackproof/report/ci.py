@@ -1,8 +1,7 @@
-"""What CI systems show of a run beside its log: GitHub's step summary and annotations.
+"""GitHub's step summary and annotations.
 
-Both are asked for by the environment: GITHUB_STEP_SUMMARY names a Markdown file to append to,
-GITHUB_ACTIONS=true means that lines `::error file=…,line=…::…` become annotations. GitLab and
-Jenkins read `junit.xml`.
+GITHUB_STEP_SUMMARY names a Markdown file to append to. With GITHUB_ACTIONS=true GitHub turns lines
+`::error file=…,line=…::…` into annotations. GitLab and Jenkins read `junit.xml`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict, Word
@@ -28,9 +28,9 @@ def announce(
     environment: Mapping[str, str] = os.environ,
     to: TextIO | None = None,
 ) -> None:
-    """Tell the CI system that runs us, if it is one that can be told; annotations go to stderr."""
-    if place := environment.get("GITHUB_STEP_SUMMARY"):
-        path = Path(place)
+    """Write the step summary and annotations that the environment requests."""
+    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+        path = Path(summary)
         with disk_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(step_summary(verdicts))
     if environment.get("GITHUB_ACTIONS") == "true":
@@ -39,21 +39,21 @@ def announce(
 
 
 def step_summary(verdicts: Sequence[Verdict]) -> str:
-    """Return the verdicts as a Markdown table, and below it what each is about."""
+    """Return a Markdown table of the verdicts, followed by reasons, causes and findings."""
     lines = [
         "| | configuration | predicted loss | lost / acked | unavailable | ack p99 | verdict |",
         "|---|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
-        lost, acked = (wording.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
+        lost, acked = (fmt.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
         cells = (
             _SIGN[verdict.verdict],
             wording.name(verdict),
             verdict.predicted.get("lost", "-"),
             f"{lost} / {acked}",
-            wording.seconds(verdict.metrics.unavailability_s),
-            wording.duration(latency.p99) if latency else "-",
+            fmt.seconds(verdict.metrics.unavailability_s),
+            fmt.duration(latency.p99) if latency else "-",
             verdict.verdict.value,
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -67,9 +67,12 @@ def step_summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verdict]) -> list[str]:
-    """Return GitHub's commands: an error at the line of each expectation that was not met."""
+    """Return GitHub's workflow commands, each at a line of the scenario.
+
+    An error for each expectation that was not met, a warning for an inconclusive run.
+    """
     paths = {(one.scenario.name, one.name): one.path for one in configurations}
-    found = []
+    commands = []
     for verdict in verdicts:
         path = paths.get((verdict.scenario, verdict.configuration_name))
         if path is None or verdict.verdict is Word.HOLDS:
@@ -77,15 +80,15 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
         own = ("matrix", verdict.configuration_name) if verdict.configuration_name else ()
         title = f"{wording.name(verdict)}: {verdict.verdict.value}"
         if verdict.verdict is Word.INCONCLUSIVE:
-            found.append(_command("warning", path, line_of(path, own), title, verdict.reason))
+            commands.append(_command("warning", path, line_of(path, own), title, verdict.reason))
             continue
-        for wish in (one for one in verdict.expectations if not one.met):
-            line = max(line_of(path, (*own, "expect", wish.what)), 1)
-            if own and line == line_of(path, own):  # its own wishes stand with the others
-                line = line_of(path, ("expect", wish.what))
-            text = f"{wish.what}: wanted {wish.wanted}, observed {wish.observed}"
-            found.append(_command("error", path, line, title, text))
-    return found
+        for unmet in (one for one in verdict.expectations if not one.met):
+            line = max(line_of(path, (*own, "expect", unmet.what)), 1)
+            if own and line == line_of(path, own):  # the configuration has no `expect` of its own
+                line = line_of(path, ("expect", unmet.what))
+            text = f"{unmet.what}: wanted {unmet.wanted}, observed {unmet.observed}"
+            commands.append(_command("error", path, line, title, text))
+    return commands
 
 
 def _command(kind: str, path: Path, line: int, title: str, text: str) -> str:

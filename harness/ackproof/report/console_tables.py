@@ -1,4 +1,4 @@
-"""What `predict`, `doctor` and `faults` print: lists for people."""
+"""The tables that `predict`, `runs`, `doctor` and `faults` print."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _COLOUR = {
 
 
 def print_prediction(console: Console, name: str, record: PredictionRecord) -> None:
-    """Print each anomaly's outlook with its reason, then the shortest story to a loss."""
+    """Print the prediction of each anomaly with its reason, then the shortest trace to a loss."""
     console.print(f"[bold]{escape(name)}[/]")
     table = _table()
-    for anomaly, outlook in record.predicted.items():
+    for anomaly, prediction in record.predicted.items():
         reason = record.prediction.reasons.get(anomaly, "")
-        table.add_row(anomaly, _coloured(outlook), escape(reason))
+        table.add_row(anomaly, _coloured(prediction), escape(reason))
     console.print(table)
-    told = record.prediction
-    if told.at_risk:
-        console.print(f"  records at risk: sent {escape(', or '.join(told.at_risk))}")
-    if told.error_codes:
-        console.print(f"  errors that producers may see: {', '.join(told.error_codes)}")
-    if told.trace:
-        console.print("  the shortest way to a loss:")
-        for number, step in enumerate(told.trace, start=1):
+    report = record.prediction
+    if report.at_risk:
+        console.print(f"  records at risk: sent {escape(', or '.join(report.at_risk))}")
+    if report.error_codes:
+        console.print(f"  errors that producers may see: {', '.join(report.error_codes)}")
+    if report.trace:
+        console.print("  the shortest trace to a loss:")
+        for number, step in enumerate(report.trace, start=1):
             console.print(f"  {number:2}. {escape(step)}", highlight=False)
-        for line in told.diagram:
+        for line in report.diagram:
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-    console.print(f"  [dim]within: {escape(record.prediction.bounds)}[/]", highlight=False)
+    console.print(f"  [dim]bounds: {escape(record.prediction.bounds)}[/]", highlight=False)
     console.print()
 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
-    """Print one line a run: when it began, its verdict, what it lost, its directory's name."""
+    """Print one line for each run: start, verdict, lost records, name of its directory."""
     if not runs:
-        console.print("no runs here")
+        console.print("no runs")
         return
     for run_dir, verdict in runs:
         if verdict is None:
@@ -62,13 +62,13 @@ def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) ->
         else:
             lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
             began = f"{verdict.started_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-            said = f"{lost:,} lost of {acked:,}"
-            line = f"{began}  {verdict.verdict.value:<12}{said:>26}  {run_dir.name}"
+            losses = f"{lost:,} lost of {acked:,}"
+            line = f"{began}  {verdict.verdict.value:<12}{losses:>26}  {run_dir.name}"
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
-    """Print one line a capability, and beneath each lack what to do about it."""
+    """Print one line for each capability, and what to do about missing ones."""
     table = _table()
     for check in checks:
         found = escape(check.found) + (f"\n[dim]{escape(check.advice)}[/]" if check.advice else "")
@@ -77,7 +77,7 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
 
 
 def print_faults(console: Console, entries: Sequence[Entry]) -> None:
-    """Print every fault: what it does, its fields, what it needs, and how it is proved."""
+    """Print every fault: its effect, fields, proof and requirements."""
     for entry in entries:
         console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
         table = _table()

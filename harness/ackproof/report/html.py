@@ -1,4 +1,4 @@
-"""The page: one HTML file that works offline, for one run or for a comparison."""
+"""The report: one HTML file for a run or a comparison, which works offline."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.comparison.summary import Summary
-from ackproof.report import comparison, wording
-from ackproof.report.causes import Loss, read_losses
+from ackproof.report import agreement, comparison, formatting, wording
+from ackproof.report.answer import answer
+from ackproof.report.data.loss_stories import LossStory, read_loss_stories
 from ackproof.report.data.run import Run, read_run
+from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.plots.figure import Figure
 from ackproof.report.plots.of_run import figures
 from ackproof.report.plots.time_axis import time_range, zoom_range
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
-# All plots of a page share so many time bins, so that a page of many runs stays small.
+# Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
 _BINS_OF_A_RUN = 600
 _BINS_OF_A_PAGE = 12_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunView:
-    """One run as the template wants it."""
+    """One run as the template shows it."""
 
     anchor: str
     run: Run
     name: str
     figures: list[Figure]
     stories: list[str]
-    #: What the forensics tell of the same records; empty if there are none.
-    losses: tuple[Loss, ...]
-    #: Configuration and verdict in the comparison's table; None without a verdict.
+    loss_stories: tuple[LossStory, ...]
+    #: Lengths of the bars in the comparison's table; None without a verdict.
     row: _Row | None
 
     @property
@@ -58,7 +59,7 @@ class _RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One line of the comparison, with the length of its bars (0 to 1)."""
+    """Lengths of the bars in a row of the comparison's table, 0 to 1."""
 
     lost: float
     unavailable: float
@@ -68,19 +69,18 @@ class _Row:
 def write_html(
     path: Path, run_dirs: Sequence[Path], *, title: str, summary: Summary | None = None
 ) -> None:
-    """Write one page about these run directories to `path`: a comparison if there are several.
+    """Write a page about these run directories to `path`; about a comparison if there are several.
 
-    `summary` is what all trials of a comparison say, of which `run_dirs` are then examples.
-
-    A damaged or unfinished run is shown as far as it goes, with what is missing. Raises
-    RunDirectoryError if a directory holds nothing of a run.
+    `summary` is the summary of all trials, of which `run_dirs` are then examples. For a damaged or
+    unfinished run the page names what is missing. Raises RunDirectoryError if a directory is not
+    a run directory.
     """
     bins = min(_BINS_OF_A_RUN, max(60, _BINS_OF_A_PAGE // max(len(run_dirs), 1)))
     runs = [read_run(directory, max_bins=bins) for directory in run_dirs]
     views = _views(runs)
     verdicts = [run.verdict for run in runs if run.verdict]
     of_trials = summary if summary is not None and summary.plan.trials > 1 else None
-    summary_figures = comparison.figures(of_trials) if of_trials else []
+    summary_figures = comparison_plots.figures(of_trials) if of_trials else []
     page = (
         environment()
         .get_template("report.html.j2")
@@ -89,26 +89,18 @@ def write_html(
             views=views,
             verdicts=verdicts,
             comparison=len(runs) > 1,
-            answer=wording.answer(verdicts) if len(runs) > 1 and of_trials is None else [],
+            answer=answer(verdicts) if len(runs) > 1 and of_trials is None else [],
             summary=of_trials,
             summary_figures=summary_figures,
             style=asset("report.css"),
             script=asset("report.js"),
             plotly=plotly_js(),
             figures={
-                f"{view.anchor}-{figure.name}": _as_json(view, figure)
+                f"{view.anchor}-{figure.name}": plot_data(figure, view)
                 for view in views
                 for figure in view.figures
             }
-            | {
-                f"comparison-{figure.name}": {
-                    "data": figure.traces,
-                    "layout": figure.layout,
-                    "origin": None,
-                    "run": None,
-                }
-                for figure in summary_figures
-            },
+            | {f"comparison-{figure.name}": plot_data(figure) for figure in summary_figures},
         )
     )
     path.write_text(page, encoding="utf-8")
@@ -123,15 +115,15 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
     views = []
     for number, run in enumerate(runs, start=1):
         trial = names[: number - 1].count(run.name) + 1
-        telling = run.losses.telling if run.losses else ()
+        examples = run.losses.examples if run.losses else ()
         views.append(
             _RunView(
                 anchor=f"run-{number}",
                 run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=figures(run),
-                stories=[wording.story(record, run.windows) for record in telling],
-                losses=read_losses(run.directory, telling),
+                stories=[wording.story(record, run.windows) for record in examples],
+                loss_stories=read_loss_stories(run.directory, examples),
                 row=_Row(
                     lost=_part(_lost_share(run.verdict), most_lost),
                     unavailable=_part(run.verdict.metrics.unavailability_s, longest),
@@ -157,18 +149,18 @@ def _part(value: float, most: float) -> float:
     return round(value / most, 4) if most else 0.0
 
 
-def _as_json(view: _RunView, figure: Figure) -> dict[str, Any]:
-    origin = view.run.origin
+def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
+    """Return a figure as `report.js` reads it; `origin` is in milliseconds since 1970."""
+    origin = view.run.origin if view else None
     return {
         "data": figure.traces,
         "layout": figure.layout,
         "origin": origin.timestamp() * 1000 if origin else None,
-        "run": view.anchor if figure.timed else None,
+        "run": view.anchor if view and figure.timed else None,
     }
 
 
 def environment() -> Environment:
-    """Return what renders the templates of this package."""
     environment = Environment(
         loader=PackageLoader("ackproof.report"),
         autoescape=True,
@@ -178,7 +170,9 @@ def environment() -> Environment:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.globals |= {
+        "fmt": formatting,
         "words": wording,
+        "agreements": agreement,
         "trials": comparison,
         "Word": Word,
         "whole_run": lambda view: json.dumps(time_range(view.run)),
@@ -189,12 +183,12 @@ def environment() -> Environment:
 
 
 def asset(name: str) -> Markup:
-    """Return a style sheet or script of this package as it is."""
+    """Return a style sheet or script of this package, unescaped."""
     file = resources.files("ackproof.report") / "templates" / name
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
 def plotly_js() -> Markup:
-    """Return plotly.js from plotly's own package, so that the page needs no network."""
+    """Return plotly.js from the plotly package, so that the page needs no network."""
     file = resources.files("plotly") / "package_data" / "plotly.min.js"
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - the library itself

@@ -1,9 +1,9 @@
-"""JUnit XML, as Jenkins, GitLab and GitHub's test reporters read it.
+"""JUnit XML for Jenkins, GitLab and GitHub's test reporters.
 
 One `testsuite` for each run, one `testcase` for each expectation. An expectation that was not met
-is a `failure` with its evidence; of an inconclusive run every expectation is an `error` with the
-reason, because nothing was decided. So the file is red exactly when the exit code is not 0.
-Findings do not change a verdict: they stand in the suite's properties and output.
+is a `failure` with its evidence. Every expectation of an inconclusive run is an `error` with the
+reason. So the file reports a problem exactly when the exit code is not 0. Findings do not change a
+verdict; they are in the suite's properties and output.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import UTC
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from ackproof.report import formatting as fmt
 from ackproof.report import wording
 from ackproof.runs.verdict import Expectation, Verdict, Word
 
@@ -50,7 +51,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(verdict).items():
         ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
-    # The run as a whole took the time; it stands at the first case, so that sums come out right.
+    # The duration is the run's; the first case has it, so that sums over cases are right.
     for case, time in zip(cases, [seconds, *[0.0] * len(cases)], strict=False):
         case.set("time", f"{time:.3f}")
     suite.extend(cases)
@@ -65,7 +66,7 @@ def _label(verdict: Verdict) -> str:
 
 
 def _expectations(verdict: Verdict) -> list[Expectation]:
-    """Return the expectations, and the verdict itself where none of them speaks for it."""
+    """Return the expectations, and one for the verdict if none of them explains it."""
     violated = verdict.verdict is Word.VIOLATED
     if verdict.expectations and not (violated and all(line.met for line in verdict.expectations)):
         return verdict.expectations
@@ -116,8 +117,8 @@ def _output(verdict: Verdict) -> list[str]:
     for fault in verdict.faults:
         proof = "verified" if fault.verified else "NOT VERIFIED"
         lines.append(
-            f"F{fault.window} {fault.fault} of {fault.target} ({wording.brokers(fault.nodes)}) "
-            f"{wording.clock(fault.injected_at)} to {wording.clock(fault.healed_at)} UTC, {proof}: "
+            f"F{fault.window} {fault.fault} of {fault.target} ({fmt.brokers(fault.nodes)}) "
+            f"{fmt.clock(fault.injected_at)} to {fmt.clock(fault.healed_at)} UTC, {proof}: "
             f"{fault.evidence}"
         )
     if verdict.prediction.trace:
@@ -128,5 +129,5 @@ def _output(verdict: Verdict) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """Return text without the control characters that XML cannot hold."""
+    """Replace control characters that XML does not allow."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

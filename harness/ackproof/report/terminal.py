@@ -1,7 +1,6 @@
-"""What a run or a comparison says on the terminal: verdict first, then why.
+"""Runs and comparisons on the terminal: verdict first, then the evidence.
 
-Readable at 80 columns, plain text where the console is no terminal, without colour if `NO_COLOR`
-is set (rich sees to both).
+Readable at 80 columns. Without a terminal rich prints plain text, with `NO_COLOR` no colours.
 """
 
 from __future__ import annotations
@@ -17,20 +16,24 @@ from rich.text import Text
 
 from ackproof.comparison.summary import Summary
 from ackproof.report import comparison, wording
-from ackproof.report.data.losses import read_telling
+from ackproof.report import formatting as fmt
+from ackproof.report.agreement import agreement, agreement_sentences
+from ackproof.report.answer import answer
+from ackproof.report.data.losses import read_examples
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
 _STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
 _FINDING = "bold red"
-_WIDE = 100  # columns from which the settings fit beside the numbers
+#: Columns from which the settings fit beside the numbers.
+_WIDE = 100
 
 
 def print_comparison(
     console: Console, verdicts: Sequence[Verdict], run_dirs: Sequence[Path], html: Path
 ) -> None:
-    """Print one line for each configuration, what they say together, and where to read on.
+    """Print a line for each configuration, the answer, and the paths of page and runs.
 
-    `run_dirs` stand in the order of `verdicts`; they are named for those that do not hold.
+    `run_dirs` are in the order of `verdicts`; those of runs that do not hold are printed.
     """
     wide = console.width >= _WIDE
     table = _table()
@@ -43,15 +46,15 @@ def print_comparison(
     table.add_column("verdict", min_width=len(Word.INCONCLUSIVE))
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
-        outlooks = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
-        lost, acked = (wording.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
+        predictions = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
+        lost, acked = (fmt.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
         table.add_row(
             _configuration(verdict, with_settings=wide),
-            _slashed(*outlooks, wide=wide),
+            _slashed(*predictions, wide=wide),
             _slashed(lost, acked, wide=wide),
-            wording.count(verdict.observed.get("duplicated", 0)),
-            wording.number(verdict.metrics.unavailability_s),
-            _slashed(wording.number(latency.p50), wording.number(latency.p99), wide=wide)
+            fmt.count(verdict.observed.get("duplicated", 0)),
+            fmt.number(verdict.metrics.unavailability_s),
+            _slashed(fmt.number(latency.p50), fmt.number(latency.p99), wide=wide)
             if latency
             else "-",
             Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
@@ -62,14 +65,13 @@ def print_comparison(
             if wording.settings(verdict):
                 _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
         console.print()
-    for sentence in wording.answer(verdicts):
+    for sentence in answer(verdicts):
         _say(console, sentence)
     console.print()
     for verdict in verdicts:
         for sentence in wording.cause_sentences(verdict):
             _say(console, f"{wording.name(verdict)}: {sentence}")
-    for sentence in wording.agreement_sentences(verdicts):
-        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    _print_agreement(console, verdicts)
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
             reason = f"{wording.name(verdict)}: {verdict.verdict.value}: {verdict.reason}"
@@ -81,13 +83,13 @@ def print_comparison(
 def print_trials(
     console: Console, summary: Summary, verdicts: Sequence[Verdict], html: Path
 ) -> None:
-    """Print what the trials of a comparison say: a line for each configuration, and in words."""
+    """Print the summary of a comparison with trials: a line for each configuration, the answer."""
     wide = console.width >= _WIDE
     table = _table()
     table.add_column("configuration", overflow="fold", ratio=1 if wide else None)
     table.add_column("predicted\nloss")
     table.add_column("trials\nlost / of", justify="right")
-    table.add_column(f"interval\n{comparison.percent(summary.plan.confidence)}", justify="right")
+    table.add_column(f"interval\n{fmt.percent(summary.plan.confidence)}", justify="right")
     table.add_column("unav.\ns", justify="right")
     table.add_column("ack p99 /\np99.9 ms", justify="right")
     for cell in summary.cells:
@@ -98,10 +100,10 @@ def print_trials(
             cell.predicted or "-",
             f"{cell.losing} / {cell.trials}" if cell.trials else "failed",
             f"{low} to {high} %",
-            wording.number(down.median) if down else "-",
+            fmt.number(down.median) if down else "-",
             _slashed(
-                wording.number(latency["p99"].median),
-                wording.number(latency["p999"].median),
+                fmt.number(latency["p99"].median),
+                fmt.number(latency["p999"].median),
                 wide=wide,
             )
             if latency
@@ -110,18 +112,15 @@ def print_trials(
     console.print(table)
     for sentence in comparison.answer(summary):
         _say(console, sentence)
-    for sentence in wording.agreement_sentences(verdicts):
-        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    _print_agreement(console, verdicts)
     _path(console, "Report: ", html)
 
 
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
-    """Print one run: verdict and reason, expectations, prediction, faults, lost records."""
     heading = Text(verdict.verdict.value.upper(), style=_STYLE[verdict.verdict])
     heading.append(f"  {wording.name(verdict)}", style="bold")
-    more = wording.settings(verdict)
-    about = f"Kafka {verdict.kafka_version}, seed {verdict.seed}" + (f", {more}" if more else "")
-    heading.append(f"  ({about})", style="dim")
+    facts = [f"Kafka {verdict.kafka_version}", f"seed {verdict.seed}", wording.settings(verdict)]
+    heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
     _say(console, verdict.reason)
     _say(console, _cost(verdict), style="dim")
@@ -140,18 +139,23 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     _path(console, "Run directory: ", run_dir)
 
 
+def _print_agreement(console: Console, verdicts: Sequence[Verdict]) -> None:
+    for sentence in agreement_sentences(verdicts):
+        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+
+
 def _cost(verdict: Verdict) -> str:
     sends = ", ".join(
-        f"{wording.count(verdict.observed.get(key, 0))} {key}"
+        f"{fmt.count(verdict.observed.get(key, 0))} {key}"
         for key in ("sent", "acked", "failed", "unknown")
     )
     latency = verdict.metrics.ack_latency_ms
     acks = (
-        f"; ack latency p50 {wording.duration(latency.p50)}, p99 {wording.duration(latency.p99)}"
+        f"; ack latency p50 {fmt.duration(latency.p50)}, p99 {fmt.duration(latency.p99)}"
         if latency
         else ""
     )
-    return f"{sends}; unavailable {wording.number(verdict.metrics.unavailability_s)} s{acks}"
+    return f"{sends}; unavailable {fmt.number(verdict.metrics.unavailability_s)} s{acks}"
 
 
 def _print_expectations(console: Console, verdict: Verdict) -> None:
@@ -159,7 +163,7 @@ def _print_expectations(console: Console, verdict: Verdict) -> None:
         return
     _head(console, "Expectations")
     table = _table()
-    for column in ("what", "wanted", "observed", "met"):
+    for column in ("what", "expected", "observed", "met"):
         table.add_column(column, overflow="fold")
     for line in verdict.expectations:
         met = Text("met", style="green") if line.met else Text("not met", style="bold red")
@@ -173,24 +177,20 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
     table.add_column("anomaly")
     table.add_column("predicted")
     table.add_column("observed", justify="right")
-    table.add_column("together")
+    table.add_column("agreement")
     for anomaly in wording.anomalies(verdict):
-        state = wording.agreement(verdict, anomaly) if anomaly in verdict.predicted else ""
+        state = agreement(verdict, anomaly) if anomaly in verdict.predicted else ""
         finding = state == "disagrees"
         table.add_row(
             Text(anomaly),
             Text(verdict.predicted.get(anomaly, "-")),
-            wording.count(verdict.observed.get(anomaly, 0)),
+            fmt.count(verdict.observed.get(anomaly, 0)),
             Text("FINDING" if finding else state, style=_FINDING if finding else ""),
         )
     console.print(table)
-    _print_trace(console, verdict.prediction.trace)
-
-
-def _print_trace(console: Console, trace: Sequence[str]) -> None:
-    if trace:
+    if verdict.prediction.trace:
         _say(console, "The model's shortest trace:")
-        _numbered(console, trace)
+        _numbered(console, verdict.prediction.trace)
 
 
 def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
@@ -199,14 +199,14 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
     _head(console, "Faults (UTC)")
     for fault in faults:
         line = Text(f"F{fault.window} {fault.fault}", style="bold")
-        line.append(f" of {fault.target} ({wording.brokers(fault.nodes)})", style="not bold")
+        line.append(f" of {fault.target} ({fmt.brokers(fault.nodes)})", style="not bold")
         console.print(line, highlight=False)
         _say(
             console,
-            f"injected {wording.clock(fault.injected_at)}, "
-            f"verified {wording.clock(fault.verified_at)}, "
-            f"healed {wording.clock(fault.healed_at)}, "
-            f"recovered {wording.clock(fault.recovered_at)}",
+            f"injected {fmt.clock(fault.injected_at)}, "
+            f"verified {fmt.clock(fault.verified_at)}, "
+            f"healed {fmt.clock(fault.healed_at)}, "
+            f"recovered {fmt.clock(fault.recovered_at)}",
             indent=3,
         )
         _say(console, f"trigger: {fault.trigger}", indent=3)
@@ -222,12 +222,12 @@ def _print_causes(console: Console, verdict: Verdict) -> None:
 
 
 def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
-    telling = read_telling(run_dir)
-    if not telling:
+    examples = read_examples(run_dir)
+    if not examples:
         return
-    lost = verdict.observed.get("lost", len(telling))
-    _head(console, f"Lost records ({len(telling)} of {wording.count(lost)})")
-    for record in telling:
+    lost = verdict.observed.get("lost", len(examples))
+    _head(console, f"Lost records ({len(examples)} of {fmt.count(lost)})")
+    for record in examples:
         _say(console, wording.story(record, verdict.faults), indent=3, hanging=True)
 
 
@@ -264,7 +264,7 @@ def _numbered(console: Console, lines: Iterable[str]) -> None:
 def _say(
     console: Console, sentence: str, *, style: str = "", indent: int = 0, hanging: bool = False
 ) -> None:
-    """Print text as it is: brackets in it are no markup, numbers get no colour."""
+    """Print text without interpreting markup in it, and without highlighting numbers."""
     if hanging:
         grid = Table.grid(padding=0)
         grid.add_column(width=indent)
@@ -278,5 +278,5 @@ def _say(
 
 
 def _path(console: Console, label: str, path: Path) -> None:
-    """Print a path on one line, however narrow the terminal: to be copied whole."""
+    """Print a path on one line, even if it is wider than the terminal, so it can be copied."""
     console.print(Text(f"{label}{path}"), soft_wrap=True, highlight=False)

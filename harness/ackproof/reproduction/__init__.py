@@ -1,1 +1,1 @@
-"""How a losing schedule is made smaller: what can be left out or lessened, and how it is tried."""
+"""Repeating a stored run, and reducing a losing run to the steps that are needed."""

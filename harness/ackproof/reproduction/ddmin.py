@@ -1,4 +1,4 @@
-"""Delta debugging: fewer things, and smaller numbers, that still fail. Pure.
+"""Delta debugging: minimal sets of items, and minimal numbers, that still fail.
 
 `ddmin` is Zeller and Hildebrandt's algorithm ("Simplifying and Isolating Failure-Inducing Input",
 IEEE Transactions on Software Engineering 28(2), 2002).
@@ -14,40 +14,42 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Return a part of `items`, in their order, that fails and from which nothing can be taken.
+    """Return a 1-minimal subset of `items`, in their order, that fails.
 
-    `items` as a whole are taken to fail. The answer is 1-minimal: `fails` said no to it without
-    any single item (to nothing at all only if one item is left). That needs no monotonicity; but
-    `fails` must answer the same question in the same way, so an oracle with chance in it must
-    remember its answers. It is asked at most n * (n + 3) times for n items.
+    `items` as a whole are assumed to fail. 1-minimal: without any single item the subset does not
+    fail (the empty set is tried only if one item is left). `fails` need not be monotonic, but must
+    be deterministic, so a random oracle must cache its answers. `fails` is called at most
+    n * (n + 3) times for n items.
     """
-    kept = tuple(items)
+    subset = tuple(items)
     parts = 2
-    while kept:
-        parts = min(parts, len(kept))
-        slices = _split(kept, parts)
-        smaller = next((one for one in slices if len(one) < len(kept) and fails(one)), None)
+    while subset:
+        parts = min(parts, len(subset))
+        slices = _split(subset, parts)
+        smaller = next((one for one in slices if len(one) < len(subset) and fails(one)), None)
         if smaller is not None:
-            kept, parts = smaller, 2
+            subset, parts = smaller, 2
             continue
         # With two parts, the complement of one is the other.
-        rests = [_without(slices, index) for index in range(parts)] if parts > 2 else []
-        rest = next((one for one in rests if fails(one)), None)
-        if rest is not None:
-            kept, parts = rest, max(parts - 1, 2)
-        elif parts < len(kept):
+        complements = [_without(slices, index) for index in range(parts)] if parts > 2 else []
+        complement = next((one for one in complements if fails(one)), None)
+        if complement is not None:
+            subset, parts = complement, max(parts - 1, 2)
+        elif parts < len(subset):
             parts *= 2
         else:
-            # Of one item, only nothing is left to be asked about.
-            return () if len(kept) == 1 and fails(()) else kept
-    return kept
+            # With one item left, only the empty set remains to be tried.
+            return () if len(subset) == 1 and fails(()) else subset
+    return subset
 
 
-def lessen(value: float, least: float, fails: Callable[[float], bool], *, rounds: int = 3) -> float:
-    """Return a number from `least` to `value` that fails, found by at most `rounds` + 1 questions.
+def minimize(
+    value: float, least: float, fails: Callable[[float], bool], *, rounds: int = 3
+) -> float:
+    """Return a small number from `least` to `value` that fails, after `rounds` bisections.
 
-    `value` is taken to fail. `least` is asked for first, then the range is halved; where failing is
-    not monotonic, the answer fails all the same, though a smaller number may fail, too.
+    `value` is assumed to fail. `least` is tried first. If `fails` is not monotonic, the result
+    still fails, but a smaller number may fail as well.
     """
     if value <= least:
         return value
@@ -64,7 +66,7 @@ def lessen(value: float, least: float, fails: Callable[[float], bool], *, rounds
 
 
 def _split(items: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """Return `items` in so many parts, as alike in length as can be."""
+    """Return `items` in `parts` slices of almost equal length."""
     bounds = [len(items) * number // parts for number in range(parts + 1)]
     return [items[low:high] for low, high in pairwise(bounds)]
 

@@ -1,7 +1,7 @@
-"""How far a run's sends had come when something happened: the logical clock of a schedule.
+"""The logical clock of a replay: how many sends had been made and acked at a point in time.
 
-Wall time differs from run to run; the number of acked sends is what a repeated schedule can wait
-for. While nothing is acked (acks=all, and replication cut) sends are what still moves.
+Wall time differs from run to run, so a replayed schedule waits for a number of acked sends. While
+nothing is acked (acks=all with replication cut) it waits for a number of sends.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import numpy.typing as npt
 from ackproof_faults.conditions.conditions import After, Condition, ProgressIs
 from ackproof_spark.tables import LOCATION, Outcome
 
-#: Sends or acks of which there was none for so long stood still.
+#: Without a send (or an ack) for this long, their number is not used as the clock.
 _STILL_S = 1.0
-#: A schedule counts an ack when it comes in, whatever becomes of its transaction later.
+#: Schedules count acks when they arrive, so sends of aborted transactions count as acked.
 _ACKNOWLEDGED = [str(Outcome.ACKED), str(Outcome.ABORTED)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Milestone:
-    """What had been sent and acked at one moment, and the seconds since the last of each."""
+class ProgressMark:
+    """Number of sends and acks at a point in time, and seconds since the last send and ack."""
 
     sent: int
     acked: int
     sent_ago_s: float
     acked_ago_s: float
 
-    def clock(self, elapsed_s: float) -> Condition:
-        """Return what to wait for to be there again: acks, sends, or `elapsed_s` if both stand."""
+    def condition(self, elapsed_s: float) -> Condition:
+        """Return the condition that reaches this point again: acks, sends, else `elapsed_s`."""
         if self.acked and self.acked_ago_s < _STILL_S:
             return ProgressIs(count=self.acked, outcome="acked", more=False)
         if self.sent and self.sent_ago_s < _STILL_S:
@@ -41,10 +41,10 @@ class Milestone:
         return After(seconds=max(0.0, round(elapsed_s, 3)))
 
 
-def milestones(run_dir: Path, times: Sequence[datetime]) -> list[Milestone]:
-    """Return how far the sends of a stored run had come at each of these times (UTC).
+def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMark]:
+    """Return the progress of a stored run at each of these times (UTC).
 
-    The ledger must be closed; it is read in batches, so a large one takes no more memory.
+    The ledger must be closed. It is read in batches, so memory does not grow with its size.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -61,8 +61,8 @@ def milestones(run_dir: Path, times: Sequence[datetime]) -> list[Milestone]:
         is_acked = pc.is_in(batch.column("outcome"), acknowledged)
         sent.add(batch.column("sent_at").cast(pa.int64()).to_numpy())
         acked.add(batch.column("resolved_at").filter(is_acked).cast(pa.int64()).to_numpy())
-    found = {
-        moment: Milestone(
+    marks = {
+        moment: ProgressMark(
             sent=sent.count(index),
             acked=acked.count(index),
             sent_ago_s=sent.ago_s(index),
@@ -70,11 +70,11 @@ def milestones(run_dir: Path, times: Sequence[datetime]) -> list[Milestone]:
         )
         for index, moment in enumerate(order)
     }
-    return [found[one] for one in times]
+    return [marks[one] for one in times]
 
 
 class _Tally:
-    """Counts events up to each of some ascending moments, and keeps the last before each."""
+    """Counts events up to each of several ascending moments, with the last event before each."""
 
     def __init__(self, moments: npt.NDArray[np.int64]) -> None:
         self._moments = moments
@@ -82,17 +82,16 @@ class _Tally:
         self._last = np.full(len(moments) + 1, np.iinfo(np.int64).min, dtype=np.int64)
 
     def add(self, times: npt.NDArray[np.int64]) -> None:
-        """Count events that took place at these times."""
         bins = np.searchsorted(self._moments, times, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
         np.maximum.at(self._last, bins, times)
 
     def count(self, index: int) -> int:
-        """Return how many took place until the moment at `index`."""
+        """Return the number of events before the moment at `index`."""
         return int(self._counts[: index + 1].sum())
 
     def ago_s(self, index: int) -> float:
-        """Return the seconds from the last of them to that moment; infinite if there is none."""
+        """Return the seconds since the last event before that moment; infinite without one."""
         if self.count(index) == 0:
             return float("inf")
         return float(self._moments[index] - self._last[: index + 1].max()) / 1e6

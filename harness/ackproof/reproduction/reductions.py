@@ -1,7 +1,7 @@
-"""What of a scenario can be left out or lessened: steps, durations, records, brokers. Pure.
+"""Reductions of a scenario: fewer steps, shorter durations, fewer records and nodes.
 
-Every function returns a whole scenario, None where there is no legal one. The scenario's faults are
-one list of steps with ids of their own, as `replay.recorded_run` makes it.
+Every function returns a complete scenario, or None if the reduced scenario is not valid. The faults
+of the scenario are a plain list of steps with ids, as `recorded_run` returns it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ackproof.reproduction.replay import with_faults
+from ackproof.reproduction.recorded_run import with_faults
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.conditions.cluster_state import FaultHas
@@ -25,15 +25,15 @@ from ackproof_faults.conditions.conditions import (
 )
 from ackproof_faults.conditions.durations import format_duration
 
-#: A fault is held for at least so long: shorter ones are over before anybody looks.
+#: Minimum duration of a fault; a shorter one ends before it can be verified.
 _LEAST_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number of a scenario: its name, its value, the least that makes sense, and how to set it.
+    """A number of a scenario: its value, the smallest useful value, and how to change it.
 
-    `unit` is appended where it is shown. Numbers are rounded to `digits`.
+    Its text is rounded to `digits` and followed by `unit`.
     """
 
     name: str
@@ -42,23 +42,22 @@ class Number:
     change: Callable[[float], Scenario | None]
     unit: str = ""
     digits: int = 0
-    #: How often the range between least and value is halved, if the least does not lose.
+    #: Number of bisections between `least` and `value`, if `least` does not lose.
     rounds: int = 2
 
-    def shown(self, value: float) -> str:
-        """Return a value of it in words."""
+    def text(self, value: float) -> str:
         return f"{round(value, self.digits):g}{self.unit}"
 
 
 def keep_steps(scenario: Scenario, kept: Sequence[int]) -> Scenario | None:
-    """Return the scenario with only these of its steps; others are no longer waited for."""
+    """Return the scenario with these steps only, without conditions on the removed steps."""
     faults: list[Fault] = [scenario.faults[index] for index in kept]
-    gone = {one.id for one in scenario.faults} - {one.id for one in faults}
-    return _changed(scenario, [_without(fault, gone) for fault in faults])
+    removed = {one.id for one in scenario.faults} - {one.id for one in faults}
+    return _changed(scenario, [_without(fault, removed) for fault in faults])
 
 
 def durations(scenario: Scenario) -> list[Number]:
-    """Return how long every step waits for the one before, and holds."""
+    """Return how long every step waits for the previous one, and how long its fault holds."""
     numbers = []
     counted = {"acked": 0, "sent": 0}
     for index, fault in enumerate(scenario.faults):
@@ -85,10 +84,10 @@ def durations(scenario: Scenario) -> list[Number]:
 
 
 def records(scenario: Scenario, *, sent: int) -> list[Number]:
-    """Return the numbers of the workload; `sent` is how many sends a losing trial needed."""
+    """Return the numbers of the workload; `sent` is the number of sends of a losing trial."""
     workload = scenario.workload
-    needed = -(-max(sent, 1) * 3 // 200) * 100  # half as many again, in hundreds
-    partitions = 1 + max((_partitions_named(scenario)), default=0)
+    needed = -(-max(sent, 1) * 3 // 200) * 100  # 1.5 times `sent`, rounded up to hundreds
+    partitions = 1 + max(_referenced_partitions(scenario), default=0)
     return [
         Number(
             name="producers",
@@ -121,7 +120,7 @@ def records(scenario: Scenario, *, sent: int) -> list[Number]:
 
 
 def nodes(scenario: Scenario) -> list[Number]:
-    """Return how many brokers and controllers there are."""
+    """Return the numbers of brokers and controllers."""
     cluster = scenario.cluster
     if cluster.attach is not None:
         return []
@@ -143,15 +142,15 @@ def nodes(scenario: Scenario) -> list[Number]:
     ]
 
 
-def _without(fault: Fault, gone: set[str]) -> Fault:
-    """Return the fault without conditions on steps that are gone."""
+def _without(fault: Fault, removed: set[str]) -> Fault:
+    """Return the fault without conditions on removed steps."""
 
-    def left(conditions: Conditions) -> Conditions:
+    def kept(conditions: Conditions) -> Conditions:
         return Conditions(
-            one for one in conditions if not (isinstance(one, FaultHas) and one.fault in gone)
+            one for one in conditions if not (isinstance(one, FaultHas) and one.fault in removed)
         )
 
-    return fault.model_copy(update={"when": left(fault.when), "heal_when": left(fault.heal_when)})
+    return fault.model_copy(update={"when": kept(fault.when), "heal_when": kept(fault.heal_when)})
 
 
 def _wait(scenario: Scenario, index: int, condition: ProgressIs, before: int) -> Number:
@@ -185,7 +184,7 @@ def _pause(scenario: Scenario, index: int, condition: After) -> Number:
 
 
 def _earlier(scenario: Scenario, first: int, outcome: str, by: int) -> Scenario | None:
-    """Return the scenario with this step and all after it brought forward by so many sends."""
+    """Return the scenario with step `first` and all later ones moved forward by `by` sends."""
 
     def change(one: Condition) -> Condition:
         if isinstance(one, ProgressIs) and one.outcome == outcome and not one.more:
@@ -237,7 +236,10 @@ def _of_cluster(scenario: Scenario, field: str, value: float) -> Scenario | None
 
 
 def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
-    """Return the scenario with fewer brokers; Kafka places replicas whose brokers are gone."""
+    """Return the scenario with fewer brokers.
+
+    Where an assignment names a removed broker, Kafka assigns the replicas.
+    """
     topics = {
         name: topic.model_copy(update={"assignment": []})
         if any(broker > value for replicas in topic.assignment for broker in replicas)
@@ -247,12 +249,12 @@ def _of_brokers(scenario: Scenario, value: float) -> Scenario | None:
     return _of_cluster(scenario.model_copy(update={"topics": topics}), "brokers", value)
 
 
-def _partitions_named(scenario: Scenario) -> list[int]:
-    """Return the partitions of the workload's topic that faults and conditions speak of."""
+def _referenced_partitions(scenario: Scenario) -> list[int]:
+    """Return the partitions of the workload's topic that targets and conditions refer to."""
     topic = scenario.workload.topic
-    spoken: list[Any] = [fault.target for fault in scenario.faults]
-    spoken += [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
-    return [one.partition for one in spoken if getattr(one, "topic", "") == topic]
+    references: list[Any] = [fault.target for fault in scenario.faults]
+    references += [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
+    return [one.partition for one in references if getattr(one, "topic", "") == topic]
 
 
 def _changed(scenario: Scenario, faults: Sequence[Fault]) -> Scenario | None:
@@ -262,8 +264,8 @@ def _changed(scenario: Scenario, faults: Sequence[Fault]) -> Scenario | None:
         return None
 
 
-def told(fault: Fault) -> str:
-    """Return a step in words: which fault, of whom, from when, until when."""
+def step_text(fault: Fault) -> str:
+    """Describe a step: fault, target, start and end."""
     begins = str(fault.when) if fault.when else "at once"
     ends = [str(fault.heal_when)] if fault.heal_when else []
     ends += [f"after {format_duration(fault.heal_after)}"] if fault.heal_after is not None else []

@@ -1,70 +1,54 @@
-"""Reduces a losing schedule to the few steps that matter, on a real cluster.
+"""Reduces a losing schedule to the few steps that are needed, on a real cluster.
 
-The model goes first: the smallest set of steps that it calls certain to lead to the anomaly (else,
-able to) is tried before anything else, and what it calls impossible is never run. Then delta
-debugging takes away steps until none can go, then durations, records and brokers are lessened. What
-is kept has lost in trials of its own, so a wrong prediction can leave the answer larger than it
-need be, never wrong.
+The model guesses first: the smallest set of steps for which it predicts the anomaly `certain` (else
+`possible`) is tried before any other, and candidates for which it predicts `impossible` are never
+run. Delta debugging then removes steps until none can be removed; after that, durations, records
+and brokers are reduced. Every reduction that is kept has lost in trials of its own. So a wrong
+prediction may leave the result larger than necessary, but never wrong.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import combinations, islice
 
-from ackproof.cluster.pool import ClusterPool
-from ackproof.execution.runner import run
-from ackproof.progress import Reporter, Within
 from ackproof.reproduction import reductions
-from ackproof.reproduction.ddmin import ddmin, lessen
+from ackproof.reproduction.ddmin import ddmin, minimize
+from ackproof.reproduction.oracle import BudgetSpentError, LossOracle
 from ackproof.reproduction.reductions import Number
-from ackproof.reproduction.store import (
-    Change,
-    Ended,
-    Shrunk,
-    Store,
-    Trial,
-    candidate_key,
-)
-from ackproof.reproduction.trials import Attempt, BudgetSpentError, Lab
+from ackproof.reproduction.store import CandidateTrial, candidate_key
+from ackproof.reproduction.summary import Change, Ended, ShrinkResult
 from ackproof.runs.directory import disk_errors, write_model
-from ackproof.runs.verdict import Verdict
-from ackproof.scenario.loader import Configured, dump
+from ackproof.scenario.loader import dump
 from ackproof.scenario.model import Scenario
 
-if TYPE_CHECKING:
-    from docker import DockerClient
-
-#: Sets of steps of up to this size, and so many of them, are put to the model for a first guess.
-_GUESSED_STEPS = 3
+#: The model's first guess: maximum size of a set of steps, and maximum number of sets.
+_GUESS_STEPS = 3
 _GUESSES = 150
-#: Beyond so many steps, a certain loss is not looked for where a possible one is known.
-_PAIR = 2
+#: If the model has found a possible loss, larger sets are not searched for a certain one.
+_CERTAIN_STEPS = 2
 
+#: Maximum length of a scenario's name.
 _NAME = 80
 Steps = tuple[int, ...]
 
 
-class Shrinking:
-    """One shrinking as it goes on. `best` is the smallest scenario that has lost so far."""
+class Shrink:
+    """A shrink in progress. `best` is the smallest scenario that has lost so far."""
 
-    def __init__(self, lab: Lab, *, notes: Sequence[str] = ()) -> None:
-        self.lab = lab
-        self.store: Store = lab.store
+    def __init__(self, oracle: LossOracle, *, notes: Sequence[str] = ()) -> None:
+        self.oracle = oracle
+        self.store = oracle.store
         self.best: Scenario | None = None
-        self._whole = lab.store.scenario
+        self._whole = oracle.store.configured.scenario
         self._changes: list[Change] = []
         self._notes = list(notes)
 
-    def run(self) -> Shrunk:
-        """Shrink until nothing can go, or the budget is spent; write what was found.
+    def run(self) -> ShrinkResult:
+        """Reduce until nothing more can be removed or the budget is spent; write `shrink.json`.
 
-        Raises AckproofError if trials cannot be run, DiskError if nothing more can be written. A
-        KeyboardInterrupt passes; what was found until then is written.
+        Raises AckproofError if trials cannot be run, DiskError if nothing more can be written.
+        After a KeyboardInterrupt the result so far is written.
         """
         ended: Ended = "interrupted"
         try:
@@ -72,17 +56,17 @@ class Shrinking:
         except BudgetSpentError:
             ended = "budget"
         finally:
-            shrunk = self._shrunk(ended)
-            write_model(self.store.directory / "shrink.json", shrunk)
-        return shrunk
+            result = self._result(ended)
+            write_model(self.store.directory / "shrink.json", result)
+        return result
 
     def _phases(self) -> Ended:
         everything = tuple(range(len(self._whole.faults)))
-        if self.lab.outlook(self._whole) == "impossible":
-            self.lab.guided = False
+        if self.oracle.prediction(self._whole) == "impossible":
+            self.oracle.guided = False
             self._notes.append(
-                f"the model calls {self.store.plan.anomaly} impossible in the run that had it, so "
-                "it was not asked about anything else"
+                f"the model predicts {self.store.plan.anomaly} impossible for this run, although "
+                "it occurred, so no candidate was excluded"
             )
         if not self._keeps(everything):
             return "not-again"
@@ -92,13 +76,15 @@ class Shrinking:
             kept = ddmin(self._guessed(everything), self._keeps)
         self._keeps(kept)
         for numbers in (reductions.durations, self._records, reductions.nodes):
-            self._lessen(numbers)
+            self._reduce(numbers)
         return "minimal"
 
     def _keeps(self, steps: Steps) -> bool:
-        """Whether these steps alone lose; if so, they are the best there is."""
+        """Whether these steps alone lose; if so, they become the best candidate."""
         scenario = reductions.keep_steps(self._whole, steps)
-        if scenario is None or not self.lab.loses(scenario, _named(steps, len(self._whole.faults))):
+        if scenario is None or not self.oracle.loses(
+            scenario, _named(steps, len(self._whole.faults))
+        ):
             return False
         self._keep(scenario)
         return True
@@ -109,17 +95,17 @@ class Shrinking:
             dump(self._minimal(scenario), self.store.directory / "minimal.yaml", defaults=False)
 
     def _guessed(self, everything: Steps) -> Steps:
-        """Return the few steps that the model blames, if they lose; else all."""
-        if not self.lab.guided:
+        """Return the few steps that explain the loss by the model, if they lose; else all."""
+        if not self.oracle.guided:
             return everything
         guess: Steps | None = None
         for steps in _guesses(self._whole, everything):
             scenario = reductions.keep_steps(self._whole, steps)
-            if guess is not None and len(steps) > _PAIR:
+            if guess is not None and len(steps) > _CERTAIN_STEPS:
                 break
-            if scenario is None or not self.lab.explained(scenario):
+            if scenario is None or not self.oracle.explained(scenario):
                 continue
-            if self.lab.outlook(scenario) == "certain":
+            if self.oracle.prediction(scenario) == "certain":
                 guess = steps
                 break
             guess = guess or steps
@@ -129,8 +115,8 @@ class Shrinking:
         example = self._example(scenario)
         return reductions.records(scenario, sent=example.sent if example else 0)
 
-    def _lessen(self, numbers: Callable[[Scenario], list[Number]]) -> None:
-        """Lessen one number after the other, each in the scenario that is left by then."""
+    def _reduce(self, numbers: Callable[[Scenario], list[Number]]) -> None:
+        """Reduce one number after the other, each in the best scenario by then."""
         assert self.best is not None
         done: set[str] = set()
         while number := next((one for one in numbers(self.best) if one.name not in done), None):
@@ -138,46 +124,45 @@ class Shrinking:
 
             def loses(value: float, number: Number = number) -> bool:
                 scenario = number.change(value)
-                what = f"{number.name}: {number.shown(value)}"
-                # A kill that comes too early loses now and then: that is no smaller number.
-                return scenario is not None and self.lab.loses(scenario, what, always=True)
+                what = f"{number.name}: {number.text(value)}"
+                # A kill that comes too early loses only sometimes; such a number is not smaller.
+                return scenario is not None and self.oracle.loses(scenario, what, always=True)
 
-            value = lessen(number.value, number.least, loses, rounds=number.rounds)
-            if number.shown(value) == number.shown(number.value):
+            value = minimize(number.value, number.least, loses, rounds=number.rounds)
+            if number.text(value) == number.text(number.value):
                 continue
-            found = number.change(value)
-            assert found is not None
-            self._keep(found)
+            reduced = number.change(value)
+            assert reduced is not None
+            self._keep(reduced)
             self._changes.append(
                 Change(
                     what=number.name,
-                    before=number.shown(number.value),
-                    after=number.shown(value),
+                    before=number.text(number.value),
+                    after=number.text(value),
                 )
             )
 
     def _minimal(self, scenario: Scenario) -> Scenario:
-        """Return the scenario under a name of its own, with where it comes from."""
-        of = len(self._whole.faults)
+        """Return the scenario with a new name, and a description of its origin."""
+        plan, steps = self.store.plan, f"{len(scenario.faults)} of the {len(self._whole.faults)}"
         changes = {
             "name": f"{scenario.name[: _NAME - len('-minimal')]}-minimal",
-            "description": f"{len(scenario.faults)} of the {of} steps of {self.store.plan.run_id}, "
-            f"which had {self.store.plan.anomaly} records",
+            "description": f"{steps} steps of {plan.run_id}, which had {plan.anomaly} records",
         }
         return scenario.model_copy(update=changes)
 
-    def _example(self, scenario: Scenario) -> Trial | None:
-        """Return the trial of a candidate that lost most."""
+    def _example(self, scenario: Scenario) -> CandidateTrial | None:
+        """Return the candidate's trial with the most losses."""
         trials = [one for one in self.store.of(candidate_key(scenario)) if one.count]
         return max(trials, key=lambda trial: trial.count, default=None)
 
-    def _shrunk(self, ended: Ended) -> Shrunk:
+    def _result(self, ended: Ended) -> ShrinkResult:
         plan, best = self.store.plan, self.best
-        answers = list(self.lab.answers.values())
+        answers = list(self.oracle.answers.values())
         excluded = [one for one in answers if one.excluded]
-        own = self.lab.answer(best) if best is not None else None
+        own = self.oracle.answer(best) if best is not None else None
         example = self._example(best) if best is not None else None
-        return Shrunk(
+        return ShrinkResult(
             shrink_id=plan.shrink_id,
             run_id=plan.run_id,
             scenario=self._whole.name,
@@ -185,7 +170,7 @@ class Shrinking:
             rule=f"steps lose if at least {plan.losses} of {plan.trials} trials do, "
             "smaller numbers only if all do",
             ended=ended,
-            steps={fault.id: reductions.told(fault) for fault in self._whole.faults},
+            steps={fault.id: reductions.step_text(fault) for fault in self._whole.faults},
             kept=[fault.id for fault in best.faults] if best is not None else [],
             changes=self._changes,
             answers=answers,
@@ -200,44 +185,19 @@ class Shrinking:
         )
 
 
-def on_clusters(
-    configured: Configured,
-    pool: ClusterPool,
-    *,
-    out: Path,
-    client: DockerClient | None,
-    reporter: Reporter,
-) -> Attempt:
-    """Return what runs a candidate once, on the cluster of the one before where it may."""
-
-    def attempt(scenario: Scenario) -> tuple[Path, Verdict]:
-        candidate = replace(configured, scenario=scenario)
-        return run(candidate, out=out, client=client, reporter=Within(reporter), pool=pool)
-
-    return attempt
-
-
-@contextlib.contextmanager
-def clusters(client: DockerClient | None, reporter: Reporter) -> Iterator[ClusterPool]:
-    """Keep one cluster for all trials that may share it."""
-    with ClusterPool(client, reuse=True, say=reporter.note) as pool:
-        yield pool
-
-
 def _guesses(scenario: Scenario, everything: Steps) -> Iterator[Steps]:
-    """Yield small sets of steps, the smallest first; steps without a fault explain nothing."""
+    """Yield small sets of steps, smallest first, without steps that inject no fault."""
     faults = [index for index in everything if scenario.faults[index].effect != "none"]
     sets = (
         steps
-        for size in range(1, min(_GUESSED_STEPS, len(faults)) + 1)
+        for size in range(1, min(_GUESS_STEPS, len(faults)) + 1)
         for steps in combinations(faults, size)
     )
-    for _, steps in zip(range(_GUESSES), sets, strict=False):
-        yield steps
+    return islice(sets, _GUESSES)
 
 
 def _named(steps: Steps, of: int) -> str:
-    """Return what a candidate is called: `all 12 steps`, `steps 6, 8`, `no step`."""
+    """Return the name of a candidate: `all 12 steps`, `steps 6, 8`, `no step`."""
     if len(steps) == of:
         return f"all {of} steps"
     if not steps:

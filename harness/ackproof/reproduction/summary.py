@@ -1,48 +1,110 @@
-"""A shrinking in words: what is left, why each of it is needed, what was taken away, how sure."""
+"""The result of a shrink: `shrink.json`, and `story.md` for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from ackproof.errors import RunDirectoryError
-from ackproof.reproduction.store import Answer, Shrunk
 from ackproof.runs.directory import disk_errors, read_verdict
+from ackproof.trials import Record
+
+Ended = Literal["minimal", "budget", "interrupted", "not-again"]
+
+
+class Answer(Record):
+    """Whether a candidate loses: by its trials, or because the model excludes the anomaly."""
+
+    what: str
+    steps: list[str]
+    loses: bool
+    losing: int = 0
+    trials: int = 0
+    #: The model predicts the anomaly `impossible`, so the candidate was not run.
+    excluded: bool = False
+
+    @property
+    def text(self) -> str:
+        if self.excluded:
+            return "impossible by the model, not run"
+        return f"lost in {self.losing} of {self.trials} trials"
+
+
+class Change(Record):
+    """A number of the scenario that was reduced."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ShrinkResult(Record):
+    """`shrink.json`. `ended` is `minimal` if no further reduction loses.
+
+    `steps`: description of every step of the run, by id. `kept`: the ids of the steps that remain.
+    `excluded`: number of candidates that the model excluded; `spared`: the minimum number of trials
+    that they would have taken. `losing`, `trials`: of the smallest scenario that loses.
+    """
+
+    schema_version: int = 1
+    shrink_id: str
+    run_id: str
+    scenario: str
+    anomaly: str
+    rule: str
+    ended: Ended
+    steps: dict[str, str]
+    kept: list[str]
+    changes: list[Change]
+    answers: list[Answer]
+    excluded: int
+    spared: int
+    trials_run: int
+    losing: int
+    trials: int
+    #: The run of `minimal.yaml` with the most losses, under `runs/`.
+    example: str | None = None
+    minimal: str | None = None
+    notes: list[str] = Field(default_factory=list)
+
 
 _ENDED = {
-    "minimal": "Nothing more can be taken away.",
-    "budget": "The budget ran out: there may be less to it.",
-    "interrupted": "It was interrupted: there may be less to it.",
+    "minimal": "No further step or number can be reduced.",
+    "budget": "The budget ran out: the scenario may not be minimal.",
+    "interrupted": "The shrink was interrupted: the scenario may not be minimal.",
 }
 
 
-def headline(found: Shrunk) -> str:
+def headline(result: ShrinkResult) -> str:
     """Return the outcome in one sentence."""
-    if not found.minimal:
-        tried = next((one for one in found.answers if len(one.steps) == len(found.steps)), None)
-        how = f" ({tried.told})" if tried else ""
-        return f"Repeated, the run was not seen to have {found.anomaly} records again{how}."
-    few, of = len(found.kept), len(found.steps)
-    sure = f"{found.losing} of {found.trials} trials had {found.anomaly} records"
+    if not result.minimal:
+        whole = next((one for one in result.answers if len(one.steps) == len(result.steps)), None)
+        trials = f" ({whole.text})" if whole else ""
+        return f"The replay did not reproduce {result.anomaly} records{trials}."
+    few, of = len(result.kept), len(result.steps)
+    rate = f"{result.losing} of {result.trials} trials had {result.anomaly} records"
     if not few:
-        return f"No step is needed: without any, {sure}."
-    return f"{few} of {of} steps {'is' if few == 1 else 'are'} enough: {sure}."
+        return f"No step is needed: without any step, {rate}."
+    return f"{few} of {of} steps {'is' if few == 1 else 'are'} enough: {rate}."
 
 
-def write_story(directory: Path, found: Shrunk) -> Path:
+def write_story(directory: Path, result: ShrinkResult) -> Path:
     """Write `story.md`; raise DiskError if that is not possible."""
     path = directory / "story.md"
     with disk_errors(directory):
-        path.write_text("\n".join(_lines(directory, found)) + "\n", encoding="utf-8")
+        path.write_text("\n".join(_lines(directory, result)) + "\n", encoding="utf-8")
     return path
 
 
-def needed(found: Shrunk) -> dict[str, Answer | None]:
-    """Return, for each step that is left, the answer for the others without it."""
-    by_steps = {tuple(one.steps): one for one in found.answers if not _is_number(one)}
+def answers_without(result: ShrinkResult) -> dict[str, Answer | None]:
+    """Return, for each step that is kept, the answer for the other kept steps without it."""
+    by_steps = {tuple(one.steps): one for one in result.answers if not _is_number(one)}
     return {
-        step: by_steps.get(tuple(other for other in found.kept if other != step))
-        for step in found.kept
+        step: by_steps.get(tuple(other for other in result.kept if other != step))
+        for step in result.kept
     }
 
 
@@ -50,50 +112,51 @@ def _is_number(answer: Answer) -> bool:
     return not answer.what.startswith(("all ", "no step", "step ", "steps "))
 
 
-def _lines(directory: Path, found: Shrunk) -> Iterator[str]:
-    yield f"# {found.scenario}: what of {found.run_id} matters"
+def _lines(directory: Path, result: ShrinkResult) -> Iterator[str]:
+    yield f"# {result.scenario}: the minimal scenario of {result.run_id}"
     yield ""
-    yield f"{headline(found)} {_ENDED.get(found.ended, '')}".rstrip()
-    if not found.minimal:
+    yield f"{headline(result)} {_ENDED.get(result.ended, '')}".rstrip()
+    if not result.minimal:
         yield ""
-        yield "Losses that hang on luck need more trials: `--trials 10 --losses 2`."
+        yield "Rare losses need more trials: `--trials 10 --losses 2`."
         return
-    yield from ("", "## What is left", "")
-    for step, answer in needed(found).items():
-        yield f"- **{step}**: {found.steps[step]}"
+    yield from ("", "## Steps that remain", "")
+    for step, answer in answers_without(result).items():
+        yield f"- **{step}**: {result.steps[step]}"
         if answer is not None:
-            yield f"  - without it: {answer.told}"
-    yield from _why(directory, found)
-    removed = [step for step in found.steps if step not in found.kept]
+            yield f"  - without it: {answer.text}"
+    yield from _why(directory, result)
+    removed = [step for step in result.steps if step not in result.kept]
     if removed:
-        yield from ("", "## What was taken away", "")
-        yield from (f"- {step}: {found.steps[step]}" for step in removed)
-    if found.changes:
-        yield from ("", "## What was lessened", "")
-        yield from (f"- {one.what}: {one.before} became {one.after}" for one in found.changes)
-    yield from ("", "## How sure", "")
-    yield f"- The rule: {found.rule}."
-    yield f"- {len(found.answers)} candidates, {found.trials_run} trials on the cluster."
+        yield from ("", "## Steps that were removed", "")
+        yield from (f"- {step}: {result.steps[step]}" for step in removed)
+    if result.changes:
+        yield from ("", "## Numbers that were reduced", "")
+        yield from (f"- {one.what}: from {one.before} to {one.after}" for one in result.changes)
+    yield from ("", "## Evidence", "")
+    yield f"- Rule: {result.rule}."
+    yield f"- {len(result.answers)} candidates, {result.trials_run} trials on the cluster."
     yield (
-        f"- The model excluded {found.excluded} candidates, which spared {found.spared} trials or "
-        "more."
+        f"- The model excluded {result.excluded} candidates, which saved at least "
+        f"{result.spared} trials."
     )
-    yield from (f"- {note}" for note in found.notes)
-    yield from ("", "## Run it", "", "```", f"ackproof run {directory / found.minimal}", "```")
+    yield from (f"- {note}" for note in result.notes)
+    yield from ("", "## How to run it", "", "```", f"ackproof run {directory / result.minimal}")
+    yield "```"
 
 
-def _why(directory: Path, found: Shrunk) -> Iterator[str]:
-    """Tell what became of the records in the trial that lost most, and the model's way there."""
-    if found.example is None:
+def _why(directory: Path, result: ShrinkResult) -> Iterator[str]:
+    """Yield the causes of the trial with the most losses, and the model's trace to a loss."""
+    if result.example is None:
         return
     try:
-        verdict = read_verdict(directory / "runs" / found.example)
+        verdict = read_verdict(directory / "runs" / result.example)
     except RunDirectoryError:
         return
-    yield from ("", "## Why it matters", "")
-    yield f"In {found.example}, {verdict.observed.get(found.anomaly, 0)} were {found.anomaly}."
+    yield from ("", "## Causes", "")
+    yield f"In {result.example}, {verdict.observed.get(result.anomaly, 0)} were {result.anomaly}."
     yield from (f"- {cause.sentence}" for cause in verdict.causes)
-    if verdict.prediction.trace and found.anomaly == "lost":
-        yield from ("", "The model's shortest way to a loss:", "")
+    if verdict.prediction.trace and result.anomaly == "lost":
+        yield from ("", "The model's shortest trace to a loss:", "")
         for number, step in enumerate(verdict.prediction.trace, start=1):
             yield f"{number}. {step}"

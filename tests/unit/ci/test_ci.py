@@ -137,10 +137,10 @@ def test_inconclusive_runs_are_no_measure() -> None:
 
 
 def test_what_is_no_baseline_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match="no such baseline"):
+    with pytest.raises(RunDirectoryError, match="no such file"):
         baseline.read_baseline(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(RunDirectoryError, match="is no baseline"):
+    with pytest.raises(RunDirectoryError, match="is not a baseline"):
         baseline.read_baseline(tmp_path / "bad.json")
 
 

@@ -1,6 +1,5 @@
-"""What a report shows of a run directory: its tables read by columns and batches, and reduced.
+"""The data of a run's report, read from its tables in batches and aggregated.
 
-Needs neither Spark nor a cluster. Memory does not grow with the ledger: of sends, counts and
-quantiles are kept by time; of lost records only numbers (about 40 bytes each), and of the text
-beside them, that of the few that are told.
+Memory does not grow with the ledger: of sends, counts and quantiles by time are kept; of each lost
+record only numbers (about 40 bytes), and the text of the few examples.
 """

@@ -1,4 +1,4 @@
-"""The lost records of a run: how many, where, and the most telling ones."""
+"""The lost records of a run: number, positions, and examples."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from ackproof.report.data.tables import (
 )
 from ackproof_spark.tables import LOCATION, Anomaly
 
-#: How many lost records a report tells in full.
-TELLING = 8
+#: Maximum number of lost records that a report describes in full.
+MAX_EXAMPLES = 8
 
 _MAX_MARKS = 600
-_DISTINCT = 500  # places that can be told apart across a plot
+#: Number of positions that are distinguishable across the width of a plot.
+_DISTINCT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """`count` lost records at the positions `first` to `last`, both included."""
+    """`count` lost records at the positions `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -39,10 +40,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossLane:
-    """Where a partition lost records: by acked offset, or by sequence where no offset was told.
+    """The lost records of a partition by acked offset, or by sequence without an offset (acks=0).
 
-    `end` is one past the last position that the lane reaches: the end of the final log, or of
-    what was lost beyond it.
+    `end` is one past the last position of the lane: the end of the final log, or of the lost
+    records beyond it.
     """
 
     topic: str
@@ -57,7 +58,7 @@ class LossLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRecord:
-    """One lost record with its evidence, as in the `anomalies` table."""
+    """A row of the `anomalies` table."""
 
     topic: str
     partition: int
@@ -71,19 +72,19 @@ class LostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """All lost records: how many, where, and the most telling ones."""
+    """The lost records as the report shows them."""
 
     count: int
     lanes: tuple[LossLane, ...]
-    #: Lanes that are not among `lanes`, and how many records they lost.
+    #: Number of lanes that are not in `lanes`, and of their lost records.
     hidden_lanes: int
     hidden_count: int
-    telling: tuple[LostRecord, ...]
+    examples: tuple[LostRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostNumbers:
-    """Every lost record as numbers, one entry each; `row` is its place in the table."""
+    """Columns of numbers with one entry for each lost record; `row` is its row in the table."""
 
     partitions: list[tuple[str, int]]
     partition: Numbers
@@ -96,9 +97,9 @@ class LostNumbers:
 
 
 def read_lost(tables: RunTables) -> LostNumbers | None:
-    """Return the lost records; None if the run was not analysed."""
+    """Return the lost records, or None if the run was not analysed."""
     if not (tables.directory / LOCATION["anomalies"]).exists():
-        tables.note(f"{LOCATION['anomalies']}: not there: the run was not analysed.")
+        tables.note(f"{LOCATION['anomalies']}: missing: the run was not analysed.")
         return None
     partitions: dict[tuple[str, int], int] = {}
     chunks: dict[str, list[Numbers]] = {
@@ -106,27 +107,27 @@ def read_lost(tables: RunTables) -> LostNumbers | None:
         for name in ("partition", "producer", "sequence", "offset", "window", "times", "row")
     }
     columns = ("anomaly", "topic", "partition", "producer", "sequence", "offset", "sent_at")
-    before = 0
+    first_row = 0
     for batch in tables.batches("anomalies", (*columns, "resolved_at", "window")):
         chosen = np.flatnonzero(np.asarray(pc.equal(batch["anomaly"], Anomaly.LOST.value)))
-        rows, before = chosen + before, before + batch.num_rows
+        rows, first_row = chosen + first_row, first_row + batch.num_rows
         if not chosen.size:
             continue
-        found = batch.take(pa.array(chosen))
-        topic = found["topic"].dictionary_encode()
-        number = int64(found["partition"])
+        lost = batch.take(pa.array(chosen))
+        topic = lost["topic"].dictionary_encode()
+        number = int64(lost["partition"])
         local = np.asarray(topic.indices).astype(np.int64)
         key = np.zeros(chosen.size, dtype=np.int64)
         for topic_index, partition in {*zip(local.tolist(), number.tolist(), strict=True)}:
             name = (topic.dictionary[topic_index].as_py(), partition)
-            place = partitions.setdefault(name, len(partitions))
-            key[(local == topic_index) & (number == partition)] = place
-        sent, resolved = int64(found["sent_at"]), int64(found["resolved_at"])
+            index = partitions.setdefault(name, len(partitions))
+            key[(local == topic_index) & (number == partition)] = index
+        sent, resolved = int64(lost["sent_at"]), int64(lost["resolved_at"])
         chunks["partition"].append(key)
         chunks["times"].append(np.where(resolved != ABSENT, resolved, sent))
         chunks["row"].append(rows.astype(np.int64))
         for column in ("producer", "sequence", "offset", "window"):
-            chunks[column].append(int64(found[column]))
+            chunks[column].append(int64(lost[column]))
     return LostNumbers(
         partitions=list(partitions),
         **{name: np.concatenate(parts) for name, parts in chunks.items()},
@@ -134,10 +135,7 @@ def read_lost(tables: RunTables) -> LostNumbers | None:
 
 
 def losses_of(tables: RunTables, lost: LostNumbers, *, last_sequence: Mapping[int, int]) -> Losses:
-    """Return what a report shows of the lost records.
-
-    `last_sequence` is the last that each producer sent.
-    """
+    """Aggregate the lost records; `last_sequence` is the last sequence of each producer."""
     log_ends: dict[tuple[str, int], int] = {}
     if not tables.note_absence("partition_ends"):
         for row in tables.rows("partition_ends", ("topic", "partition", "end_offset")):
@@ -151,23 +149,23 @@ def losses_of(tables: RunTables, lost: LostNumbers, *, last_sequence: Mapping[in
         lanes=tuple(shown),
         hidden_lanes=len(hidden),
         hidden_count=sum(lane.count for lane in hidden),
-        telling=_telling(tables, lost),
+        examples=_examples(tables, lost),
     )
 
 
-def read_telling(directory: Path) -> tuple[LostRecord, ...]:
-    """Return the most telling lost records of a run directory; none if it was not analysed."""
+def read_examples(directory: Path) -> tuple[LostRecord, ...]:
+    """Return examples of the lost records of a run; empty if it was not analysed."""
     tables = RunTables(directory)
     lost = read_lost(tables)
-    return () if lost is None else _telling(tables, lost)
+    return () if lost is None else _examples(tables, lost)
 
 
 def _loss_lanes(
     lost: LostNumbers, log_ends: Mapping[tuple[str, int], int], last_sequence: Mapping[int, int]
 ) -> list[LossLane]:
     lanes = []
-    for place, (topic, partition) in enumerate(lost.partitions):
-        here = lost.partition == place
+    for index, (topic, partition) in enumerate(lost.partitions):
+        here = lost.partition == index
         offsets = lost.offset[here & (lost.offset != ABSENT)]
         log_end = log_ends.get((topic, partition))
         if offsets.size:
@@ -206,9 +204,9 @@ def _loss_lanes(
 def _merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> tuple[Mark, ...]:
     """Return at most `limit` marks for sorted positions.
 
-    Neighbours share a mark. If that leaves too many, so do those nearer to each other than an eye
-    can tell, and then all but those at the widest gaps. The count of a mark that bridges a gap is
-    smaller than its width.
+    Adjacent positions share a mark. If there are too many marks, gaps that are too small to see are
+    bridged, then all but the widest gaps. The count of a mark that bridges a gap is smaller than
+    its width.
     """
     gaps = np.diff(positions)
     splits = np.flatnonzero(gaps > 1)
@@ -225,10 +223,10 @@ def _merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> tuple[Ma
     )
 
 
-def _telling(tables: RunTables, lost: LostNumbers) -> tuple[LostRecord, ...]:
-    """Return the lost records that say most: from every partition and fault the first and last.
+def _examples(tables: RunTables, lost: LostNumbers) -> tuple[LostRecord, ...]:
+    """Return up to `MAX_EXAMPLES` lost records: first and last of each partition and fault.
 
-    Groups with more losses come first; then those in between, until there are `TELLING`.
+    Groups with more losses come first; records in between fill the rest.
     """
     position = np.where(lost.offset != ABSENT, lost.offset, lost.sequence)
     order = np.lexsort((position, lost.window, lost.partition))
@@ -237,16 +235,16 @@ def _telling(tables: RunTables, lost: LostNumbers) -> tuple[LostRecord, ...]:
         return ()
     starts = np.flatnonzero(np.any(np.diff(group, axis=1, prepend=group[:, :1] - 1), axis=0))
     groups = sorted(np.split(order, starts[1:]), key=lambda members: -members.size)
-    wanted: dict[int, None] = {}
-    for turn in range(TELLING):
+    chosen: dict[int, None] = {}
+    for turn in range(MAX_EXAMPLES):
         for members in groups:
-            picks = np.unique(np.linspace(0, members.size - 1, TELLING).astype(np.int64))
+            picks = np.unique(np.linspace(0, members.size - 1, MAX_EXAMPLES).astype(np.int64))
             picks = np.concatenate((picks[:1], picks[:0:-1]))
-            if turn < picks.size and len(wanted) < TELLING:
-                wanted[int(lost.row[members[picks[turn]]])] = None
+            if turn < picks.size and len(chosen) < MAX_EXAMPLES:
+                chosen[int(lost.row[members[picks[turn]]])] = None
     return tuple(
         sorted(
-            _take_lost(tables, sorted(wanted)),
+            _lost_records(tables, sorted(chosen)),
             key=lambda record: (
                 record.resolved_at or datetime.max.replace(tzinfo=UTC),
                 record.topic,
@@ -257,7 +255,7 @@ def _telling(tables: RunTables, lost: LostNumbers) -> tuple[LostRecord, ...]:
     )
 
 
-def _take_lost(tables: RunTables, rows: Sequence[int]) -> Iterator[LostRecord]:
+def _lost_records(tables: RunTables, rows: Sequence[int]) -> Iterator[LostRecord]:
     columns = ("topic", "partition", "producer", "sequence", "offset", "resolved_at", "window")
     before = 0
     for batch in tables.batches("anomalies", (*columns, "found")):

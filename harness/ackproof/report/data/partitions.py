@@ -1,4 +1,4 @@
-"""Each partition's leader, epoch and ISR over time, from the partition states of a run."""
+"""Leader, epoch and ISR of each partition over time, from the `partition_states` table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from ackproof.report.data.tables import RunTables, micros_of
 
-#: More than these are not drawn, of partitions as of where records were lost.
+#: Maximum number of lanes in a plot.
 MAX_LANES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of time in which a partition's state did not change; seconds since the origin."""
+    """A period in which the state of a partition did not change; seconds since the origin."""
 
     start: float
     end: float
@@ -27,7 +27,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One partition's leader, epoch and ISR over time."""
+    """Leader, epoch and ISR of one partition over time."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Lane:
 
 
 def times_of_states(tables: RunTables) -> tuple[int | None, int | None]:
-    """Return the first and the last time at which a state began, in microseconds."""
+    """Return the first and last time of a state, in microseconds since 1970."""
     times = [micros_of(row["at"]) for row in tables.rows("partition_states", ["at"])]
     return min(times, default=None), max(times, default=None)
 
@@ -44,7 +44,7 @@ def times_of_states(tables: RunTables) -> tuple[int | None, int | None]:
 def read_lanes(
     tables: RunTables, origin: datetime | None, end: float, *, lossy: Set[tuple[str, int]]
 ) -> tuple[tuple[Lane, ...], int]:
-    """Return the lanes that are shown, and how many are not: of those in `lossy` all come first."""
+    """Return the lanes to show, those in `lossy` first, and the number of hidden lanes."""
     columns = ("at", "metadata_offset", "topic", "partition", "leader", "leader_epoch")
     if tables.note_absence("partition_states") or origin is None:
         return (), 0
@@ -68,7 +68,7 @@ def read_lanes(
 
 
 def _spans(states: list[dict[str, Any]], origin: datetime, end: float) -> tuple[Span, ...]:
-    """Return what held from when to when; what was over before the origin is left out."""
+    """Merge equal successive states; states that ended before the origin are left out."""
     spans: list[Span] = []
     starts = [(state["at"] - origin).total_seconds() for state in states]
     for state, start, stop in zip(states, starts, [*starts[1:], max(end, starts[-1])], strict=True):

@@ -1,7 +1,4 @@
-"""Everything a report shows of one run directory.
-
-Whatever is absent or damaged, as after an interrupted run, is named in `Run.missing`.
-"""
+"""The data of a run's report. Missing and damaged tables are named in `Run.missing`."""
 
 from __future__ import annotations
 
@@ -33,54 +30,50 @@ RECORD_FILE = "run.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Everything a report shows of one run directory."""
+    """The data of a run's report."""
 
     directory: Path
     verdict: Verdict | None
     scenario: str | None
-    #: What is absent or unreadable, one sentence each.
+    #: A sentence for each missing or unreadable file.
     missing: tuple[str, ...]
-    #: What went wrong on the way, as `run.json` records it.
+    #: Errors during the run, from `run.json`.
     troubles: tuple[str, ...]
-    #: The configuration's name, if `run.json` tells one.
+    #: Empty if neither `verdict.json` nor `run.json` names one.
     configuration_name: str
-    #: Second 0 of every axis: the first send (of a run without any, its first known event).
+    #: Second 0 of every time axis: the first send, or the first known event without sends.
     origin: datetime | None
-    #: Where the time axis ends, seconds since `origin`.
+    #: End of the time axis, seconds since `origin`.
     end: float
     sends: Sends | None
     windows: tuple[FaultReport, ...]
     lanes: tuple[Lane, ...]
     hidden_lanes: int
-    #: None if the run was never analysed.
+    #: None if the run was not analysed.
     losses: Losses | None
 
     @property
     def name(self) -> str:
-        """What to call this run: its configuration, else its scenario, else its directory."""
+        """The name of the configuration, else of the scenario, else of the directory."""
         scenario = self.verdict.scenario if self.verdict else self.directory.name
         return self.configuration_name or scenario
 
     def second(self, moment: datetime) -> float:
-        """Return `moment` in seconds since the origin."""
+        """Return the seconds since the origin."""
         return (moment - (self.origin or moment)).total_seconds()
 
 
 def read_run(directory: Path, *, max_bins: int = 600) -> Run:
-    """Return what a report shows of `directory`.
-
-    Raises RunDirectoryError if it holds nothing of a run at all; whatever else is absent or
-    damaged is named in the result's `missing`.
-    """
+    """Read a run directory; raise RunDirectoryError if it is not a run directory at all."""
     if not directory.is_dir():
         raise RunDirectoryError(
-            f"{directory} is not a directory", hint="Name a run directory, as in runs/latest."
+            f"{directory} is not a directory", hint="Name a run directory, such as runs/latest."
         )
     known = [RECORD_FILE, VERDICT_FILE, SCENARIO_FILE, *map(str, LOCATION.values())]
     if not any((directory / name).exists() for name in known):
         raise RunDirectoryError(
-            f"{directory} is not a run directory: it holds none of {', '.join(known)}",
-            hint="Name a run directory, as in runs/latest.",
+            f"{directory} is not a run directory: it contains none of {', '.join(known)}",
+            hint="Name a run directory, such as runs/latest.",
         )
     tables = RunTables(directory)
     verdict = _read_verdict(directory, tables.missing)
@@ -105,9 +98,9 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
         lossy={(loss.topic, loss.partition) for loss in losses.lanes} if losses else set(),
     )
     for name in LOCATION:
-        if name not in ("anomalies", *OPTIONAL):  # of anomalies `read_lost` says it
+        if name not in ("anomalies", *OPTIONAL):  # `read_lost` notes missing anomalies
             tables.note_absence(name)
-    for name in ("reads", "transactions"):  # read for their plots alone
+    for name in ("reads", "transactions"):  # their plots note no damage
         for _ in tables.batches(name, []):
             pass
     return Run(
@@ -141,7 +134,7 @@ def _read_verdict(directory: Path, missing: list[str]) -> Verdict | None:
     try:
         return Verdict.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        missing.append(f"{VERDICT_FILE}: not there: the run was interrupted, or never judged.")
+        missing.append(f"{VERDICT_FILE}: missing: the run was interrupted or not judged.")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -153,7 +146,7 @@ def _read_record(directory: Path, missing: list[str]) -> RunRecord | None:
     try:
         return read_record(directory)
     except RunDirectoryError:
-        missing.append(f"{RECORD_FILE}: not there, or cannot be read.")
+        missing.append(f"{RECORD_FILE}: missing or unreadable.")
         return None
 
 
@@ -161,7 +154,7 @@ def _read_scenario(directory: Path, missing: list[str]) -> str | None:
     try:
         return (directory / SCENARIO_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
-        missing.append(f"{SCENARIO_FILE}: not there.")
+        missing.append(f"{SCENARIO_FILE}: missing.")
     except UnicodeDecodeError:
         missing.append(f"{SCENARIO_FILE}: cannot be read (not UTF-8).")
     return None

@@ -1,7 +1,7 @@
 """The sends of a run by time, from its ledger.
 
-Sends fall into time bins of which counts, quantiles and extremes are kept. p50 and p99 come from a
-histogram with buckets 2 % wide, so they are within 1 %; minimum and maximum are exact.
+For each time bin counts, quantiles and extremes are kept. p50 and p99 come from a histogram with
+buckets of 2 % width, so their error is at most 1 %; minimum and maximum are exact.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LAST = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sends:
-    """The ledger by time: one entry for each bin of `width` seconds, the first starting at 0.
+    """The ledger by time, in bins of `width` seconds; the first starts at 0.
 
-    Counts are by when the outcome became known (by when it was sent, if never), latencies in
-    milliseconds of acked sends by when they were sent; NaN where a bin has none.
+    A send counts at the time of its outcome, or of the send if its outcome has no time. Latencies
+    are of acked sends at the time of the send, in milliseconds; NaN in a bin without any.
     """
 
     width: float
@@ -47,13 +47,13 @@ class Sends:
     p50: Floats
     p99: Floats
     maximum: Floats
-    #: Sends of which neither time is known.
+    #: Number of sends without any time.
     untimed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerExtent:
-    """How far the ledger reaches: rows, first and last time, last sequence of each producer."""
+    """Rows of the ledger, first and last time (microseconds), last sequence of each producer."""
 
     rows: int
     first: int | None
@@ -62,7 +62,6 @@ class LedgerExtent:
 
 
 def read_extent(tables: RunTables) -> LedgerExtent:
-    """Return how far the ledger reaches, as far as it can be read."""
     rows, low, high = 0, _LAST, ABSENT
     last_sequence: dict[int, int] = {}
     tables.note_absence("ledger")
@@ -87,14 +86,14 @@ def read_extent(tables: RunTables) -> LedgerExtent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bins:
-    """Equal stretches of time from `origin` (microseconds since 1970) on."""
+    """Time bins of equal width from `origin` (microseconds since 1970)."""
 
     origin: int
     seconds: float
     limit: int
 
     def width(self, sends: int) -> float:
-        """Return a round width: at most `limit` bins, some twenty sends in each on average."""
+        """Return a round width with at most `limit` bins, and about twenty sends in each."""
         least = max(self.seconds / self.limit, _SENDS_PER_BIN * self.seconds / max(sends, 1))
         least = min(least, self.seconds / 10)
         for nice in _NICE_WIDTHS:
@@ -104,7 +103,7 @@ class Bins:
 
 
 def read_sends(tables: RunTables, bins: Bins, *, rows: int, lost_at: Numbers) -> Sends:
-    """Return the ledger's `rows` sends by time, and when those that were lost had been acked."""
+    """Aggregate the `rows` sends of the ledger, and the lost records by `lost_at`, their ack."""
     width = bins.width(rows)
     count = int(bins.seconds / width) + 1
     counts = {outcome: np.zeros(count, dtype=np.int64) for outcome in Outcome}
@@ -159,7 +158,7 @@ def read_sends(tables: RunTables, bins: Bins, *, rows: int, lost_at: Numbers) ->
 
 
 def _quantile(histogram: Numbers, share: float, minimum: Floats, maximum: Floats) -> Floats:
-    """Return a quantile of each row in milliseconds, NaN for empty rows."""
+    """Return a quantile of each row in milliseconds; NaN for empty rows."""
     cumulated = histogram.cumsum(axis=1)
     total = cumulated[:, -1]
     rank = np.ceil(total * share).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The tables of a run directory, read in batches; what is absent or damaged is remembered."""
+"""The tables of a run directory, read in batches; missing and damaged files are noted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackproof_spark.tables import LOCATION, TIME
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: Stands for null in `int64`.
+#: Null in the result of `int64`.
 ABSENT = int(np.iinfo(np.int64).min)
 
 _BATCH = 1 << 18
@@ -27,13 +27,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class RunTables:
-    """The tables of one run directory; remembers what could not be read."""
+    """The tables of a run directory; `missing` has a sentence for each unreadable file."""
 
     directory: Path
     missing: list[str] = field(default_factory=list)
 
     def files(self, name: str) -> list[Path]:
-        """Return the files of a table, in order; none if it is not there."""
+        """Return the files of a table in order; empty if it is missing."""
         path = self.directory / LOCATION[name]
         if path.is_dir():
             return sorted(
@@ -44,19 +44,18 @@ class RunTables:
         return [path] if path.is_file() else []
 
     def note(self, sentence: str) -> None:
-        """Remember a sentence about what is missing."""
         if sentence not in self.missing:
             self.missing.append(sentence)
 
     def note_absence(self, name: str) -> bool:
-        """Return whether the table is absent, and remember it."""
+        """Return whether the table is missing, and note it."""
         if self.files(name):
             return False
-        self.note(f"{LOCATION[name]}: not there.")
+        self.note(f"{LOCATION[name]}: missing.")
         return True
 
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the table's rows, always in the same order; a damaged file is noted, not read."""
+        """Yield the rows in a stable order; damaged files are noted and skipped."""
         for file in self.files(name):
             try:
                 with pq.ParquetFile(file) as parquet:
@@ -71,7 +70,6 @@ class RunTables:
                 self.note(f"{self._inside(file)}: cannot be read ({first_line})")
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return a small table's rows."""
         return [row for batch in self.batches(name, columns) for row in batch.to_pylist()]
 
     def _inside(self, file: Path) -> Path:
@@ -79,7 +77,7 @@ class RunTables:
 
 
 def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with times as the schemas have them: Spark may write INT96, in UTC."""
+    """Cast times to the type of the schemas; Spark may write INT96, in UTC."""
     for index, column in enumerate(batch.schema):
         if pa.types.is_timestamp(column.type) and column.type != TIME:
             times = batch.column(index).cast(TIME, safe=False)
@@ -88,16 +86,16 @@ def _in_utc_micros(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def int64(column: pa.Array) -> Numbers:
-    """Return a column of integers or times (as microseconds), nulls as `ABSENT`."""
+    """Convert a column of integers or times (to microseconds); null becomes `ABSENT`."""
     integers = column.cast(pa.int64())
     return np.asarray(integers.fill_null(ABSENT).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def micros_of(moment: datetime) -> int:
-    """Return a moment as the tables have it: microseconds since 1970."""
+    """Convert to microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def moment_of(micros: int | None) -> datetime | None:
-    """Return the moment that a table means."""
+    """Convert from microseconds since 1970."""
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)

@@ -1,1 +1,1 @@
-"""The plots of one run: a module for each, what they share in `figure` and `time_axis`."""
+"""The plots: a module for each; `figure` and `time_axis` are what they share."""

@@ -1,10 +1,10 @@
-"""The plot of faults: when each really held."""
+"""The plot of fault windows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ackproof.report import wording
+from ackproof.report import formatting as fmt
 from ackproof.report.data.run import Run
 from ackproof.report.plots.figure import (
     ROW_HEIGHT,
@@ -16,12 +16,12 @@ from ackproof.report.plots.figure import (
 from ackproof.report.plots.time_axis import end_of, timed_layout
 from ackproof.runs.verdict import FaultReport
 
-#: More faults than these are in the table, not in the plot.
+#: Maximum number of faults in the plot; the table has all.
 MAX_FAULT_ROWS = 30
 
 
 def faults(run: Run) -> Figure | None:
-    """Show every fault as a bar: injected, in force, recovering."""
+    """Plot every fault as a bar: injected, in force, recovering."""
     shown = run.windows[:MAX_FAULT_ROWS]
     if not shown:
         return None
@@ -40,7 +40,7 @@ def faults(run: Run) -> Figure | None:
         note = "" if window.verified else " · not verified"
         labels.append(
             lane_label(
-                f"F{window.window} {window.fault} of {wording.brokers(window.nodes)}{note}",
+                f"F{window.window} {window.fault} of {fmt.brokers(window.nodes)}{note}",
                 -row - 0.46,
             )
         )
@@ -60,8 +60,8 @@ def faults(run: Run) -> Figure | None:
     return Figure(
         name="faults",
         title="Faults",
-        caption="When each fault really held."
-        + (f" {more} more are in the table." if more else ""),
+        caption="When each fault was injected, in force and recovering."
+        + (f" {more} more faults are in the table." if more else ""),
         spoken="; ".join(_spoken_window(run, window) for window in shown[:8]) + ".",
         height=ROW_HEIGHT * len(shown) + 40,
         keys=(
@@ -82,7 +82,7 @@ def faults(run: Run) -> Figure | None:
 
 
 def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]]:
-    """Return (colour, start, end, description) of each phase that the fault went through."""
+    """Return colour, start, end and description of each phase of the fault."""
     injected, end = run.second(window.injected_at), end_of(run, window)
     healed = run.second(window.healed_at) if window.healed_at else end
     verified = run.second(window.verified_at) if window.verified_at else healed
@@ -91,8 +91,8 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
             "@fault/0.35",
             injected,
             verified,
-            f"injected at {wording.clock(window.injected_at)} UTC"
-            + ("" if window.verified_at else ", never seen to hold"),
+            f"injected at {fmt.clock(window.injected_at)} UTC"
+            + ("" if window.verified_at else ", never verified"),
         )
     ]
     if window.verified_at:
@@ -101,8 +101,8 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
                 "@fault",
                 verified,
                 healed,
-                f"in force from {wording.clock(window.verified_at)} to "
-                f"{wording.clock(window.healed_at)} UTC",
+                f"in force from {fmt.clock(window.verified_at)} to "
+                f"{fmt.clock(window.healed_at)} UTC",
             )
         )
     if window.healed_at:
@@ -111,8 +111,8 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
                 "@fault/0.15",
                 healed,
                 end,
-                f"healed at {wording.clock(window.healed_at)}, recovered at "
-                f"{wording.clock(window.recovered_at)} UTC",
+                f"healed at {fmt.clock(window.healed_at)}, recovered at "
+                f"{fmt.clock(window.recovered_at)} UTC",
             )
         )
     return found
@@ -121,7 +121,7 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
 def _spoken_window(run: Run, window: FaultReport) -> str:
     healed = f"to {run.second(window.healed_at):.1f} s" if window.healed_at else "on, never healed"
     return (
-        f"F{window.window} {window.fault} of {wording.brokers(window.nodes)} from "
+        f"F{window.window} {window.fault} of {fmt.brokers(window.nodes)} from "
         f"{run.second(window.verified_at or window.injected_at):.1f} s {healed}"
         + ("" if window.verified else ", not verified")
     )

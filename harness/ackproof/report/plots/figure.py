@@ -1,8 +1,7 @@
-"""One plot as a plotly figure, with what it says in words, and the parts that plots share.
+"""A plotly figure with a description for screen readers, and shared parts of plots.
 
-Colours are roles (`@acked`, `@broker2/0.3` with an opacity), not values: the page's script puts
-in those of its style sheet, so that plots follow the light and the dark scheme. Names follow
-the field's: rate, quantiles, timeline.
+Colours are roles (`@acked`, `@broker2/0.3` with an opacity). The page's script replaces them with
+the colours of the style sheet, so that plots follow the light or dark scheme.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from ackproof.report.data.tables import Floats
 
-#: The height of a row in which a bar stands under its label.
+#: Height of a row with a label above its bar.
 ROW_HEIGHT = 34
 MARGIN = {"l": 52, "r": 14, "t": 10, "b": 30}
 
@@ -23,7 +22,7 @@ _BROKER_COLOURS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One entry of a plot's legend."""
+    """An entry of the legend."""
 
     colour: str
     text: str
@@ -31,7 +30,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One plot: what it shows, for eyes (`traces`, `layout`) and for ears (`spoken`)."""
+    """A plot; `spoken` is its description for screen readers."""
 
     name: str
     title: str
@@ -39,24 +38,24 @@ class Figure:
     spoken: str
     height: int
     keys: tuple[Key, ...] = ()
-    #: Whether its x axis is the run's time, shared by every such plot of the run.
+    #: Whether the x axis is the run's time; the page synchronises these axes.
     timed: bool = True
     traces: list[dict[str, Any]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
 
 
 def broker_colour(broker: int) -> str:
-    """Return the colour that stands for a broker on the whole page."""
+    """Return the colour role of a broker, the same in all plots."""
     return f"@broker{(broker - 1) % _BROKER_COLOURS + 1}"
 
 
 def json_numbers(values: Floats) -> list[float | None]:
-    """Return values as JSON has them: four digits, null for what is not there."""
+    """Round to four significant digits; NaN and infinity become null."""
     return [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()]
 
 
 def lane_axis(rows: int) -> dict[str, Any]:
-    """Return a y axis with so many rows, the first at the top, from 0 down."""
+    """Return a y axis for `rows` lanes, from 0 at the top downwards."""
     return {
         "range": [-rows - 0.05, 0.05],
         "showticklabels": False,
@@ -66,7 +65,7 @@ def lane_axis(rows: int) -> dict[str, Any]:
 
 
 def lane_label(text: str, y: float) -> dict[str, Any]:
-    """Return a label at the left edge of a plot, its foot at `y`."""
+    """Return a label at the left edge of a plot with its lower edge at `y`."""
     return {
         "xref": "paper",
         "x": 0,
@@ -83,7 +82,7 @@ def lane_label(text: str, y: float) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Return text that plotly shows as it is: it reads a few HTML tags in labels."""
+    """Escape text for plotly, which interprets some HTML tags in labels."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -95,7 +94,7 @@ def interval_marks(
     below: Sequence[float],
     above: Sequence[float],
 ) -> dict[str, Any]:
-    """Return a mark for each share that loses, with its interval: so far below it, so far above."""
+    """Return marks at `shares` with error bars of the lengths `below` and `above`."""
     return {
         "type": "scatter",
         "mode": "markers",

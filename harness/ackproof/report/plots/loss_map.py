@@ -1,10 +1,10 @@
-"""The loss map: where in each partition the lost records stood when they were acked."""
+"""The loss map: the acked offsets of lost records in each partition."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ackproof.report import wording
+from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import Losses, LossLane
 from ackproof.report.plots.figure import (
     MARGIN,
@@ -17,7 +17,6 @@ from ackproof.report.plots.figure import (
 
 
 def loss_map(losses: Losses) -> Figure | None:
-    """Show where in each partition the lost records stood when they were acked."""
     if not losses.lanes:
         return None
     labels = []
@@ -37,18 +36,18 @@ def loss_map(losses: Losses) -> Figure | None:
     kinds = {lane.by for lane in losses.lanes}
     title = "acked offset" if kinds == {"offset"} else "producer's sequence"
     if len(kinds) == 2:
-        title = "acked offset, or sequence where no offset was told"
+        title = "acked offset, or sequence without an offset"
     end = max(lane.end for lane in losses.lanes)
     height = ROW_HEIGHT * len(losses.lanes) + 56
     hidden = (
-        f" {losses.hidden_lanes} more lanes with {wording.count(losses.hidden_count)} lost records "
+        f" {losses.hidden_lanes} more lanes with {fmt.count(losses.hidden_count)} lost records "
         "are not drawn."
         if losses.hidden_lanes
         else ""
     )
-    untold = (
-        " With acks=0 the broker tells no offset: there, lost records stand by their producer's "
-        "sequence."
+    without_offset = (
+        " With acks=0 the broker returns no offset; these lost records are placed by their "
+        "producer's sequence."
         if "sequence" in kinds
         else ""
     )
@@ -56,7 +55,7 @@ def loss_map(losses: Losses) -> Figure | None:
     return Figure(
         name="loss-map",
         title="Loss map",
-        caption=f"Lost records by {title}; neighbours are drawn as one mark.{untold}{hidden}",
+        caption=f"Lost records by {title}; adjacent records share a mark.{without_offset}{hidden}",
         spoken="; ".join(_loss_label(lane) + _spoken_extent(lane) for lane in losses.lanes) + ".",
         height=height,
         timed=False,
@@ -97,20 +96,16 @@ def loss_map(losses: Losses) -> Figure | None:
 
 
 def _loss_label(lane: LossLane) -> str:
-    whose = "" if lane.producer is None else f", producer {lane.producer}"
-    return f"{lane.topic}-{lane.partition}{whose}: {wording.count(lane.count)} lost"
+    producer = "" if lane.producer is None else f", producer {lane.producer}"
+    return f"{lane.topic}-{lane.partition}{producer}: {fmt.count(lane.count)} lost"
 
 
 def _spoken_extent(lane: LossLane) -> str:
     first, last = lane.marks[0].first, lane.marks[-1].last
-    return f", {lane.by} {wording.count(first)}" + (
-        f" to {wording.count(last)}" if last > first else ""
-    )
+    return f", {lane.by} {fmt.count(first)}" + (f" to {fmt.count(last)}" if last > first else "")
 
 
 def _hover_of_mark(lane: LossLane, first: int, last: int, count: int) -> str:
     if first == last:
-        return f"lost: {lane.by} {wording.count(first)}"
-    return (
-        f"{wording.count(count)} lost: {lane.by}s {wording.count(first)} to {wording.count(last)}"
-    )
+        return f"lost: {lane.by} {fmt.count(first)}"
+    return f"{fmt.count(count)} lost: {lane.by}s {fmt.count(first)} to {fmt.count(last)}"

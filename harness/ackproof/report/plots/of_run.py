@@ -1,4 +1,4 @@
-"""All plots of one run."""
+"""All plots of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackproof.report.plots.timeline import timeline
 
 def figures(run: Run) -> list[Figure]:
     """Return the plots for which the run has data, in reading order."""
-    made = [
+    plots = [
         faults(run),
         rate(run, run.sends) if run.sends else None,
         timeline(run),
@@ -22,4 +22,4 @@ def figures(run: Run) -> list[Figure]:
         loss_map(run.losses) if run.losses else None,
         *clients.figures(run),
     ]
-    return [figure for figure in made if figure is not None]
+    return [figure for figure in plots if figure is not None]

@@ -1,4 +1,4 @@
-"""The plot of ack latency by time."""
+"""The plot of ack latency over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ackproof.report import wording
+from ackproof.report import formatting as fmt
 from ackproof.report.data.run import Run
 from ackproof.report.data.sends import Sends
 from ackproof.report.data.tables import Floats
@@ -16,7 +16,7 @@ from ackproof.report.plots.time_axis import band_height, bin_starts, timed_layou
 
 
 def quantiles(run: Run, sends: Sends) -> Figure | None:
-    """Show ack latency by time: median, 99th percentile and longest, on a log scale."""
+    """Plot median, 99th percentile and maximum on a log scale."""
     if not np.isfinite(sends.maximum).any():
         return None
     low = math.log10(max(float(np.nanmin(sends.minimum)), 1e-3))
@@ -29,7 +29,7 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             "type": "scatter",
             "x": at,
             "y": json_numbers(values),
-            "text": [wording.duration(v) if math.isfinite(v) else "" for v in values.tolist()],
+            "text": [fmt.duration(v) if math.isfinite(v) else "" for v in values.tolist()],
             "hovertemplate": f"%{{text}} {text}<extra></extra>",
             **style,
         }
@@ -38,8 +38,8 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
     return Figure(
         name="quantiles",
         title="Ack latency",
-        caption=f"By when sent; log scale; bins of {sends.width:g} s. Median and p99 are within "
-        "1 %, the longest is exact.",
+        caption=f"By time of the send; log scale; bins of {sends.width:g} s. Median and p99 have "
+        "an error of up to 1 %, the longest is exact.",
         spoken=_spoken_quantiles(sends),
         height=height,
         keys=(
@@ -75,8 +75,8 @@ def _tick(decade: int) -> str:
 def _spoken_quantiles(sends: Sends) -> str:
     worst = int(np.nanargmax(sends.maximum))
     return (
-        f"Median of acked sends: {wording.number(float(np.nanmedian(sends.p50)))} ms in the middle "
-        f"of the run; p99 at worst {wording.number(float(np.nanmax(sends.p99)))} ms; the longest, "
-        f"{wording.number(float(sends.maximum[worst]))} ms, of a send at "
+        f"Median of acked sends: {fmt.number(float(np.nanmedian(sends.p50)))} ms over "
+        f"the run; highest p99 {fmt.number(float(np.nanmax(sends.p99)))} ms; the longest, "
+        f"{fmt.number(float(sends.maximum[worst]))} ms, of a send at "
         f"{worst * sends.width:.1f} s."
     )

@@ -1,4 +1,4 @@
-"""The plot of the rate: sends per second by outcome, and those acked that were lost."""
+"""The plot of the rate: sends per second by outcome, and lost acked sends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ackproof.report import wording
+from ackproof.report import formatting as fmt
 from ackproof.report.data.run import Run
 from ackproof.report.data.sends import Sends
 from ackproof.report.data.tables import Numbers
@@ -15,7 +15,6 @@ from ackproof.report.plots.time_axis import band_height, bin_starts, timed_layou
 
 
 def rate(run: Run, sends: Sends) -> Figure:
-    """Show sends per second by outcome, and those acked that were lost."""
     series = [
         ("@acked", sends.acked, "acked", 0.2),
         ("@lost", sends.lost, "acked, but lost", 0.7),
@@ -39,7 +38,7 @@ def rate(run: Run, sends: Sends) -> Figure:
     ]
     where = np.flatnonzero((sends.lost > 0) & (sends.lost * 50 < sends.acked.max())).tolist()
     if where:
-        # Three lost among thousands would not show as an area: a tick across the axis does.
+        # A few lost records among thousands are invisible as an area; a tick on the axis is not.
         traces.append(
             {
                 "type": "scatter",
@@ -57,14 +56,14 @@ def rate(run: Run, sends: Sends) -> Figure:
             }
         )
     untimed = (
-        f" {wording.count(sends.untimed)} sends without any time are not drawn."
+        f" {fmt.count(sends.untimed)} sends have no time and are not drawn."
         if sends.untimed
         else ""
     )
     return Figure(
         name="rate",
         title="Rate",
-        caption="Sends per second, by when their outcome became known; "
+        caption="Sends per second by outcome, at the time of the outcome; "
         f"bins of {sends.width:g} s.{untimed}",
         spoken=_spoken_rate(sends),
         height=230 + band_height(run),
@@ -81,29 +80,29 @@ def rate(run: Run, sends: Sends) -> Figure:
 
 def _spoken_rate(sends: Sends) -> str:
     per_second = sends.acked / sends.width
-    said = [
-        f"Acked sends per second: median {wording.number(float(np.median(per_second)))}, "
-        f"highest {wording.number(float(per_second.max()))}"
+    parts = [
+        f"Acked sends per second: median {fmt.number(float(np.median(per_second)))}, "
+        f"highest {fmt.number(float(per_second.max()))}"
     ]
     gap = _longest_gap(sends.acked)
     if gap:
-        said.append(
+        parts.append(
             f"nothing acked from {gap[0] * sends.width:.1f} to {gap[1] * sends.width:.1f} s"
         )
     if sends.lost.any():
         where = np.flatnonzero(sends.lost)
-        said.append(
-            f"{wording.count(int(sends.lost.sum()))} acked records were lost, acked between "
+        parts.append(
+            f"{fmt.count(int(sends.lost.sum()))} acked records were lost, acked between "
             f"{where[0] * sends.width:.1f} and {(where[-1] + 1) * sends.width:.1f} s"
         )
     for name, counts in (("unknown", sends.unknown), ("failed", sends.failed)):
         if counts.any():
-            said.append(f"{wording.count(int(counts.sum()))} sends {name}")
-    return "; ".join(said) + "."
+            parts.append(f"{fmt.count(int(counts.sum()))} sends {name}")
+    return "; ".join(parts) + "."
 
 
 def _longest_gap(acked: Numbers) -> tuple[int, int] | None:
-    """Return the longest run of bins without an ack, between the first ack and the last."""
+    """Return the longest series of bins without an ack between the first and last ack."""
     filled = np.flatnonzero(acked)
     if filled.size < 2:
         return None

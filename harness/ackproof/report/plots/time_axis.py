@@ -1,4 +1,4 @@
-"""The time of a run as an axis that its plots share, with its faults as bands behind them."""
+"""The time axis that the plots of a run share, with its faults as bands."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ _LABEL_HEIGHT = 14
 
 
 def time_range(run: Run) -> list[float]:
-    """Return where the time axis begins and ends: the run and its faults, with a little air."""
+    """Return start and end of the time axis: the run and its faults, with a small margin."""
     starts = [run.second(window.injected_at) for window in run.windows]
     begin, end = min(0.0, *starts, 0.0), max(run.end, 0.1)
-    air = 0.01 * (end - begin)
-    return [round(begin - air, 3), round(end + air, 3)]
+    margin = 0.01 * (end - begin)
+    return [round(begin - margin, 3), round(end + margin, 3)]
 
 
 def zoom_range(run: Run, window: FaultReport) -> list[float]:
-    """Return the stretch of time that shows one fault whole, with a quarter of it on each side."""
+    """Return the range of one fault, with a quarter of its duration on each side."""
     start, end = run.second(window.injected_at), end_of(run, window)
-    air = max(0.25 * (end - start), 0.5)
+    margin = max(0.25 * (end - start), 0.5)
     lowest, highest = time_range(run)
-    return [round(max(lowest, start - air), 3), round(min(highest, end + air), 3)]
+    return [round(max(lowest, start - margin), 3), round(min(highest, end + margin), 3)]
 
 
 def end_of(run: Run, window: FaultReport) -> float:
-    """Return when the fault was over, or where the run ends."""
+    """Return when the fault had recovered (or was healed), or the end of the run."""
     last = window.recovered_at or window.healed_at
     return run.second(last) if last else max(run.end, run.second(window.injected_at))
 
 
 def bin_starts(sends: Sends, *, middle: bool = False) -> list[float]:
-    """Return where each bin begins, or its middle, in seconds."""
+    """Return the start or the middle of each bin in seconds."""
     shift = 0.5 if middle else 0.0
     return [round((index + shift) * sends.width, 3) for index in range(sends.acked.size)]
 
 
 def _band_rows(run: Run) -> list[int]:
-    """Return the row of each fault's label above a plot, so that close ones do not overlap."""
+    """Return the row of each fault's label above a plot, so that labels do not overlap."""
     low, high = time_range(run)
     least = 0.05 * (high - low)
     last: list[float] = []
@@ -56,7 +56,7 @@ def _band_rows(run: Run) -> list[int]:
 
 
 def band_height(run: Run) -> int:
-    """Return how high the faults' labels above a plot are."""
+    """Return the height of the faults' labels above a plot."""
     return _LABEL_HEIGHT * (max(_band_rows(run), default=-1) + 1)
 
 
@@ -70,7 +70,7 @@ def timed_layout(
     annotations: Sequence[dict[str, Any]] = (),
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the layout of a plot over the run's time, with the faults as bands behind it."""
+    """Return the layout of a plot over the run's time, with the faults as bands if `bands`."""
     shapes, labels = [], list(annotations)
     if bands:
         for window, row in zip(run.windows, _band_rows(run), strict=True):

@@ -1,11 +1,11 @@
-"""The timeline: each partition's leader, epoch and ISR over the run."""
+"""The timeline: leader, epoch and ISR of each partition."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-from ackproof.report import wording
+from ackproof.report import formatting as fmt
 from ackproof.report.data.partitions import Lane, Span
 from ackproof.report.data.run import Run
 from ackproof.report.plots.figure import (
@@ -21,7 +21,7 @@ _LANE_HEIGHT = 46
 
 
 def timeline(run: Run) -> Figure | None:
-    """Show each partition as a lane: leader as colour, ISR size as height, epoch as text."""
+    """Plot each partition as a lane: leader as colour, ISR size as height, epoch as text."""
     if not run.lanes:
         return None
     by_leader: dict[int, dict[str, list[Any]]] = {}
@@ -96,7 +96,7 @@ def timeline(run: Run) -> Figure | None:
     return Figure(
         name="timeline",
         title="Leader, epoch and ISR",
-        caption="Colour: the leader. Height: the ISR's size, full when all replicas are in it."
+        caption="Colour: the leader. Height: the size of the ISR; full height: all replicas."
         + hidden,
         spoken=" ".join(_spoken_lane(lane) for lane in run.lanes),
         height=height,
@@ -128,15 +128,15 @@ def _hover_of_span(run: Run, lane: Lane, span: Span) -> str:
     return (
         f"{lane.topic}-{lane.partition}: {leader}, epoch {span.epoch}"
         f"<br>ISR {list(span.isr)} of {lane.replicas} replicas{elr}"
-        f"<br>from {span.start:.2f} to {span.end:.2f} s ({wording.clock(start)} UTC)"
+        f"<br>from {span.start:.2f} to {span.end:.2f} s ({fmt.clock(start)} UTC)"
     )
 
 
 def _spoken_lane(lane: Lane) -> str:
-    said = [
+    parts = [
         (f"leader {span.leader}" if span.leader >= 0 else "no leader")
         + f", epoch {span.epoch}, ISR of {len(span.isr)} from {span.start:.1f} s"
         for span in lane.spans[:10]
     ]
     more = f", and {len(lane.spans) - 10} more changes" if len(lane.spans) > 10 else ""
-    return f"{lane.topic}-{lane.partition}: {'; '.join(said)}{more}."
+    return f"{lane.topic}-{lane.partition}: {'; '.join(parts)}{more}."

@@ -1,13 +1,13 @@
 "use strict";
 
-// Draws the plots in the colours of the style sheet, and keeps the time axes of a run together.
+// Draws the plots in the colours of the style sheet and synchronises the time axes of a run.
 
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
-// A finger that drags across a plot means to scroll the page.
+// On a touch screen, dragging across a plot scrolls the page.
 const finger = matchMedia("(pointer: coarse)");
 
-/** Replaces colour roles such as "@lost/0.2" anywhere in a figure by the scheme's colours. */
+/** Replaces colour roles such as "@lost/0.2" in a figure by the colours of the present scheme. */
 function painted(node, palette) {
   if (Array.isArray(node)) {
     return typeof node[0] === "number" ? node : node.map((item) => painted(item, palette));
@@ -38,7 +38,7 @@ function clock(milliseconds) {
 function traces(figure, palette) {
   const drawn = painted(figure.data, palette).map((trace) => ({ showlegend: false, ...trace }));
   if (figure.layout.hovermode === "x unified") {
-    // An invisible line whose hover text is the time of day, the first in the box.
+    // An invisible line whose hover text, first in the box, is the time of day.
     const { x, y } = drawn[0];
     drawn.unshift({
       type: "scatter", mode: "lines", line: { width: 0 }, showlegend: false, x, y,
@@ -109,7 +109,7 @@ for (const element of document.querySelectorAll(".plot")) {
     element.on("plotly_doubleclick", () => zoom(figure.run, whole(figure)));
     element.on("plotly_relayout", (change) => {
       const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      // Only a drag says its range in two parts; our own relayout, in one.
+      // A drag reports its range in two keys, our own relayout in one.
       if (range.every((end) => typeof end === "number")) zoom(figure.run, range);
     });
   });

@@ -1,4 +1,4 @@
-"""What `ackproof bench check` refuses, and that it tells a run apart from what was planted."""
+"""`ackproof bench check`: refused options, and comparison of found and planted anomalies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _bench(records: int, *, peer: bool, folder=None) -> check.CheckBench:
     )
 
 
-def test_too_little_room_is_refused_before_anything_is_made(tmp_path):
+def test_too_little_disk_space_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(DiskError, match=r"need 40000\.0 GB, and .* has"):
         _bench(10**12, peer=False, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(DiskError, match="cannot use"):
         _bench(10**6, peer=False, folder=tmp_path / "nowhere")
 
@@ -46,7 +46,7 @@ def test_a_missing_library_is_named(monkeypatch, missing, peer):
 
 
 @pytest.mark.spark
-def test_all_that_was_planted_is_found_and_the_folder_left_empty(spark, tmp_path):
+def test_all_planted_anomalies_are_found_and_the_folder_is_emptied(spark, tmp_path):
     done = CliRunner().invoke(
         app,
         [*_COMMAND, "--json", "--out", str(tmp_path)],
@@ -68,7 +68,7 @@ def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
         sampling.append("peak memory" in {thread.name for thread in threading.enumerate()})
         return {"anti_join": 1.0, "group_by": 1.0, "peak": 0.0}
 
-    monkeypatch.setattr(check, "_check_libraries", lambda peer: None)
+    monkeypatch.setattr(check, "_require_libraries", lambda peer: None)
     monkeypatch.setattr(check, "_peer", ask)
     found = _bench(900_000, peer=True, folder=tmp_path)
     assert sampling == [False]
@@ -76,7 +76,7 @@ def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
-def test_what_is_not_found_makes_it_fail(spark, tmp_path, monkeypatch):
+def test_a_planted_anomaly_that_is_not_found_is_a_failure(spark, tmp_path, monkeypatch):
     planted = check.plant
 
     def more(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""What the benchmark of a producer's memory notes."""
+"""The benchmark of a producer's memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sender:
         return Progress(sent=self.acked, acked=self.acked)
 
 
-def test_memory_until_it_is_warm_and_after_that_are_told_apart():
+def test_memory_is_recorded_separately_before_and_after_warm_up():
     sender = Sender(os.getpid())
     watch = _Watch(sender)
     sender.acked = WARM
@@ -35,12 +35,12 @@ def test_memory_until_it_is_warm_and_after_that_are_told_apart():
     assert watch.warm == warm
 
 
-def test_it_is_over_when_the_producer_is():
+def test_sampling_ends_with_the_producer():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert _Watch(Sender(ended.pid)).turn() is True
 
 
-def test_growth_is_the_later_peak_by_the_early_one():
+def test_growth_is_the_later_peak_divided_by_the_early_one():
     found = ClientMemory(records=1, size=32, rate=1.0, warm=100, later=110)
     assert found.growth == pytest.approx(1.1)

@@ -1,4 +1,4 @@
-"""What the ledger's benchmark makes of what it measures."""
+"""The benchmark of the ledger with fake producers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAYS = [
 
 @pytest.fixture
 def turns(monkeypatch):
-    """Replace cluster and producers: rates as listed, in the order in which they were asked for."""
+    """Replace cluster and producers by fixed rates; return the order of the calls."""
     order: list[str] = []
     rates = {"plain": iter([100.0, 200.0, 400.0]), "ledgered": iter([7.0, 90.0, 120.0, 300.0])}
 
@@ -71,7 +71,7 @@ def measure(peers: Peers) -> LedgerBench:
     )
 
 
-def test_the_ways_take_turns_and_ratios_are_medians_over_turns(turns):
+def test_variants_take_turns_and_ratios_are_medians_over_turns(turns):
     result = measure(broker(turns))
     assert turns == ["ledgered", *WAYS * 3]  # the first warms up, and does not count
     assert result.rates["plain"] == (100.0, 200.0, 400.0)
@@ -107,18 +107,18 @@ def test_a_verifiable_producer_that_printed_no_summary_is_an_error(printed):
         peers.verifiable("t", 10)
 
 
-def test_one_of_several_processes_that_fails_is_missed():
+def test_a_missing_summary_of_one_process_is_an_error():
     summary = PERF.format(records=10, rate=30.0)
     peers = Peers(exec_in_broker=lambda _: summary + "java.lang.Exception\n", bootstrap="broker:1")
     with pytest.raises(WorkloadError, match="no summary"):
         peers.perf_test("t", 10, 32, processes=2)
 
 
-def test_processes_together_are_as_fast_as_the_slowest_lets_them():
+def test_the_rate_of_several_processes_is_that_of_the_slowest_times_their_number():
     assert together([100.0, 60.0, 90.0]) == 180.0
 
 
-def test_a_single_slow_turn_does_not_decide():
+def test_a_single_slow_turn_does_not_change_the_median():
     result = LedgerBench(
         records=1,
         size=32,
@@ -131,7 +131,7 @@ def test_a_single_slow_turn_does_not_decide():
 
 @pytest.fixture
 def command(monkeypatch):
-    """Run `ackproof bench ledger` without a cluster; every way's rate is 10."""
+    """Run `ackproof bench ledger` without a cluster; the rate of every variant is 10."""
 
     def measured(bootstrap, peers, *, records, size, processes, repetitions, say):
         rates = dict.fromkeys(WAYS, (10.0,) * repetitions)
@@ -153,14 +153,14 @@ def test_the_command_prints_rates_and_ratios_of_each_size(command):
     assert "together / perf test:             1.00" in printed
 
 
-def test_the_command_gives_machines_all_of_it(command):
+def test_the_json_output_contains_all_values(command):
     found = json.loads(command("--size", "64", "--json").output)
     assert [one["size"] for one in found] == [64]
     assert set(found[0]["rates"]) == set(WAYS)
     assert found[0]["ratios"]["ledgered_to_plain"] == 1.0
 
 
-def test_a_value_that_cannot_name_its_send_is_refused(command):
+def test_a_value_too_short_for_its_header_is_refused(command):
     refused = command("--size", "20")
     assert refused.exit_code == 2
     assert "32" in refused.output

@@ -1,4 +1,4 @@
-"""What `ackproof bench model` prints and refuses."""
+"""`ackproof bench model`: output and refused options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackproof.cli.main import app
 SMALL = ["bench", "model", "--records", "1", "--kills", "2", "--workers", "1"]
 
 
-def test_it_measures_states_a_second_and_bytes_a_state() -> None:
+def test_the_output_has_states_per_second_and_bytes_per_state() -> None:
     printed = CliRunner().invoke(app, [*SMALL, "--json"])
     assert printed.exit_code == 0
     found = json.loads(printed.output)
@@ -24,5 +24,5 @@ def test_it_measures_states_a_second_and_bytes_a_state() -> None:
 
 
 @pytest.mark.parametrize("wrong", [["--kafka", "four"], ["--kills", "7", "--in-all", "9"]])
-def test_bad_questions_end_with_2(wrong: list[str]) -> None:
+def test_invalid_options_exit_with_2(wrong: list[str]) -> None:
     assert CliRunner().invoke(app, [*SMALL, *wrong]).exit_code == 2

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.errors import ClusterError
 from command_line import ackproof
-from unit.harness.comparison.test_comparison import SCENARIOS, Lab, all_loses_nothing
+from unit.harness.comparison.test_comparison import SCENARIOS, FakeTrials, all_loses_nothing
 
 Loses = Callable[[str, int], int | Exception]
 
@@ -21,8 +21,8 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., in
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
     def compared(*arguments: str, loses: Loses = all_loses_nothing) -> int:
-        lab = Lab(tmp_path, loses)
-        monkeypatch.setattr("ackproof.comparison.compare.on_clusters", lambda **_: lab)
+        fake = FakeTrials(tmp_path, loses)
+        monkeypatch.setattr("ackproof.trials.on_clusters", lambda **_: fake)
         return ackproof("compare", *arguments, "--out", tmp_path)
 
     return compared
@@ -55,7 +55,7 @@ def test_trials_are_summed_up_and_stored(
     [stored] = tmp_path.glob("*-comparison")
     names = {path.name for path in stored.iterdir()}
     assert names >= {"plan.json", "trials.jsonl", "comparison.json", "report.html", "junit.xml"}
-    assert "Which to take" in (stored / "report.html").read_text()
+    assert "Recommendations" in (stored / "report.html").read_text()
 
 
 def test_what_takes_long_must_be_wanted(

@@ -1,4 +1,4 @@
-"""A comparison with made-up trials: order, looks, failures, budget, resuming, reports."""
+"""A comparison with fake trials: order, looks, failures, budget, resume."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.comparison import trials as stored
-from ackproof.comparison.compare import Comparison, stored_results
+from ackproof.comparison import store as stored
+from ackproof.comparison.compare import Comparison
 from ackproof.comparison.plan import (
-    Plan,
+    ComparisonPlan,
     label,
     order,
-    require_wanted,
+    require_confirmed,
 )
 from ackproof.comparison.summary import Summary
 from ackproof.errors import ClusterError, RunDirectoryError, ScenarioError
@@ -33,9 +33,7 @@ ACKS = load(SCENARIOS / "acks.yaml")
 NAMES = ["acks=0", "acks=1", "acks=all, min.insync.replicas=2"]
 
 
-class Silent:
-    """A reporter that remembers what it was told."""
-
+class RecordingReporter:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -43,15 +41,16 @@ class Silent:
         self.notes.append(text)
 
 
-class Lab:
-    """Tries configurations without a cluster: `loses` says who loses with which seed."""
+class FakeTrials:
+    """Run trials without a cluster; `loses(configuration, seed)` returns the lost records."""
 
     def __init__(self, out: Path, loses: Callable[[str, int], int | Exception]) -> None:
         self.out = out
         self.loses = loses
         self.tried: list[tuple[str, int]] = []
 
-    def __call__(self, configured: Configured, seed: int) -> tuple[Path, Verdict]:
+    def __call__(self, configured: Configured) -> tuple[Path, Verdict]:
+        seed = configured.scenario.seed
         self.tried.append((configured.name, seed))
         lost = self.loses(configured.name, seed)
         if isinstance(lost, BaseException):
@@ -96,8 +95,8 @@ def verdict(
     )
 
 
-def plan(**changes: object) -> Plan:
-    return Plan.model_validate(
+def plan(**changes: object) -> ComparisonPlan:
+    return ComparisonPlan.model_validate(
         {
             "comparison_id": "c",
             "configurations": NAMES,
@@ -112,10 +111,10 @@ def plan(**changes: object) -> Plan:
 
 def compared(
     out: Path, loses: Callable[[str, int], int | Exception], **changes: object
-) -> tuple[Lab, Summary, stored.Store]:
+) -> tuple[FakeTrials, Summary, stored.ComparisonStore]:
     store = stored.create(out, plan(**changes), ACKS)
-    lab = Lab(out, loses)
-    return lab, Comparison(store, lab, Silent()).run(), store  # type: ignore[arg-type]
+    fake = FakeTrials(out, loses)
+    return fake, Comparison(store, fake, RecordingReporter()).run(), store  # type: ignore[arg-type]
 
 
 def all_loses_nothing(name: str, seed: int) -> int:
@@ -123,9 +122,9 @@ def all_loses_nothing(name: str, seed: int) -> int:
 
 
 def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
-    lab, summary, _ = compared(tmp_path, all_loses_nothing)
+    fake, summary, _ = compared(tmp_path, all_loses_nothing)
     assert summary.ended == "settled"
-    assert len(lab.tried) < 90
+    assert len(fake.tried) < 90
     settled = {(pair.a, pair.b): pair.settled for pair in summary.pairs}
     assert settled[NAMES[0], NAMES[2]] == "different"
     assert settled[NAMES[0], NAMES[1]] == "alike"
@@ -133,7 +132,7 @@ def test_it_ends_when_every_pair_is_settled(tmp_path: Path) -> None:
     assert summary.cell(NAMES[0]).lost_per_incident is not None
 
 
-def test_it_is_reproducible_and_every_round_tries_each_once_in_another_order(
+def test_every_round_runs_each_configuration_once_in_a_reproducible_order(
     tmp_path: Path,
 ) -> None:
     orders = [order(plan(), NAMES, number) for number in range(1, 11)]
@@ -141,30 +140,30 @@ def test_it_is_reproducible_and_every_round_tries_each_once_in_another_order(
     assert len({tuple(one) for one in orders}) > 2
     assert orders == [order(plan(), NAMES, number) for number in range(1, 11)]
     (tmp_path / "a").mkdir()
-    lab, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
-    assert {seed for _, seed in lab.tried[:3]} == {1}
-    assert {seed for _, seed in lab.tried[3:]} == {2}
+    fake, *_ = compared(tmp_path / "a", all_loses_nothing, trials=2)
+    assert {seed for _, seed in fake.tried[:3]} == {1}
+    assert {seed for _, seed in fake.tried[3:]} == {2}
 
 
 def test_a_configuration_that_cannot_boot_does_not_stop_the_others(tmp_path: Path) -> None:
     def loses(name: str, seed: int) -> int | Exception:
         return ClusterError("no quorum") if name == "acks=0" else all_loses_nothing(name, seed)
 
-    lab, summary, store = compared(tmp_path, loses)
-    assert [name for name, _ in lab.tried].count("acks=0") == 2
+    fake, summary, store = compared(tmp_path, loses)
+    assert [name for name, _ in fake.tried].count("acks=0") == 2
     assert summary.cell("acks=0").failed == 2
     assert summary.cell("acks=0").error == "no quorum"
     settled = {(pair.a, pair.b): pair.settled for pair in summary.pairs}
     assert settled[NAMES[1], NAMES[2]] == "different"
-    assert len(list(stored_results(store))) == len(lab.tried) - 2
+    assert len(list(store.results())) == len(fake.tried) - 2
 
 
-def test_that_none_can_boot_is_an_error(tmp_path: Path) -> None:
+def test_a_comparison_without_any_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no quorum"):
         compared(tmp_path, lambda *_: ClusterError("no quorum"))
 
 
-def test_a_trial_that_could_not_tell_does_not_count_and_a_loss_always_does(
+def test_inconclusive_trials_count_only_if_they_lost(
     tmp_path: Path,
 ) -> None:
     _, summary, _ = compared(tmp_path, lambda name, seed: -1 if "all" in name else 5, trials=3)
@@ -173,20 +172,20 @@ def test_a_trial_that_could_not_tell_does_not_count_and_a_loss_always_does(
     assert (cell.lost_share_low, cell.lost_share_high) == (0.0, 1.0)
 
 
-def test_the_time_ends_it_between_trials(tmp_path: Path) -> None:
-    lab, summary, _ = compared(tmp_path, all_loses_nothing, budget_s=0.0)
-    assert lab.tried == []
+def test_a_spent_budget_ends_the_comparison_between_trials(tmp_path: Path) -> None:
+    fake, summary, _ = compared(tmp_path, all_loses_nothing, budget_s=0.0)
+    assert fake.tried == []
     assert summary.ended == "budget"
 
 
-def test_an_interrupted_comparison_goes_on_and_ends_as_if_nothing_had_happened(
+def test_a_resumed_comparison_has_the_result_of_an_uninterrupted_one(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
 
     def now_and_then(name: str, seed: int) -> int:
-        """Lose half of the time at first, always later: what a look sees depends on when it is."""
+        """Half of the early trials lose, all later ones do, so looks depend on their time."""
         return 100 if "all" not in name and (seed > 6 or seed % 2) else 0
 
     whole, expected, _ = compared(tmp_path / "whole", now_and_then)
@@ -197,34 +196,34 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_if_nothing_had_happened(
         return now_and_then(name, seed)
 
     store = stored.create(tmp_path / "cut", plan(), ACKS)
-    first = Lab(tmp_path / "cut", interrupted)
+    first = FakeTrials(tmp_path / "cut", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Comparison(store, first, Silent()).run()  # type: ignore[arg-type]
+        Comparison(store, first, RecordingReporter()).run()  # type: ignore[arg-type]
     trials = store.directory / "trials.jsonl"
     trials.write_text(trials.read_text() + '{"configuration": "acks=0", "rou')
     again = stored.resume(store.directory)
-    second = Lab(tmp_path / "cut", now_and_then)
-    summary = Comparison(again, second, Silent()).run()  # type: ignore[arg-type]
+    second = FakeTrials(tmp_path / "cut", now_and_then)
+    summary = Comparison(again, second, RecordingReporter()).run()  # type: ignore[arg-type]
     assert first.tried[:-1] + second.tried == whole.tried
     assert [p.settled for p in summary.pairs] == [p.settled for p in expected.pairs]
     assert [p.p_value for p in summary.pairs] == [p.p_value for p in expected.pairs]
-    assert len(list(stored_results(again))) == len(whole.tried)
+    assert len(list(again.results())) == len(whole.tried)
 
 
-def test_what_is_no_comparison_cannot_be_resumed(tmp_path: Path) -> None:
+def test_a_directory_without_a_plan_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"no plan\.json"):
         stored.resume(tmp_path)
 
 
-def test_a_long_comparison_must_be_wanted(tmp_path: Path) -> None:
+def test_a_long_comparison_must_be_confirmed(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="90 runs, up to"):
-        require_wanted(ACKS, plan(), out=tmp_path, yes=False)
-    assert require_wanted(ACKS, plan(), out=tmp_path, yes=True) > 3600
-    assert require_wanted(ACKS, plan(budget_s=60.0), out=tmp_path, yes=False) > 3600
-    assert require_wanted(ACKS, plan(trials=1), out=tmp_path, yes=False) < 3600
+        require_confirmed(ACKS, plan(), out=tmp_path, yes=False)
+    assert require_confirmed(ACKS, plan(), out=tmp_path, yes=True) > 3600
+    assert require_confirmed(ACKS, plan(budget_s=60.0), out=tmp_path, yes=False) > 3600
+    assert require_confirmed(ACKS, plan(trials=1), out=tmp_path, yes=False) < 3600
 
 
-def test_labels_name_the_scenario_only_where_there_are_several() -> None:
+def test_labels_contain_the_scenario_only_if_there_are_several() -> None:
     assert [label(one, ACKS) for one in ACKS] == NAMES
     both = [*ACKS, *load(SCENARIOS / "versions.yaml")]
     assert label(both[0], both) == "acks: acks=0"

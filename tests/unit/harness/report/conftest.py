@@ -10,7 +10,7 @@ from unit.harness.report import synthetic
 
 
 class Made(NamedTuple):
-    """A made-up run directory and its verdict."""
+    """A synthetic run directory and its verdict."""
 
     directory: Path
     verdict: Verdict

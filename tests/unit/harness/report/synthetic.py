@@ -66,7 +66,7 @@ TRACE = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What kind of run to make up."""
+    """Properties of a synthetic run."""
 
     acks: str = "1"
     seconds: float = 40.0
@@ -83,7 +83,7 @@ def at(second: float) -> datetime:
 
 
 def make(directory: Path, options: Options, *, name: str | None = None) -> Verdict:
-    """Write a whole run directory and return its verdict."""
+    """Write a complete run directory and return its verdict."""
     directory.mkdir(parents=True)
     sends = _simulate(options)
     windows = _windows(options)
@@ -102,7 +102,7 @@ def make(directory: Path, options: Options, *, name: str | None = None) -> Verdi
 
 
 def make_interrupted(directory: Path) -> None:
-    """Write what a run leaves that was killed in the middle of its second fault."""
+    """Write the run directory of a run that was killed during its second fault."""
     directory.mkdir(parents=True)
     options = Options(seconds=9.0)
     _write(directory, "ledger", tables.LEDGER, _ledger(_simulate(options)), files=2)

@@ -1,4 +1,4 @@
-"""The plots of consumers and transactions hold what was planted."""
+"""The plots of consumers and transactions show the planted data."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_a_group_that_stalls_falls_behind_and_catches_up(with_clients: Path) -> 
     assert not stalling[seconds < STALLED - 1].any()
     assert not stalling[seconds > RESUMED + 1].any()
     assert "group stalling: at most" in figure.spoken
-    assert figure.spoken.endswith("group steady: at most 0 behind, 0 in the end.")
+    assert figure.spoken.endswith("group steady: at most 0 behind, 0 at the end.")
 
 
-def test_transactions_are_counted_when_they_ended(with_clients: Path) -> None:
+def test_transactions_count_at_their_end(with_clients: Path) -> None:
     figure = by_name(with_clients)["transactions"]
     committed, aborted = (np.array(trace["y"]) for trace in figure.traces)
     seconds = np.array(figure.traces[0]["x"])
@@ -109,14 +109,14 @@ def test_transactions_are_counted_when_they_ended(with_clients: Path) -> None:
     assert set(committed[seconds >= 5.0]) == {7}
     assert set(aborted[seconds <= 29.0]) == {0}
     assert set(aborted[seconds >= 30.0]) == {3}
-    assert figure.spoken == "7 committed, 3 aborted. 1 had no end that is known."
+    assert figure.spoken == "7 committed, 3 aborted. No end is known of 1 more."
 
 
-def test_a_run_without_such_clients_has_no_such_plots(acks_all) -> None:
+def test_a_run_without_consumers_and_transactions_has_no_such_plots(acks_all) -> None:
     assert by_name(acks_all.directory) == {}
 
 
-def test_a_damaged_table_is_said_and_not_drawn(with_clients: Path, tmp_path: Path) -> None:
+def test_a_damaged_table_is_reported_and_not_drawn(with_clients: Path, tmp_path: Path) -> None:
     shutil.copytree(with_clients, tmp_path / "torn")
     torn = tmp_path / "torn" / tables.LOCATION["reads"] / "part-0.parquet"
     torn.write_bytes(torn.read_bytes()[:-400])

@@ -1,4 +1,4 @@
-"""The page of trends: whole, offline, and true to the rows it is given."""
+"""The dashboard: complete, offline, and equal to the rows of the warehouse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report.dashboard import Trends, figures, write_dashboard
+from ackproof.report.dashboard import write_dashboard
+from ackproof.report.plots.trends import Trends, figures
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -89,7 +90,7 @@ def written(tmp_path: Path, trends: Trends) -> str:
     return path.read_text()
 
 
-def test_the_page_says_everything_and_asks_nobody(tmp_path):
+def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     page = written(tmp_path, TRENDS)
     ours = page[: page.index('<script type="application/json"')]
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", ours)
@@ -131,11 +132,11 @@ def test_a_share_without_an_interval_has_none(tmp_path):
     assert "no interval" in written(tmp_path, trends)
 
 
-def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
+def test_data_that_does_not_exist_is_reported_and_not_drawn(tmp_path):
     trends = Trends(losses=[], duplicates=[], recoveries=[], runs=[run(1, availability=None)])
     assert [figure.name for figure in figures(trends)] == ["latency"]
     page = written(tmp_path, trends)
-    assert "No run wrote a record more than once" in page
+    assert "No run has duplicates" in page
     assert "No recovery from a fault is recorded" in page
     assert "No conclusive run acked anything" in page
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws every plot and complains about nothing."""
+"""The page in a real browser draws every plot without an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ addEventListener("load", () => setTimeout(() => {
 
 
 def opened(path: Path, profile: Path, *flags: str) -> tuple[str, str]:
-    """Return the page's DOM once it has run, and the browser's log."""
+    """Return the DOM of the page after its scripts, and the browser's log."""
     done = subprocess.run(
         [
             CHROMIUM,
@@ -87,7 +87,7 @@ def acked_colour(dom: str) -> str:
     ],
     ids=["light", "dark", "phone"],
 )
-def test_every_plot_is_drawn_without_a_complaint(page, tmp_path, flags, colour):
+def test_every_plot_is_drawn_without_an_error(page, tmp_path, flags, colour):
     dom, log = opened(page, tmp_path, *flags)
     assert console(log) == []
     plots = re.findall(r'<div class="plot[^"]*" id="([^"]+)"([^>]*)>', dom)
@@ -102,7 +102,7 @@ def test_every_plot_is_drawn_without_a_complaint(page, tmp_path, flags, colour):
     assert f'data-range="{shown.replace(",", ", ")}" aria-pressed="true"' in dom
 
 
-def test_a_complaint_would_be_seen(page, tmp_path):
+def test_an_error_of_a_script_is_in_the_log(page, tmp_path):
     broken = page.parent / "broken.html"
     source = page.read_text(encoding="utf-8").replace('"use strict";', '"use strict"; nonsense();')
     broken.write_text(source, encoding="utf-8")

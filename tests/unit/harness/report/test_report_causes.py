@@ -1,4 +1,4 @@
-"""Why records were lost, on the page, on the terminal and in junit.xml."""
+"""Causes of losses on the page, on the terminal and in junit.xml."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from ackproof.report.causes import read_losses
-from ackproof.report.data.losses import read_telling
+from ackproof.report.data.loss_stories import read_loss_stories
+from ackproof.report.data.losses import read_examples
 from ackproof.report.html import write_html
 from ackproof.report.junit import write_junit
 from ackproof.report.terminal import print_comparison, print_run
@@ -68,7 +68,7 @@ def explained(acks_1, tmp_path: Path) -> tuple[Path, Verdict]:
             "case": "B2",
             "cause": "",
         }
-        for record in reversed(read_telling(directory)[1:])
+        for record in reversed(read_examples(directory)[1:])
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=LOST_STORIES), folder / "part-0.parquet")
     return directory, verdict
@@ -80,25 +80,25 @@ def terminal(show, *arguments: object) -> str:
     return " ".join(console.file.getvalue().split())
 
 
-def test_stories_stand_in_the_order_of_the_records_they_tell(explained) -> None:
-    records = read_telling(explained[0])
-    losses = read_losses(explained[0], records)
+def test_stories_are_in_the_order_of_their_records(explained) -> None:
+    records = read_examples(explained[0])
+    losses = read_loss_stories(explained[0], records)
     assert [(one.producer, one.sequence) for one in losses] == [
         (one.producer, one.sequence) for one in records[1:]
     ]
-    assert read_losses(explained[0], ()) == ()
+    assert read_loss_stories(explained[0], ()) == ()
 
 
-def test_a_damaged_or_missing_table_tells_nothing(explained) -> None:
-    directory, records = explained[0], read_telling(explained[0])
+def test_a_damaged_or_missing_table_has_no_stories(explained) -> None:
+    directory, records = explained[0], read_examples(explained[0])
     file = directory / LOCATION["lost_stories"] / "part-0.parquet"
     file.write_bytes(file.read_bytes()[:-9])
-    assert read_losses(directory, records) == ()
+    assert read_loss_stories(directory, records) == ()
     shutil.rmtree(directory / LOCATION["lost_stories"])
-    assert read_losses(directory, records) == ()
+    assert read_loss_stories(directory, records) == ()
 
 
-def test_the_page_says_why(explained, tmp_path: Path) -> None:
+def test_the_page_shows_causes(explained, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html(path, [explained[0]], title="t")
     page = " ".join(path.read_text().split())
@@ -110,14 +110,14 @@ def test_the_page_says_why(explained, tmp_path: Path) -> None:
     assert "not logged" in page
 
 
-def test_a_run_without_causes_says_nothing_of_them(acks_1, tmp_path: Path) -> None:
+def test_a_run_without_causes_has_no_section_for_them(acks_1, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html(path, [acks_1.directory], title="t")
     assert 'class="stories causes"' not in path.read_text()
     assert "Why" not in terminal(print_run, acks_1.verdict, acks_1.directory)
 
 
-def test_the_terminal_says_why(explained) -> None:
+def test_the_terminal_shows_causes(explained) -> None:
     directory, verdict = explained
     said = terminal(print_run, verdict, directory)
     assert f"B2 acks=1, leader lost before replication: {SENTENCE}" in said
@@ -125,12 +125,12 @@ def test_the_terminal_says_why(explained) -> None:
     assert SENTENCE in compared
 
 
-def test_an_unexplained_loss_has_no_number(explained) -> None:
+def test_an_unexplained_loss_has_no_case_number(explained) -> None:
     update = {"causes": [cause("unexplained", "unexplained")]}
     said = terminal(print_run, explained[1].model_copy(update=update), explained[0])
     assert f"unexplained: {SENTENCE}" in said
 
 
-def test_junit_says_why(explained, tmp_path: Path) -> None:
+def test_junit_shows_causes(explained, tmp_path: Path) -> None:
     write_junit(tmp_path / "junit.xml", [explained[1]])
     assert "leader 1 was killed &lt;there&gt;" in (tmp_path / "junit.xml").read_text()

@@ -1,4 +1,4 @@
-"""What many trials say: on the page, on the terminal, in words."""
+"""The result of many trials on the page, on the terminal and in sentences."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.comparison.plan import Plan
-from ackproof.comparison.statistics import Sequential, design
+from ackproof.comparison.measures import Measures
+from ackproof.comparison.plan import ComparisonPlan
+from ackproof.comparison.sequential import Sequential
+from ackproof.comparison.statistics import Design
+from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.comparison.trials import Measures, Trial
 from ackproof.report import comparison, print_trials, write_html
+from ackproof.report.plots import comparison as comparison_plots
 from ackproof.runs.verdict import Latency, Word
 from unit.harness.report.test_report_browser import CHROMIUM, opened
 
 SAFE, RISKY, WORSE = "acks=all", "acks=1", "acks=0"
 
 
-def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Trial:
-    return Trial(
+def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> ConfigurationTrial:
+    return ConfigurationTrial(
         configuration=name,
         round=number,
         run_id=f"{name}-{number}",
@@ -43,7 +46,7 @@ def trial(name: str, number: int, *, lost: int, away: float, p99: float) -> Tria
 
 def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
     names = [WORSE, RISKY, SAFE]
-    plan = Plan(
+    plan = ComparisonPlan(
         comparison_id="c", configurations=names, seed=1, trials=30, confidence=0.95, margin=0.2
     )
     trials = [
@@ -55,13 +58,13 @@ def summary(*, worse_lost: int = 100, rounds: int = 12) -> Summary:
             trial(SAFE, number, lost=0, away=3.0, p99=200),
         )
     ]
-    progress = Sequential(design(30), names, margin=0.2)
-    for until in (look for look in progress.plan.looks if look <= rounds):
+    progress = Sequential(Design.for_trials(30), names, margin=0.2)
+    for until in (look for look in progress.design.looks if look <= rounds):
         progress.update(counts([one for one in trials if one.round <= until], names))
     return summarise(plan, trials, progress, ended="settled")
 
 
-def test_the_answer_says_how_likely_what_it_costs_and_how_sure_that_is() -> None:
+def test_the_answer_names_loss_rates_costs_and_confidence() -> None:
     said = " ".join(comparison.answer(summary(rounds=30)))
     assert "acks=all lost nothing in 30 trials, so fewer than 1 in " in said
     assert "acks=1 lost in 30 of 30 trials, 100 records each time" in said
@@ -71,32 +74,35 @@ def test_the_answer_says_how_likely_what_it_costs_and_how_sure_that_is() -> None
     assert "acks=0 and acks=1 lose alike" in said
 
 
-def test_what_is_not_settled_is_said_with_the_trials_it_takes() -> None:
+def test_unsettled_pairs_are_named_with_the_trials_they_need() -> None:
     found = summary(rounds=3)
     said = " ".join(comparison.answer(found))
     assert "is not settled: about" in said
     assert all(not pair.settled for pair in found.pairs)
 
 
-def test_the_dominated_is_advised_against_and_the_safe_stands_first() -> None:
+def test_a_dominated_configuration_is_not_recommended_and_the_safest_is_first() -> None:
     advice = {cell.configuration: text for cell, text in comparison.recommendations(summary())}
     assert next(iter(advice)) == SAFE
     assert advice[SAFE].startswith("perhaps, where acked records must survive")
     assert "acceptable" in advice[RISKY]
-    assert advice[WORSE].startswith("no reason seen: ")
+    assert advice[WORSE].startswith("not recommended: ")
 
 
-def test_faults_are_no_choice_so_advice_compares_only_like_with_like() -> None:
+def test_recommendations_compare_configurations_with_equal_faults_only() -> None:
     found = summary()
     faults = {WORSE: "kill", RISKY: "none", SAFE: "kill"}
     plan = found.plan.model_copy(update={"faults": faults})
     cells = {cell.configuration: cell for cell in found.cells}
-    assert [one.configuration for one in comparison.better(cells[WORSE], found)] == [RISKY, SAFE]
+    assert [one.configuration for one in comparison.dominators(cells[WORSE], found)] == [
+        RISKY,
+        SAFE,
+    ]
     apart = found.model_copy(update={"plan": plan})
-    assert [one.configuration for one in comparison.better(cells[WORSE], apart)] == [SAFE]
+    assert [one.configuration for one in comparison.dominators(cells[WORSE], apart)] == [SAFE]
 
 
-def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
+def test_a_configuration_without_any_run_is_shown_as_failed() -> None:
     found = summary()
     broken = found.cells[0].model_copy(
         update={"trials": 0, "losing": 0, "failed": 2, "error": "no quorum"}
@@ -105,14 +111,14 @@ def test_a_configuration_that_never_ran_is_shown_and_breaks_nothing() -> None:
     )
     found = found.model_copy(update={"cells": [broken, *found.cells[1:]]})
     assert "could not be run 2 times: no quorum." in " ".join(comparison.answer(found))
-    assert len(comparison.figures(found)[0].traces[0]["x"]) == 2
+    assert len(comparison_plots.figures(found)[0].traces[0]["x"]) == 2
     stream = io.StringIO()
     print_trials(Console(file=stream, width=100), found, [], Path("report.html"))
     assert "failed" in stream.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_terminal_has_one_line_for_each(width: int) -> None:
+def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
     stream = io.StringIO()
     print_trials(Console(file=stream, width=width), summary(), [], Path("report.html"))
     lines = stream.getvalue().splitlines()
@@ -122,7 +128,7 @@ def test_the_terminal_has_one_line_for_each(width: int) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_the_page_draws_it_and_complains_about_nothing(acks_0, acks_all, tmp_path: Path) -> None:
+def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html(path, [acks_0.directory, acks_all.directory], title="acks", summary=summary())
     assert path.stat().st_size < 10_000_000
@@ -131,4 +137,4 @@ def test_the_page_draws_it_and_complains_about_nothing(acks_0, acks_all, tmp_pat
     assert 'id="comparison-pareto"' in dom
     assert "Uncaught" not in log
     assert "CONSOLE" not in log
-    assert "Which to take" in dom
+    assert "Recommendations" in dom

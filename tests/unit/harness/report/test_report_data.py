@@ -12,7 +12,7 @@ import pytest
 from ackproof.errors import RunDirectoryError
 from ackproof.report.data import losses as lost
 from ackproof.report.data import tables
-from ackproof.report.data.losses import TELLING, Mark, read_telling
+from ackproof.report.data.losses import MAX_EXAMPLES, Mark, read_examples
 from ackproof.report.data.partitions import MAX_LANES
 from ackproof.report.data.run import read_run
 from ackproof_spark.tables import LOCATION, OPTIONAL
@@ -38,7 +38,7 @@ def test_every_send_falls_into_one_bin(acks_1):
     assert sends.lost.sum() == observed["lost"] > 0
 
 
-def test_acks_are_counted_when_they_came(acks_1):
+def test_acks_count_at_the_time_of_the_ack(acks_1):
     sends = read_run(acks_1.directory).sends
     table = ledger_of(acks_1.directory)
     origin = table["sent_at"].cast(pa.int64()).to_numpy().min()
@@ -74,7 +74,7 @@ def test_quantiles_are_within_a_percent_and_extremes_exact(acks_1):
             assert got == pytest.approx(exact, rel=0.0101)
 
 
-def test_result_does_not_depend_on_how_the_ledger_is_cut_into_batches(acks_1, monkeypatch):
+def test_the_result_does_not_depend_on_the_batch_size(acks_1, monkeypatch):
     whole = read_run(acks_1.directory)
     monkeypatch.setattr(tables, "_BATCH", 97)
     pieces = read_run(acks_1.directory)
@@ -100,7 +100,7 @@ def test_lanes_show_leader_epoch_and_isr_over_time(acks_1):
     assert lane.spans[-1].end == run.end
 
 
-def test_more_partitions_than_lanes_leaves_out_the_quiet_ones(acks_1, tmp_path):
+def test_with_more_partitions_than_lanes_those_with_fewest_changes_are_hidden(acks_1, tmp_path):
     directory = copy_of(acks_1.directory, tmp_path)
     path = directory / LOCATION["partition_states"]
     table = pq.read_table(path)
@@ -141,7 +141,7 @@ def test_losses_without_offset_are_placed_by_sequence(acks_0):
         ([7], [Mark(first=7, last=7, count=1)]),
     ],
 )
-def test_only_neighbours_share_a_mark(positions, marks):
+def test_only_adjacent_positions_share_a_mark(positions, marks):
     assert list(lost._merge(np.array(positions))) == marks
 
 
@@ -154,27 +154,27 @@ def test_marks_are_bounded_and_lose_no_record():
     assert all(a.last < b.first for a, b in pairwise(marks))
 
 
-def test_telling_records_hold_the_first_and_the_last_loss(acks_1):
-    telling = read_telling(acks_1.directory)
-    assert len(telling) == TELLING
+def test_examples_contain_the_first_and_the_last_loss(acks_1):
+    telling = read_examples(acks_1.directory)
+    assert len(telling) == MAX_EXAMPLES
     (lane,) = read_run(acks_1.directory).losses.lanes
     offsets = [record.offset for record in telling]
     assert offsets[0] == lane.marks[0].first
     assert offsets[-1] == lane.marks[-1].last
-    assert len(set(offsets)) == TELLING
+    assert len(set(offsets)) == MAX_EXAMPLES
     assert all(record.found.startswith("record of producer") for record in telling)
 
 
-def test_telling_records_come_from_every_fault(acks_0):
-    assert {record.window for record in read_telling(acks_0.directory)} == {1, 2}
+def test_examples_come_from_every_fault(acks_0):
+    assert {record.window for record in read_examples(acks_0.directory)} == {1, 2}
 
 
-def test_fewer_losses_than_told_are_all_told(finding, acks_all):
-    assert len(read_telling(finding.directory)) == 3
-    assert read_telling(acks_all.directory) == ()
+def test_few_losses_are_all_examples(finding, acks_all):
+    assert len(read_examples(finding.directory)) == 3
+    assert read_examples(acks_all.directory) == ()
 
 
-def test_interrupted_run_says_what_is_missing(interrupted):
+def test_an_interrupted_run_names_what_is_missing(interrupted):
     run = read_run(interrupted)
     missing = "\n".join(run.missing)
     for name in ("verdict.json", "anomalies", "final_log", "partition_ends", "part-1.parquet"):
@@ -186,7 +186,7 @@ def test_interrupted_run_says_what_is_missing(interrupted):
     assert run.windows[1].healed_at is None
 
 
-def test_a_whole_run_misses_nothing(acks_1):
+def test_a_complete_run_misses_nothing(acks_1):
     assert read_run(acks_1.directory).missing == ()
 
 
@@ -229,7 +229,7 @@ def test_times_as_spark_writes_them_are_read(acks_1, tmp_path):
     assert spark.losses == ours.losses
 
 
-def test_what_is_no_run_directory_is_refused(tmp_path):
+def test_a_directory_that_is_not_a_run_directory_is_refused(tmp_path):
     with pytest.raises(RunDirectoryError, match="not a run directory"):
         read_run(tmp_path)
     with pytest.raises(RunDirectoryError, match="is not a directory"):

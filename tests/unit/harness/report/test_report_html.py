@@ -23,7 +23,7 @@ NEEDED = [name for name in LOCATION if name not in OPTIONAL]
 
 
 class Page(HTMLParser):
-    """Collects what the tests look at; the text of scripts apart from that of the page."""
+    """Collects elements and text of a page; the text of scripts separately."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def test_verdicts_come_first_as_a_table(comparison):
     assert "Prediction and observation agree in all 3 configurations." in head
 
 
-def test_every_run_shows_its_verdict_in_the_table_and_at_its_head(everything):
+def test_every_run_shows_its_verdict_in_the_table_and_in_its_header(everything):
     pills = [
         span["class"] for span in everything.all("span") if "pill" in (span.get("class") or "")
     ]
@@ -103,7 +103,7 @@ def test_every_run_shows_its_verdict_in_the_table_and_at_its_head(everything):
     assert pills == [*shown, *shown]
 
 
-def test_comparison_is_answered_in_words(comparison, acks_1):
+def test_a_comparison_has_its_answer_in_sentences(comparison, acks_1):
     lost, acked = acks_1.verdict.observed["lost"], acks_1.verdict.observed["acked"]
     assert f"acks=1 lost {lost:,} of {acked:,} acked records" in comparison.text
     assert "'acks=all, min.insync.replicas=2' lost none." in comparison.text
@@ -117,7 +117,7 @@ def test_single_run_has_no_comparison(tmp_path, acks_1):
     assert "certain / possible" in page.text
 
 
-def test_finding_and_inconclusive_stand_before_the_table_with_their_reason(everything):
+def test_findings_and_inconclusive_runs_are_above_the_table_with_their_reason(everything):
     head = everything.text[: everything.text.index("Lost of acked")]
     assert "Finding in acks=all: model and cluster disagree" in head
     assert "only one broker failed" in head
@@ -125,22 +125,22 @@ def test_finding_and_inconclusive_stand_before_the_table_with_their_reason(every
     assert "kill of broker 1 was never seen to hold" in head
 
 
-def test_agreeing_runs_raise_no_notice(comparison):
+def test_runs_that_agree_have_no_notice(comparison):
     assert "Finding" not in comparison.text
     assert "Inconclusive" not in comparison.text
-    assert "is not whole" not in comparison.text
+    assert "is incomplete" not in comparison.text
 
 
-def test_interrupted_run_says_what_is_missing(everything):
-    assert "acks=1, killed is not whole" in everything.text
-    assert "verdict.json: not there" in everything.text
+def test_an_interrupted_run_names_what_is_missing(everything):
+    assert "acks=1, killed is incomplete" in everything.text
+    assert "verdict.json: missing" in everything.text
     assert "ledger/part-1.parquet: cannot be read" in everything.text
-    assert "The run was not analysed, so nothing can be said about losses." in everything.text
+    assert "The run was not analysed, so losses are unknown." in everything.text
     assert "never healed" in everything.text
     assert "broker 1 did not come back" in everything.text
 
 
-def test_stories_name_record_place_time_and_fault(comparison):
+def test_stories_name_record_partition_time_and_fault(comparison):
     assert re.search(
         r"LOST producer \d+ sequence \d+ on orders-0, acked at offset \d+ at 12:04:\d\d\.\d{3} "
         r"during isolate_replication of broker 1; at that offset now: record of producer",
@@ -148,17 +148,17 @@ def test_stories_name_record_place_time_and_fault(comparison):
     )
 
 
-def test_page_says_how_to_run_it_again(comparison, acks_1):
+def test_the_page_shows_the_commands_that_repeat_the_run(comparison, acks_1):
     assert f"ackproof run {acks_1.directory}/scenario.yaml" in comparison.text
     assert "acks: '1'" in comparison.text
 
 
-def test_commands_quote_awkward_paths():
+def test_commands_quote_paths_with_spaces():
     commands = dict(wording.reproduce(Path("my runs/a")))
     assert "ackproof check 'my runs/a'" in commands.values()
 
 
-def test_every_plot_has_its_words_and_its_figure(everything):
+def test_every_plot_has_a_description_and_a_figure(everything):
     shown = [
         attributes for attributes in everything.all("div") if attributes.get("class") == "plot"
     ]
@@ -169,7 +169,7 @@ def test_every_plot_has_its_words_and_its_figure(everything):
         assert len(attributes["aria-label"]) > 40
 
 
-def test_structure_serves_screen_readers(everything):
+def test_the_structure_is_accessible_to_screen_readers(everything):
     headings = [int(tag[1]) for tag, _ in everything.elements if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == 1
     assert headings.count(1) == 1
@@ -202,7 +202,7 @@ def test_swatches_of_every_colour_have_a_style(everything, comparison):
                 assert f".{span['class'].replace(' ', '.')} " in sheet
 
 
-def test_text_from_outside_stays_text(tmp_path, acks_1):
+def test_external_text_is_escaped(tmp_path, acks_1):
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
     evil = "</script><script>alert(1)</script>"
     for name, column in (("fault_windows", "evidence"), ("partition_states", "topic")):
@@ -230,7 +230,7 @@ def test_page_survives_any_table_missing_or_empty(tmp_path, acks_1, name, state)
     if state == "missing":
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     page = page_of(tmp_path, directory)
-    assert ("This run is not whole" in page.text) == (state == "missing")
+    assert ("This run is incomplete" in page.text) == (state == "missing")
 
 
 def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
@@ -238,12 +238,12 @@ def test_run_with_nothing_but_a_scenario_still_has_a_page(tmp_path):
     directory.mkdir()
     (directory / "scenario.yaml").write_text("name: x")
     page = page_of(tmp_path, directory)
-    assert "No send is recorded" in page.text
+    assert "No sends are recorded" in page.text
     assert page.figures == {}
 
 
 @pytest.mark.parametrize(("acked", "says"), [(12, "not claimed"), (0, "nothing acked")])
-def test_a_latency_that_is_missing_says_why(tmp_path, acks_1, acked, says):
+def test_a_missing_latency_has_a_reason(tmp_path, acks_1, acked, says):
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
     verdict = json.loads((directory / "verdict.json").read_text())
     verdict["metrics"]["ack_latency_ms"] = None
@@ -264,7 +264,7 @@ def test_close_faults_get_labels_in_different_rows(acks_1):
     assert time_axis._band_rows(run) == [0, 1]
 
 
-def test_few_losses_are_ticked_where_an_area_would_not_show(finding):
+def test_few_losses_have_tick_marks_instead_of_an_invisible_area(finding):
     run = read_run(finding.directory)
     few = rate(run, run.sends).traces
     (ticks,) = [trace for trace in few if trace["mode"] == "markers"]

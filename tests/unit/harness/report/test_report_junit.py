@@ -48,7 +48,7 @@ def test_one_case_for_each_configuration_and_expectation(written, acks_1, acks_a
     assert all(case.get("classname") and case.get("time") for case in root.iter("testcase"))
 
 
-def test_failure_carries_the_evidence(written, finding):
+def test_a_failure_contains_the_evidence(written, finding):
     root = written(finding)
     (failure,) = root.findall(".//failure")
     assert failure.get("message") == (
@@ -76,25 +76,25 @@ def test_counts_are_properties(written, acks_1):
     assert "findings" not in properties
 
 
-def test_finding_in_a_run_that_holds_is_written_but_not_red(written, finding):
+def test_a_finding_in_a_run_that_holds_is_written_without_a_failure(written, finding):
     verdict = finding.verdict.model_copy(update={"verdict": Word.HOLDS, "expectations": []})
     root = written(verdict)
     assert "impossible" in root.find(".//property[@name='findings']").get("value")
     assert "FINDING" in root.find(".//system-out").text
 
 
-def test_violation_that_no_expectation_tells_is_still_red(written, finding):
+def test_a_violation_without_an_unmet_expectation_is_a_failure(written, finding):
     met = [line.model_copy(update={"met": True}) for line in finding.verdict.expectations]
     root = written(finding.verdict.model_copy(update={"expectations": met}))
     assert root.find(".//failure") is not None
 
 
-def test_characters_that_xml_cannot_hold_are_replaced(written, acks_1):
+def test_characters_that_xml_does_not_allow_are_replaced(written, acks_1):
     root = written(acks_1.verdict.model_copy(update={"reason": "a\x00b\x1b[31m"}))
     assert "holds: a\ufffdb\ufffd[31m" in root.find(".//system-out").text
 
 
-def test_elements_stand_in_the_order_that_schemas_want(written, acks_1):
+def test_elements_are_in_the_order_of_the_schema(written, acks_1):
     (suite,) = written(acks_1).findall("testsuite")
     tags = [child.tag for child in suite]
     assert tags == ["properties", "testcase", "testcase", "testcase", "system-out"]

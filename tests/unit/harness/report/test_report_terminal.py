@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.report import print_comparison, print_run, wording
+from ackproof.report import print_comparison, print_run
+from ackproof.report.agreement import agreement
 from ackproof.runs.verdict import Word
 
 
@@ -43,7 +44,7 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
     assert lines[-1] == "Report: out/report.html"
 
 
-def test_disagreement_is_said_in_words(acks_1, finding, unverified):
+def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified):
     text = " ".join(compared(acks_1, finding, unverified).split())
     assert "Prediction and observation agree in acks=1." in text
     assert "FINDING in acks=all: lost is predicted impossible, observed 3: With acks=all" in text
@@ -60,7 +61,7 @@ def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
     assert "impossible" in text
 
 
-def test_plain_where_there_is_no_terminal(acks_1):
+def test_without_a_terminal_the_output_is_plain_text(acks_1):
     assert "\x1b" not in compared(acks_1)
     assert "\x1b" not in shown(acks_1)
     assert "\x1b" in compared(acks_1, terminal=True)
@@ -72,14 +73,14 @@ def test_no_color_is_honoured(acks_1, monkeypatch):
     assert "32m" not in compared(acks_1, terminal=True)
 
 
-def test_run_says_verdict_and_reason_first(finding):
+def test_a_run_starts_with_verdict_and_reason(finding):
     first, second, *_ = shown(finding).splitlines()
     assert first.startswith("VIOLATED")
     assert second == finding.verdict.reason
     assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
 
 
-def test_several_topics_are_told_apart(acks_1):
+def test_several_topics_have_separate_counts(acks_1):
     by_topic = {"orders": {"sent": 2000, "acked": 2000}, "clicks": {"sent": 10, "lost": 3}}
     verdict = acks_1.verdict.model_copy(update={"by_topic": by_topic})
     several = printed(lambda console: print_run(console, verdict, acks_1.directory))
@@ -99,7 +100,7 @@ def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
     assert f"Lost records (8 of {acks_1.verdict.observed['lost']})" in text
 
 
-def test_unverified_fault_is_not_shown_as_proved(unverified, acks_1):
+def test_an_unverified_fault_is_not_shown_as_verified(unverified, acks_1):
     assert "NOT VERIFIED: not verified: broker 1 still answers" in shown(unverified)
     assert "NOT VERIFIED" not in shown(acks_1)
 
@@ -111,7 +112,7 @@ def test_table_marks_the_anomaly_that_disagrees(finding, unverified):
     assert "phantom impossible 0 undecided" in " ".join(shown(unverified).split())
 
 
-def test_long_paths_stay_whole(acks_1, tmp_path):
+def test_long_paths_are_not_wrapped(acks_1, tmp_path):
     directory = tmp_path / ("long" * 30)
     assert f"Run directory: {directory}" in shown(acks_1._replace(directory=directory))
 
@@ -131,13 +132,13 @@ def test_long_paths_stay_whole(acks_1, tmp_path):
 )
 def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, together):
     changed = {"predicted": {"lost": predicted}, "observed": {"lost": observed}, "verdict": verdict}
-    assert wording.agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
+    assert agreement(acks_1.verdict.model_copy(update=changed), "lost") == together
 
 
-def test_brackets_are_text_not_markup(acks_1):
+def test_brackets_are_not_interpreted_as_markup(acks_1):
     made = acks_1._replace(verdict=acks_1.verdict.model_copy(update={"reason": "[bold]x[/bold]"}))
     assert "[bold]x[/bold]" in shown(made)
 
 
-def test_run_without_tables_is_printed_as_far_as_it_goes(acks_1, tmp_path):
+def test_a_run_without_tables_is_printed_without_lost_records(acks_1, tmp_path):
     assert "LOST" not in shown(acks_1._replace(directory=tmp_path))

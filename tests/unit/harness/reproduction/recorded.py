@@ -1,4 +1,4 @@
-"""Stored runs of real schedules on a cluster that exists on paper."""
+"""Stored runs of real schedules on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Acks = Callable[[float], bool]
 
 
 class Quiet:
-    """A reporter that tells nobody."""
+    """A reporter without output."""
 
     def note(self, text: str) -> None: ...
 
@@ -58,7 +58,7 @@ def always(_: float) -> bool:
 
 
 def play(one: Scenario, world: World, *, rate: int = 1000, acks: Acks = always) -> list[Any]:
-    """Run a scenario's schedule to its end; return the sends as rows of a ledger."""
+    """Run the schedule of a scenario to its end; return the sends as rows of a ledger."""
     schedule = world.schedule(*one.faults, seed=one.seed, blast_radius=one.blast_radius)
     rows = []
     while not schedule.done and world.seconds < 120:
@@ -96,7 +96,7 @@ def store(
     *,
     replicas: Sequence[Sequence[int]] = (),
 ) -> Path:
-    """Write what a replay reads of a run."""
+    """Write the files of a run that a replay reads."""
     (run_dir / "ledger").mkdir(parents=True)
     (run_dir / "final_log").mkdir()
     dump(one, run_dir / "scenario.yaml")

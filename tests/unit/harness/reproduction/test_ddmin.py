@@ -1,4 +1,4 @@
-"""Delta debugging against oracles whose answer is known."""
+"""Delta debugging with oracles of known result."""
 
 from __future__ import annotations
 
@@ -10,95 +10,93 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.reproduction.ddmin import ddmin, lessen
+from ackproof.reproduction.ddmin import ddmin, minimize
 
 Oracle = Callable[[tuple[int, ...]], bool]
 
 SIZES = st.integers(min_value=1, max_value=16)
 
 
-class Asked:
-    """An oracle that remembers what it was asked, and answers nothing twice anew."""
+class CachingOracle:
+    """An oracle that caches its answers and counts its calls."""
 
     def __init__(self, fails: Oracle) -> None:
         self.fails = fails
         self.answers: dict[tuple[int, ...], bool] = {}
-        self.questions = 0
+        self.calls = 0
 
     def __call__(self, part: tuple[int, ...]) -> bool:
-        self.questions += 1
+        self.calls += 1
         if part not in self.answers:
             self.answers[part] = self.fails(part)
         return self.answers[part]
 
 
-def require_minimal(size: int, found: tuple[int, ...], asked: Asked) -> None:
+def require_minimal(size: int, found: tuple[int, ...], oracle: CachingOracle) -> None:
     assert list(found) == sorted(found), "the order of the items changed"
-    assert asked(found) or len(found) == size
+    assert oracle(found) or len(found) == size
     for item in found:
-        assert not asked(tuple(one for one in found if one != item)), f"{item} is not needed"
+        assert not oracle(tuple(one for one in found if one != item)), f"{item} is not needed"
 
 
 @given(st.data(), SIZES)
-def test_where_more_never_mends_it_finds_exactly_what_matters(data: st.DataObject, n: int) -> None:
+def test_a_monotonic_failure_is_reduced_to_exactly_its_causes(data: st.DataObject, n: int) -> None:
     culprits = data.draw(st.sets(st.integers(0, n - 1)))
-    asked = Asked(lambda part: culprits <= set(part))
-    assert ddmin(range(n), asked) == tuple(sorted(culprits))
-    assert asked.questions <= n * (n + 3)
+    oracle = CachingOracle(lambda part: culprits <= set(part))
+    assert ddmin(range(n), oracle) == tuple(sorted(culprits))
+    assert oracle.calls <= n * (n + 3)
 
 
 @given(st.data(), SIZES)
 def test_one_of_several_ways_to_fail_is_found(data: st.DataObject, n: int) -> None:
     ways = data.draw(st.lists(st.sets(st.integers(0, n - 1), min_size=1), min_size=1, max_size=3))
-    asked = Asked(lambda part: any(way <= set(part) for way in ways))
-    found = ddmin(range(n), asked)
+    oracle = CachingOracle(lambda part: any(way <= set(part) for way in ways))
+    found = ddmin(range(n), oracle)
     assert set(found) in ways
-    require_minimal(n, found, asked)
+    require_minimal(n, found, oracle)
 
 
 @given(SIZES, st.randoms(use_true_random=False))
-def test_whatever_the_oracle_says_nothing_can_be_taken_from_the_answer(
-    n: int, chance: random.Random
-) -> None:
-    """Not monotonic, and flaky when first asked: it stands by what it has said."""
+def test_the_result_is_minimal_for_every_oracle(n: int, chance: random.Random) -> None:
+    """A random oracle that is not monotonic, with cached answers."""
     everything = tuple(range(n))
-    asked = Asked(lambda part: part == everything or chance.random() < 0.3)
-    require_minimal(n, ddmin(everything, asked), asked)
+    oracle = CachingOracle(lambda part: part == everything or chance.random() < 0.3)
+    require_minimal(n, ddmin(everything, oracle), oracle)
 
 
 @settings(max_examples=50)
 @given(st.data(), st.integers(4, 12), st.randoms(use_true_random=False))
-def test_rare_losses_elsewhere_do_not_mislead_two_of_three(
+def test_two_of_three_trials_tolerate_rare_losses_of_other_candidates(
     data: st.DataObject, n: int, chance: random.Random
 ) -> None:
-    """Planted noise: a part without the culprits loses in 1 % of trials; two must of three."""
+    """Noise: a subset without the causes loses in 1 % of trials; two of three must lose."""
     culprits = data.draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=3))
 
     def trial(part: tuple[int, ...]) -> bool:
         return culprits <= set(part) or chance.random() < 0.01
 
-    asked = Asked(lambda part: sum(trial(part) for _ in range(3)) >= 2)
-    found = ddmin(range(n), asked)
-    require_minimal(n, found, asked)
-    misled = [part for part, fails in asked.answers.items() if fails and not culprits <= set(part)]
+    oracle = CachingOracle(lambda part: sum(trial(part) for _ in range(3)) >= 2)
+    found = ddmin(range(n), oracle)
+    require_minimal(n, found, oracle)
+    misled = [part for part, fails in oracle.answers.items() if fails and not culprits <= set(part)]
     assert found == tuple(sorted(culprits)) or misled
 
 
-def test_one_trial_of_each_is_misled_where_two_of_three_are_not() -> None:
-    """Over many searches with 10 % noise; the seeds are fixed, so the counts are, too."""
+def test_single_trials_end_with_wrong_steps_more_often_than_two_of_three() -> None:
+    """Many searches with 10 % noise; fixed seeds make the counts reproducible."""
 
     def wrong(trials: int, needed: int) -> int:
         mistakes = 0
         for seed in range(200):
             chance = random.Random(seed)
             culprits = set(chance.sample(range(12), 2))
-            asked = Asked(
+            oracle = CachingOracle(
                 lambda part, culprits=culprits, chance=chance: (
                     sum(culprits <= set(part) or chance.random() < 0.1 for _ in range(trials))
                     >= needed
                 )
             )
-            mistakes += set(ddmin(range(12), asked)) != culprits
+            mistakes += set(ddmin(range(12), oracle)) != culprits
         return mistakes
 
     once, twice = wrong(1, 1), wrong(3, 2)
@@ -108,11 +106,11 @@ def test_one_trial_of_each_is_misled_where_two_of_three_are_not() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_what_fails_without_anything_needs_nothing(n: int) -> None:
+def test_a_failure_without_any_item_is_reduced_to_the_empty_set(n: int) -> None:
     assert ddmin(range(n), lambda _: True) == ()
 
 
-def test_it_agrees_with_trying_everything() -> None:
+def test_ddmin_agrees_with_exhaustive_search() -> None:
     """An oracle that is not monotonic: an even number of items of which one is 3."""
 
     def fails(part: tuple[int, ...]) -> bool:
@@ -126,20 +124,20 @@ def test_it_agrees_with_trying_everything() -> None:
 
 
 @given(st.floats(0, 100), st.floats(0, 100))
-def test_a_number_is_lessened_to_near_its_threshold(least: float, threshold: float) -> None:
-    asked: list[float] = []
+def test_a_number_is_reduced_to_near_its_threshold(least: float, threshold: float) -> None:
+    tried: list[float] = []
 
     def fails(value: float) -> bool:
-        asked.append(value)
+        tried.append(value)
         return value >= threshold
 
     value = 200.0
-    found = lessen(value, least, fails, rounds=8)
+    found = minimize(value, least, fails, rounds=8)
     assert found >= max(least, threshold)
     assert found == least or found - max(least, threshold) <= (value - least) / 2**8 + 1e-9
-    assert len(asked) <= 9
+    assert len(tried) <= 9
 
 
-def test_a_number_at_its_least_is_not_asked_about() -> None:
-    assert lessen(3.0, 3.0, lambda _: pytest.fail("asked")) == 3.0
-    assert lessen(1.0, 3.0, lambda _: pytest.fail("asked")) == 1.0
+def test_a_number_at_its_minimum_is_not_tried() -> None:
+    assert minimize(3.0, 3.0, lambda _: pytest.fail("called")) == 3.0
+    assert minimize(1.0, 3.0, lambda _: pytest.fail("called")) == 1.0

@@ -1,4 +1,4 @@
-"""A replay brings about what was recorded: on a slower cluster, and after blocks and draws."""
+"""A replay repeats the recorded faults, also on slower clusters and for random schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ackproof.errors import RunDirectoryError
-from ackproof.reproduction.replay import Replay, recorded_run
+from ackproof.reproduction.recorded_run import recorded_run
+from ackproof.reproduction.replay import Replay
 from ackproof.runs.directory import read_verdict, write_model
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import Configured, dump, load
@@ -32,7 +33,7 @@ def kill(target: Any = 1, **more: Any) -> dict[str, Any]:
 
 
 def recorded(tmp_path: Path, *faults: Any, acks: Acks = always, **changes: Any) -> Any:
-    """Return the world of a run of these steps, and its replay's scenario."""
+    """Return the simulated cluster of a run of these steps, and the scenario of its replay."""
     world, one = World(), scenario(*faults, **changes)
     rows = play(one, world, acks=acks)
     run_dir = store(tmp_path / "run", one, world.windows, rows)
@@ -70,7 +71,7 @@ SCHEDULES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("rate", [250, 1000, 4000])
 @pytest.mark.parametrize("steps", SCHEDULES.values(), ids=SCHEDULES.keys())
-def test_every_fault_begins_where_it_did_in_the_stream_of_acks(
+def test_every_fault_begins_at_the_same_number_of_acks(
     steps: list[dict[str, Any]], rate: int, tmp_path: Path
 ) -> None:
     then, replay = recorded(tmp_path, *steps, blast_radius={"brokers": 2}, seed=7)
@@ -91,7 +92,7 @@ def test_every_fault_begins_where_it_did_in_the_stream_of_acks(
                 assert late.recovered_at <= after.injected_at, "it had recovered then"
 
 
-def test_a_step_after_acks_waits_for_as_many_again(tmp_path: Path) -> None:
+def test_a_step_that_began_on_acks_waits_for_the_same_number(tmp_path: Path) -> None:
     _, replay = recorded(tmp_path, *SCHEDULES["on acks"])
     first, second = replay.faults
     assert str(first.when) in ("300 acked", "310 acked")
@@ -99,7 +100,7 @@ def test_a_step_after_acks_waits_for_as_many_again(tmp_path: Path) -> None:
     assert not second.when[0].more
 
 
-def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_condition_on_the_cluster_is_unchanged(tmp_path: Path) -> None:
     steps = [
         kill(1, when=["200 acked", "isr of orders-0 == 3"], heal_when="leader of orders-0 == 1"),
         kill(2, when="leader of orders-0 == 1"),
@@ -112,13 +113,13 @@ def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
     assert "acked" not in str(second.when)
 
 
-def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> None:
+def test_a_condition_that_never_held_is_removed(tmp_path: Path) -> None:
     _, replay = recorded(tmp_path, kill(1, when="isr of orders-0 == 2", or_after="2s"))
     assert 1990 <= replay.faults[0].when[0].count <= 2020
     assert len(replay.faults[0].when) == 1
 
 
-def test_acks_whose_transaction_was_aborted_later_count(tmp_path: Path) -> None:
+def test_acks_of_aborted_transactions_count(tmp_path: Path) -> None:
     world, one = World(), scenario(kill(1, when="300 acked"))
     rows = [{**row, "outcome": "aborted", "offset": None} for row in play(one, world)]
     replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
@@ -126,7 +127,7 @@ def test_acks_whose_transaction_was_aborted_later_count(tmp_path: Path) -> None:
     assert replay.faults[0].when[0].outcome == "acked"
 
 
-def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
+def test_while_nothing_is_acked_a_step_waits_for_sends(tmp_path: Path) -> None:
     cut = {"fault": "isolate_replication", "target": "leader of orders-0", "when": "1000 acked"}
     then, replay = recorded(
         tmp_path, cut, kill(1, or_after="5s"), acks=lambda seconds: not 1.2 < seconds < 30
@@ -139,14 +140,14 @@ def test_while_nothing_is_acked_sends_are_the_clock(tmp_path: Path) -> None:
     assert 4.8 < apart < 5.2
 
 
-def test_once_nothing_is_sent_either_time_is_the_clock(tmp_path: Path) -> None:
+def test_without_acks_and_sends_a_step_waits_for_time(tmp_path: Path) -> None:
     world, one = World(), scenario(kill(1, or_after="1s", heal_after="1s"), kill(2, or_after="7s"))
     rows = [row for row in play(one, world) if row["sequence"] < 2000]
     replay = recorded_run(store(tmp_path / "run", one, world.windows, rows)).scenario
     assert str(replay.faults[1].when).startswith("after 7")
 
 
-def test_replicas_lie_where_they_first_lay(tmp_path: Path) -> None:
+def test_replicas_are_assigned_as_at_the_start_of_the_run(tmp_path: Path) -> None:
     world = World()
     one = scenario(kill(1), topics={"orders": {"partitions": 2}})
     rows = play(one, world)
@@ -157,16 +158,16 @@ def test_replicas_lie_where_they_first_lay(tmp_path: Path) -> None:
     assert again.configured.varied == {"a": 1}
 
 
-def test_what_never_began_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_fault_that_never_began_is_left_out_and_reported(tmp_path: Path) -> None:
     world, one = World(), scenario(kill(1, heal_after="1s"))
     rows = play(one, world)
     longer = scenario(kill(1, heal_after="1s"), kill(2, when="100000 acked"))
     again = recorded_run(store(tmp_path / "run", longer, world.windows, rows))
     assert [fault.target.brokers for fault in again.scenario.faults] == [(1,)]
-    assert again.notes == ("1 of 2 faults never began, and are left out",)
+    assert again.notes == ("1 of 2 faults never began and are left out",)
 
 
-def test_a_replay_is_a_scenario_of_its_own(tmp_path: Path) -> None:
+def test_a_replay_is_a_valid_scenario_file(tmp_path: Path) -> None:
     _, replay = recorded(tmp_path, *SCHEDULES["branches"])
     for defaults in (True, False):
         dump(replay, tmp_path / "again.yaml", defaults=defaults)
@@ -189,7 +190,7 @@ def test_a_fault_with_keys_of_its_own_is_read_back(tmp_path: Path) -> None:
     assert replay.faults[0].inject_command == "true"
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"no run\.json"):
         recorded_run(tmp_path)
 
@@ -198,7 +199,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def judged(run_dir: Path, one: Any, *, lost: int) -> Path:
-    """Give a stored run a verdict, as `judge` would."""
+    """Write a verdict into a stored run."""
     made = verdict(
         Configured(scenario=one, name="", varied={}, path=run_dir), 1, run_dir.name, lost=lost
     )
@@ -208,7 +209,7 @@ def judged(run_dir: Path, one: Any, *, lost: int) -> Path:
 
 @pytest.fixture
 def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return the command, with a cluster on paper in place of brokers."""
+    """Return the command with a simulated cluster."""
     one = scenario(kill(1, when="300 acked", heal_after="1s"), kill(2, when="500 more acked"))
     world = World()
     rows = play(one, world)
@@ -230,7 +231,7 @@ def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     return command
 
 
-def test_the_command_says_that_it_went_the_same_way(
+def test_the_command_reports_an_equal_replay(
     replay: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replay("then") == 0
@@ -244,7 +245,7 @@ def test_the_command_says_that_it_went_the_same_way(
 
 
 @pytest.mark.parametrize(("lost", "begins"), [(0, 2), (7, 1)])
-def test_another_outcome_or_a_fault_that_never_began_is_another_way(
+def test_another_anomaly_or_a_missing_fault_is_a_different_replay(
     replay: Callable[..., int], lost: int, begins: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     replay("then", "--json", lost=lost, begins=begins)
@@ -253,7 +254,7 @@ def test_another_outcome_or_a_fault_that_never_began_is_another_way(
     assert [step["now_acked"] is None for step in printed["steps"]] == [False, begins == 1]
 
 
-def test_no_run_of_that_name_is_one_sentence(
+def test_an_unknown_run_is_reported_in_one_sentence(
     replay: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert replay("nothing-there") == 2

@@ -1,4 +1,4 @@
-"""Shrinking with made-up trials: what is tried, what the model spares, how it ends."""
+"""`shrink` with fake trials: candidates, exclusions by the model, end and resume."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import pytest
 
 from ackproof.errors import ClusterError, RunDirectoryError
 from ackproof.reproduction import reductions
-from ackproof.reproduction.shrink import Shrinking
+from ackproof.reproduction.oracle import LossOracle, Predict, predict_briefly
+from ackproof.reproduction.shrink import Shrink
 from ackproof.reproduction.store import (
-    Plan,
-    Shrunk,
-    Store,
+    ShrinkPlan,
+    ShrinkStore,
     create,
     resume,
 )
-from ackproof.reproduction.summary import headline, needed, write_story
-from ackproof.reproduction.trials import Lab, Predict, asked_briefly
+from ackproof.reproduction.summary import ShrinkResult, answers_without, headline, write_story
 from ackproof.runs.directory import PredictionRecord, write_model
 from ackproof.runs.verdict import PredictionReport, Verdict
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from command_line import ackproof
 from unit.faults.schedule.test_execution import World
-from unit.harness.comparison.test_comparison import verdict as made_verdict
+from unit.harness.comparison.test_comparison import verdict as fake_verdict
 from unit.harness.reproduction.recorded import (
     RUN_ID,
     Quiet,
@@ -45,7 +44,7 @@ Loses = Callable[[Scenario], int | BaseException]
 
 
 def twelve() -> Configured:
-    """Return the twelve steps as a replay has them: ids, and absolute milestones."""
+    """Return the twelve steps as a replay has them: with ids, at absolute numbers of acks."""
     [configured] = load(TWELVE)
     faults = []
     for number, fault in enumerate(configured.scenario.faults):
@@ -61,32 +60,34 @@ def two_matter(one: Scenario) -> int:
     return 7 if {fault.id for fault in one.faults} >= CULPRITS else 0
 
 
-class MadeUp:
-    """Runs scenarios without a cluster: `loses` says how many records are lost."""
+class FakeTrials:
+    """Run trials without a cluster; `loses(scenario)` returns the number of lost records."""
 
     def __init__(self, loses: Loses) -> None:
         self.loses = loses
         self.tried: list[Scenario] = []
         self.out = Path()
 
-    def __call__(self, one: Scenario) -> tuple[Path, Verdict]:
+    def __call__(self, configured: Configured) -> tuple[Path, Verdict]:
+        one = configured.scenario
         self.tried.append(one)
         lost = self.loses(one)
         if isinstance(lost, BaseException):
             raise lost
         run_dir = self.out / f"run-{len(list(self.out.iterdir()))}"
         run_dir.mkdir()
-        configured = Configured(scenario=one, name="", varied={}, path=TWELVE)
-        made = made_verdict(configured, 1, run_dir.name, lost=lost)
-        write_model(run_dir / "verdict.json", made)
-        return run_dir, made
+        verdict = fake_verdict(configured, 1, run_dir.name, lost=lost)
+        write_model(run_dir / "verdict.json", verdict)
+        return run_dir, verdict
 
 
 def begun(
     tmp_path: Path, loses: Loses, *, trials: int = 3, losses: int = 2, of: Configured | None = None
-) -> tuple[Store, MadeUp]:
-    plan = Plan(shrink_id="shrunk", run_id=RUN_ID, anomaly="lost", trials=trials, losses=losses)
-    made = MadeUp(loses)
+) -> tuple[ShrinkStore, FakeTrials]:
+    plan = ShrinkPlan(
+        shrink_id="shrunk", run_id=RUN_ID, anomaly="lost", trials=trials, losses=losses
+    )
+    made = FakeTrials(loses)
     kept = create(tmp_path, plan, of or twelve())
     made.out = kept.directory / "runs"
     made.out.mkdir()
@@ -94,7 +95,7 @@ def begun(
 
 
 def says(outlook: Callable[[Scenario], str]) -> Predict:
-    """Return a model that says this of a loss, and knows a way to what is possible."""
+    """Return a model that predicts this for loss, with a trace unless it is impossible."""
 
     def predict(one: Scenario) -> PredictionRecord:
         said = outlook(one)
@@ -105,7 +106,7 @@ def says(outlook: Callable[[Scenario], str]) -> Predict:
     return predict
 
 
-#: Knows exactly what matters; of many steps it excludes nothing, as a search that was cut off.
+#: Exact for up to two steps; for more it excludes nothing, like a search that was cut off.
 KNOWING = says(
     lambda one: "impossible" if len(one.faults) < 3 and not two_matter(one) else "possible"
 )
@@ -114,14 +115,14 @@ IGNORANT = says(lambda one: "possible")
 
 def shrunk(
     tmp_path: Path, loses: Loses, *, predict: Predict = KNOWING, **options: Any
-) -> tuple[Shrunk, MadeUp]:
+) -> tuple[ShrinkResult, FakeTrials]:
     kept, made = begun(tmp_path, loses, **options)
-    return Shrinking(Lab(kept, made, Quiet(), predict=predict)).run(), made
+    return Shrink(LossOracle(kept, made, Quiet(), predict=predict)).run(), made
 
 
-def test_a_number_is_not_lessened_to_where_loss_becomes_luck(tmp_path: Path) -> None:
+def test_a_number_at_which_only_some_trials_lose_is_not_kept(tmp_path: Path) -> None:
     def mostly(one: Scenario) -> int:
-        """Two trials of three lose where a record fewer is sent."""
+        """With fewer records, two of three trials lose."""
         turns.append(one)
         fewer = (one.workload.records or 0) < 60_000
         return 0 if fewer and len(turns) % 3 == 0 else two_matter(one)
@@ -134,12 +135,12 @@ def test_a_number_is_not_lessened_to_where_loss_becomes_luck(tmp_path: Path) -> 
     assert (found.losing, found.trials) == (3, 3)
 
 
-def test_twelve_steps_become_the_two_that_matter(tmp_path: Path) -> None:
-    """With the real model, which blames them at once."""
-    found, made = shrunk(tmp_path, two_matter, predict=asked_briefly)
+def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
+    """The real model guesses both steps at once."""
+    found, made = shrunk(tmp_path, two_matter, predict=predict_briefly)
     assert (found.ended, set(found.kept)) == ("minimal", CULPRITS)
     assert [len(one.faults) for one in made.tried[:4]] == [12, 12, 2, 2]
-    assert found.excluded >= 3, "nothing, and each of the two alone, were not run"
+    assert found.excluded >= 3, "no step, and each of the two alone, were not run"
     assert not any(len(one.faults) == 1 for one in made.tried)
     [minimal] = load(tmp_path / "shrunk" / "minimal.yaml")
     assert {fault.id for fault in minimal.scenario.faults} == CULPRITS
@@ -147,25 +148,25 @@ def test_twelve_steps_become_the_two_that_matter(tmp_path: Path) -> None:
     assert minimal.scenario.kafka == twelve().scenario.kafka
 
 
-def test_without_a_model_delta_debugging_finds_them_too(tmp_path: Path) -> None:
+def test_delta_debugging_without_a_model_finds_the_same_steps(tmp_path: Path) -> None:
     guided, spared = shrunk(tmp_path / "guided", two_matter)
     found, made = shrunk(tmp_path / "unguided", two_matter, predict=IGNORANT)
     assert set(found.kept) == set(guided.kept) == CULPRITS
     assert found.excluded == 0
     assert len(made.tried) > len(spared.tried)
-    for step, answer in needed(found).items():
-        assert answer is not None, f"nobody asked what happens without {step}"
+    for step, answer in answers_without(found).items():
+        assert answer is not None, f"no answer for the steps without {step}"
         assert (answer.loses, answer.losing) == (False, 0)
 
 
-def test_where_the_model_is_wrong_about_the_run_it_is_not_asked(tmp_path: Path) -> None:
+def test_a_model_that_excludes_the_run_itself_excludes_no_candidate(tmp_path: Path) -> None:
     found, _ = shrunk(tmp_path, two_matter, predict=says(lambda _: "impossible"))
     assert set(found.kept) == CULPRITS
     assert found.excluded == 0
-    assert "impossible in the run that had it" in found.notes[0]
+    assert "impossible for this run" in found.notes[0]
 
 
-def test_a_wrong_guess_costs_trials_and_nothing_else(tmp_path: Path) -> None:
+def test_a_wrong_first_guess_does_not_change_the_result(tmp_path: Path) -> None:
     def three_matter(one: Scenario) -> int:
         return int({fault.id for fault in one.faults} >= {*CULPRITS, "step-11"})
 
@@ -173,7 +174,7 @@ def test_a_wrong_guess_costs_trials_and_nothing_else(tmp_path: Path) -> None:
     assert set(found.kept) == {*CULPRITS, "step-11"}
 
 
-def test_numbers_are_lessened_as_far_as_it_still_loses(tmp_path: Path) -> None:
+def test_numbers_are_reduced_while_the_scenario_still_loses(tmp_path: Path) -> None:
     def needs_time(one: Scenario) -> int:
         waits = {fault.id: fault.when[0].count for fault in one.faults}
         return 3 if two_matter(one) and waits["step-8"] - waits["step-6"] >= 150 else 0
@@ -188,7 +189,7 @@ def test_numbers_are_lessened_as_far_as_it_still_loses(tmp_path: Path) -> None:
     assert [change.what for change in found.changes][:1] == ["step-6 begins"]
 
 
-def test_brokers_and_controllers_that_are_not_needed_go(tmp_path: Path) -> None:
+def test_brokers_and_controllers_that_are_not_needed_are_removed(tmp_path: Path) -> None:
     configured = twelve()
     document = configured.scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
     document["cluster"] |= {"brokers": 5, "controllers": 3}
@@ -204,7 +205,7 @@ def test_brokers_and_controllers_that_are_not_needed_go(tmp_path: Path) -> None:
     assert "brokers: 1" not in {answer.what for answer in found.answers}, "fewer than replicas"
 
 
-def test_a_step_no_longer_waits_for_one_that_is_gone() -> None:
+def test_conditions_on_a_removed_step_are_removed() -> None:
     first = {"fault": "kill", "target": 1, "id": "step-1", "heal_after": "1s"}
     second = {
         "fault": "kill",
@@ -220,7 +221,7 @@ def test_a_step_no_longer_waits_for_one_that_is_gone() -> None:
     assert reductions.keep_steps(both, [0, 1]) == both
 
 
-def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:
+def test_a_broker_that_a_fault_targets_is_kept(tmp_path: Path) -> None:
     document = scenario(
         {"fault": "kill", "target": 4, "id": "step-1", "heal_after": "1s"},
         cluster={"brokers": 5},
@@ -230,7 +231,7 @@ def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("losing", "enough"), [([1, 1], True), ([0, 1, 1], True), ([1, 0], None)])
-def test_trials_end_once_the_answer_is_settled(
+def test_trials_stop_once_the_answer_is_decided(
     losing: list[int], enough: bool | None, tmp_path: Path
 ) -> None:
     answers = iter([*losing, *([0] * 50)])
@@ -241,14 +242,14 @@ def test_trials_end_once_the_answer_is_settled(
     assert len(made.tried) == found.trials_run
 
 
-def test_what_does_not_lose_again_is_said(tmp_path: Path) -> None:
+def test_a_replay_without_loss_ends_the_shrink(tmp_path: Path) -> None:
     found, made = shrunk(tmp_path, lambda _: 0)
     assert (found.ended, found.minimal, len(made.tried)) == ("not-again", None, 2)
     story = write_story(tmp_path / "shrunk", found).read_text()
-    assert "was not seen to have lost records again (lost in 0 of 2 trials)" in story
+    assert "did not reproduce lost records (lost in 0 of 2 trials)" in story
 
 
-def test_rare_losses_elsewhere_do_not_mislead(tmp_path: Path) -> None:
+def test_rare_losses_of_other_candidates_do_not_change_the_result(tmp_path: Path) -> None:
     chance = random.Random(3)
 
     def noisy(one: Scenario) -> int:
@@ -258,14 +259,14 @@ def test_rare_losses_elsewhere_do_not_mislead(tmp_path: Path) -> None:
     assert set(found.kept) >= CULPRITS
 
 
-def test_the_budget_keeps_what_was_found_until_then(tmp_path: Path) -> None:
+def test_a_spent_budget_ends_with_the_result_so_far(tmp_path: Path) -> None:
     kept, made = begun(tmp_path, two_matter)
-    lab = Lab(kept, made, Quiet(), deadline=float("-inf"), predict=KNOWING)
-    found = Shrinking(lab).run()
+    oracle = LossOracle(kept, made, Quiet(), deadline=float("-inf"), predict=KNOWING)
+    found = Shrink(oracle).run()
     assert (found.ended, found.minimal, made.tried) == ("budget", None, [])
 
 
-def test_an_interrupted_one_is_kept_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_shrink_resumes_where_it_stopped(tmp_path: Path) -> None:
     kept, made = begun(tmp_path, two_matter)
 
     def interrupted(one: Scenario) -> int | BaseException:
@@ -273,18 +274,20 @@ def test_an_interrupted_one_is_kept_and_goes_on_where_it_was(tmp_path: Path) -> 
 
     made.loses = interrupted
     with pytest.raises(KeyboardInterrupt):
-        Shrinking(Lab(kept, made, Quiet(), predict=KNOWING)).run()
-    stored = Shrunk.model_validate_json((kept.directory / "shrink.json").read_text())
+        Shrink(LossOracle(kept, made, Quiet(), predict=KNOWING)).run()
+    stored = ShrinkResult.model_validate_json((kept.directory / "shrink.json").read_text())
     assert (stored.ended, set(stored.kept)) == ("interrupted", CULPRITS)
-    again, _ = resume(kept.directory)
+    again = resume(kept.directory)
     tried = len(made.tried)
     made.loses = two_matter
-    found = Shrinking(Lab(again, made, Quiet(), predict=KNOWING)).run()
+    found = Shrink(LossOracle(again, made, Quiet(), predict=KNOWING)).run()
     assert found.ended == "minimal"
-    assert all(len(one.faults) == 2 for one in made.tried[tried:]), "an answer was asked for again"
+    assert all(len(one.faults) == 2 for one in made.tried[tried:]), (
+        "a cached answer was computed again"
+    )
 
 
-def test_a_trial_that_could_not_be_run_is_tried_again_and_then_ends_it(tmp_path: Path) -> None:
+def test_a_failed_trial_is_repeated_once_and_then_ends_the_shrink(tmp_path: Path) -> None:
     failures = iter([ClusterError("no quorum")])
 
     def once(one: Scenario) -> int | BaseException:
@@ -296,12 +299,12 @@ def test_a_trial_that_could_not_be_run_is_tried_again_and_then_ends_it(tmp_path:
         shrunk(tmp_path / "always", lambda _: ClusterError("no quorum"))
 
 
-def test_the_story_says_what_is_left_and_why_each_step_is_needed(tmp_path: Path) -> None:
+def test_the_story_lists_the_kept_steps_and_why_each_is_needed(tmp_path: Path) -> None:
     found, _ = shrunk(tmp_path, two_matter)
     story = write_story(tmp_path / "shrunk", found).read_text()
     assert headline(found) == "2 of 12 steps are enough: 3 of 3 trials had lost records."
     for part in (
-        "Nothing more can be taken away.",
+        "No further step or number can be reduced.",
         "**step-6**: isolate_replication of leader of orders-0",
         "without it: impossible by the model, not run",
         "- step-1: none of all, 200 acked",
@@ -322,24 +325,24 @@ def losing_run(tmp_path: Path) -> Path:
     rows = play(one, world)
     run_dir = store(tmp_path / RUN_ID, one, world.windows, rows)
     configured = Configured(scenario=one, name="", varied={}, path=TWELVE)
-    write_model(run_dir / "verdict.json", made_verdict(configured, 1, RUN_ID, lost=5))
+    write_model(run_dir / "verdict.json", fake_verdict(configured, 1, RUN_ID, lost=5))
     return run_dir
 
 
 @pytest.fixture
 def shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
-    monkeypatch.setattr("ackproof.reproduction.trials.foresee", lambda one, **_: IGNORANT(one))
+    monkeypatch.setattr("ackproof.reproduction.oracle.foresee", lambda one, **_: IGNORANT(one))
 
     def run(*arguments: str, loses: Loses = lambda one: len(one.faults)) -> int:
-        made = MadeUp(loses)
+        made = FakeTrials(loses)
 
-        def stand_in(*_: object, out: Path, **__: object) -> MadeUp:
+        def stand_in(*_: object, out: Path, **__: object) -> FakeTrials:
             made.out = out
             out.mkdir(exist_ok=True)
             return made
 
-        monkeypatch.setattr("ackproof.reproduction.shrink.on_clusters", stand_in)
+        monkeypatch.setattr("ackproof.trials.on_clusters", stand_in)
         return ackproof("shrink", *arguments, "--out", tmp_path)
 
     return run
@@ -357,14 +360,14 @@ def test_the_command_prints_the_story_or_json(
     assert "1 of 2 steps is enough" in capsys.readouterr().out
 
 
-def test_what_did_not_lose_again_is_inconclusive(
+def test_a_run_that_does_not_lose_again_is_inconclusive(
     shrink: Callable[..., int], losing_run: Path
 ) -> None:
     assert shrink(str(losing_run), loses=lambda _: 0) == 3
     assert shrink(str(losing_run), "--budget", "0s") == 3
 
 
-def test_interrupted_it_says_how_to_go_on(
+def test_an_interrupted_command_prints_how_to_resume(
     shrink: Callable[..., int], losing_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shrink(str(losing_run), loses=lambda _: KeyboardInterrupt()) == 3
@@ -383,7 +386,7 @@ def test_interrupted_it_says_how_to_go_on(
         (("--resume", "RUN"), "no directory of `ackproof shrink`"),
     ],
 )
-def test_bad_options_are_one_sentence(
+def test_bad_options_are_reported_in_one_sentence(
     shrink: Callable[..., int],
     losing_run: Path,
     arguments: tuple[str, ...],

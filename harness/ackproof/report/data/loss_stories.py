@@ -1,7 +1,8 @@
-"""Why records were lost, as a report shows it: a sentence a cause, and a row a telling record."""
+"""The history of single lost records, from the `lost_stories` table."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +17,8 @@ from ackproof_spark.tables import LOCATION, LOST_STORIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """One lost record as its story tells it; what the evidence does not tell is None."""
+class LossStory:
+    """The history of a lost record; None where there is no evidence."""
 
     topic: str
     partition: int
@@ -40,16 +41,16 @@ class Loss:
     case: str
 
 
-def read_losses(directory: Path, records: Sequence[LostRecord]) -> tuple[Loss, ...]:
-    """Return the stories of these records, in their order; none if the run has no stories.
+def read_loss_stories(directory: Path, records: Sequence[LostRecord]) -> tuple[LossStory, ...]:
+    """Return the stories of these records, in their order.
 
-    A table that cannot be read has no stories either: the verdict's causes stand without it.
+    Empty if the table is missing or damaged: the verdict's causes do not depend on it.
     """
     folder = directory / LOCATION["lost_stories"]
     if not records or not folder.is_dir():
         return ()
-    wanted = reduce(
-        lambda some, more: some | more,
+    selected = reduce(
+        operator.or_,
         (
             (ds.field("topic") == record.topic)
             & (ds.field("partition") == record.partition)
@@ -58,12 +59,14 @@ def read_losses(directory: Path, records: Sequence[LostRecord]) -> tuple[Loss, .
             for record in records
         ),
     )
-    columns = list(Loss.__slots__)
+    columns = list(LossStory.__slots__)
     try:
         dataset = ds.dataset(folder, format="parquet", schema=LOST_STORIES)
-        rows = dataset.to_table(columns=columns, filter=wanted).to_pylist()
+        rows = dataset.to_table(columns=columns, filter=selected).to_pylist()
     except (pa.ArrowException, OSError):
         return ()
-    losses = {(row["partition"], row["producer"], row["sequence"]): Loss(**row) for row in rows}
-    names = [(record.partition, record.producer, record.sequence) for record in records]
-    return tuple(losses[name] for name in names if name in losses)
+    stories = {
+        (row["partition"], row["producer"], row["sequence"]): LossStory(**row) for row in rows
+    }
+    keys = [(record.partition, record.producer, record.sequence) for record in records]
+    return tuple(stories[key] for key in keys if key in stories)

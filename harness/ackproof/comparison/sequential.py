@@ -1,0 +1,131 @@
+"""Group sequential comparison: after each look, which pairs of configurations are settled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from ackproof.comparison.statistics import (
+    Count,
+    Design,
+    clopper_pearson,
+    holm,
+    interval,
+    interval_levels,
+    loss_test,
+)
+
+#: Power of the test for which `more_trials` estimates the number of trials.
+_POWER = 0.8
+#: The upper limit of that estimate.
+MAX_TRIALS = 1000
+
+Settled = Literal["different", "alike", ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairState:
+    """What is known about the loss probabilities of two configurations.
+
+    `p_value` is corrected for pairs and looks, and compared with the design's alpha. `settled`:
+    the probabilities are `different`; they are `alike`, i.e. they differ by at most the margin; or
+    empty, if neither is known.
+    """
+
+    a: str
+    b: str
+    p_value: float
+    settled: Settled
+
+
+class Sequential:
+    """A group sequential comparison: which pairs are settled, and who needs more trials.
+
+    `margin`: loss probabilities that differ by at most this count as alike.
+    """
+
+    def __init__(self, design: Design, names: Sequence[str], *, margin: float) -> None:
+        self.design = design
+        self.margin = margin
+        self.look = -1
+        self.names = list(names)
+        #: The last look of each configuration; its interval is the one of that look.
+        self.look_of = dict.fromkeys(names, 0)
+        self._dropped: set[str] = set()
+        self.pairs = {
+            (a, b): PairState(a=a, b=b, p_value=1.0, settled="") for a, b in combinations(names, 2)
+        }
+
+    def update(self, counts: Mapping[str, Count]) -> None:
+        """Analyse the trials so far. Raises ValueError after the last planned look."""
+        if self.look + 1 >= len(self.design.looks):
+            raise ValueError(f"all {len(self.design.looks)} planned looks have been taken")
+        self.look += 1
+        self.look_of |= dict.fromkeys(self.open, self.look)
+        # Settled pairs stay in the family: they can only make Holm's correction stricter.
+        adjusted = holm([loss_test(counts[a], counts[b]) for a, b in self.pairs])
+        for (pair, before), p_value in zip(list(self.pairs.items()), adjusted, strict=True):
+            corrected = min(1.0, p_value * len(self.design.looks))
+            self.pairs[pair] = PairState(
+                a=pair[0],
+                b=pair[1],
+                p_value=min(before.p_value, corrected),
+                settled=before.settled or self._settled(pair, counts, corrected),
+            )
+
+    def drop(self, name: str) -> None:
+        """Request no more trials of a configuration, because they fail."""
+        self._dropped.add(name)
+
+    @property
+    def open(self) -> list[str]:
+        """The configurations that need more trials, in the given order; a single one always."""
+        if not self.pairs:
+            return [name for name in self.names if name not in self._dropped]
+        needed = {
+            name
+            for pair, state in self.pairs.items()
+            if not state.settled and not self._dropped & set(pair)
+            for name in pair
+        }
+        return [name for name in self.names if name in needed]
+
+    def _settled(
+        self, pair: tuple[str, str], counts: Mapping[str, Count], p_value: float
+    ) -> Settled:
+        if p_value <= self.design.alpha:
+            return "different"
+        a, b = (interval(counts[name], self.design, self.look_of[name]) for name in pair)
+        return "alike" if max(b.high - a.low, a.high - b.low) <= self.margin else ""
+
+
+def more_trials(a: Count, b: Count, design: Design, *, pairs: int, margin: float) -> int | None:
+    """Return roughly how many more trials of each would settle a pair at the present rates.
+
+    With 80 % power: either a significant difference (normal approximation after the arcsine
+    transformation, at the level of one look and Holm's strictest factor), or intervals within the
+    margin. None if `MAX_TRIALS` would not suffice.
+    """
+    from scipy.stats import norm
+
+    rates = [(count.losing + 0.5) / (count.trials + 1) for count in (a, b)]
+    effect = 2 * abs(math.asin(math.sqrt(rates[0])) - math.asin(math.sqrt(rates[1])))
+    z = norm.ppf(1 - design.level / max(pairs, 1) / 2) + norm.ppf(_POWER)
+    to_differ = 2 * (z / effect) ** 2 + 2 / effect if effect > 1e-6 else math.inf
+    last = interval_levels(design)[-1]
+    to_be_alike = math.inf
+    for trials in range(1, MAX_TRIALS + 1):
+        ends = [
+            clopper_pearson(round(trials * count.losing / max(count.trials, 1)), trials, last)
+            for count in (a, b)
+        ]
+        if max(ends[1].high - ends[0].low, ends[0].high - ends[1].low) <= margin:
+            to_be_alike = trials
+            break
+    needed = min(to_differ, to_be_alike)
+    if needed > MAX_TRIALS:
+        return None
+    return max(1, math.ceil(needed) - min(a.trials, b.trials))

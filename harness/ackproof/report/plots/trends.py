@@ -1,0 +1,311 @@
+"""The plots of the dashboard: losses, availability, latency, recovery and duplicates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ackproof.report import formatting as fmt
+from ackproof.report.plots.figure import (
+    Figure,
+    Key,
+    broker_colour,
+    interval_marks,
+    lane_label,
+)
+
+_Rows = Sequence[dict[str, Any]]
+
+_ROW = 48
+_MARGIN = {"l": 14, "r": 16, "t": 10, "b": 40}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trends:
+    """Rows of the warehouse's views."""
+
+    losses: _Rows
+    duplicates: _Rows
+    recoveries: _Rows
+    runs: _Rows
+    findings: _Rows = field(default_factory=tuple)
+
+
+def figures(trends: Trends) -> list[Figure]:
+    """Return the plots for which there are numbers, in reading order."""
+    colours = {
+        name: broker_colour(number)
+        for number, name in enumerate(dict.fromkeys(map(_configuration, trends.runs)), start=1)
+    }
+    plots = [
+        _losing_runs(trends.losses),
+        _losses(trends.losses),
+        _over_time(trends.runs, colours, "availability"),
+        _over_time(trends.runs, colours, "latency"),
+        _recoveries(trends.recoveries, colours),
+        _duplicates(trends.duplicates),
+    ]
+    return [figure for figure in plots if figure is not None]
+
+
+def _configuration(row: dict[str, Any]) -> str:
+    """Return the name of the configuration, with the scenario unless the name contains it."""
+    name, scenario = row["configuration_name"], row["scenario"]
+    return str(name) if scenario in name else f"{scenario}: {name}"
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{_configuration(row)}, Kafka {row['kafka_version']}"
+
+
+def _losing_runs(rows: _Rows) -> Figure | None:
+    return _shares(
+        rows,
+        name="losing-runs",
+        title="Runs that lost records",
+        caption="Share of conclusive runs, with 95 % Wilson intervals.",
+        column="runs_with_loss_share",
+        axis="runs, %",
+        describe=lambda row: f"{row['runs_with_loss']} of {row['runs']} runs lost records",
+    )
+
+
+def _losses(rows: _Rows) -> Figure | None:
+    return _shares(
+        rows,
+        name="losses",
+        title="Loss rate",
+        caption="Lost share of the acked records of conclusive runs. The 95 % intervals come from "
+        "the variance between runs, where at least two lost records.",
+        column="lost_share",
+        axis="lost, % of acked records",
+        describe=lambda row: (
+            f"{fmt.share(row['lost'], row['acked'])} of "
+            f"{fmt.count(row['acked'])} acked records lost"
+        ),
+    )
+
+
+def _shares(
+    rows: _Rows,
+    *,
+    name: str,
+    title: str,
+    caption: str,
+    column: str,
+    axis: str,
+    describe: Callable[[dict[str, Any]], str],
+) -> Figure | None:
+    """Plot `column` for each configuration, with its interval if there is one."""
+    if not rows:
+        return None
+    labels, texts = [_label(row) for row in rows], []
+    shares, below, above = [], [], []
+    for row, label in zip(rows, labels, strict=True):
+        share, low, high = (100 * _or(row[f"{column}{end}"], row[column]) for end in _ENDS)
+        shares.append(round(share, 5))
+        below.append(round(max(share - low, 0.0), 5))
+        above.append(round(max(high - share, 0.0), 5))
+        known = row[f"{column}_low"] is not None
+        texts.append(
+            f"{label}: {describe(row)}"
+            + (f"<br>95 % interval {low:.3g} to {high:.3g} %" if known else "")
+        )
+    trace = interval_marks(shares, _rows_of(labels), texts, below=below, above=above)
+    return Figure(
+        name=name,
+        title=title,
+        caption=caption,
+        spoken="; ".join(text.replace("<br>", ", ") for text in texts) + ".",
+        height=_height(rows),
+        timed=False,
+        traces=[trace],
+        layout=_by_configuration(labels, title=axis),
+    )
+
+
+_ENDS = ("", "_low", "_high")
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
+
+
+def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None:
+    """Plot availability or p99 latency of every run by its start."""
+    column, title, factor = {
+        "availability": ("availability", "Availability", 100.0),
+        "latency": ("ack_latency_p99_ms", "Ack latency p99", 1.0),
+    }[what]
+    shown = [run for run in runs if run[column] is not None]
+    if not shown:
+        return None
+    traces: list[dict[str, Any]] = []
+    keys = []
+    for name, colour in colours.items():
+        own = [run for run in shown if _configuration(run) == name]
+        if not own:
+            continue
+        keys.append(Key(colour=colour, text=name))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": [run["started"] for run in own],
+                "y": [float(f"{factor * run[column]:.6g}") for run in own],
+                "hovertext": [_hover(run, _value(what, run[column])) for run in own],
+                "hoverinfo": "text",
+                "line": {"color": colour, "width": 1.5},
+                "marker": {
+                    "color": colour,
+                    "size": 8,
+                    "symbol": ["x" if run["verdict"] == "violated" else "circle" for run in own],
+                },
+            }
+        )
+    low = min(run[column] for run in shown)
+    high = max(run[column] for run in shown)
+    yaxis: dict[str, Any] = {"ticksuffix": " %", "rangemode": "tozero", "range": [0, 104]}
+    if what == "latency":
+        ticks = _ticks(low, high)
+        yaxis = {
+            "type": "log",
+            "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
+            "tickvals": ticks,
+            "ticktext": [fmt.duration(tick) for tick in ticks],
+        }
+    return Figure(
+        name=what,
+        title=title,
+        caption="Each run at its start; a cross is a violated run. "
+        + (
+            "Share of the time in which the worst partition acked."
+            if what == "availability"
+            else "Log scale."
+        ),
+        spoken=f"{title} of {len(shown)} runs, from {_value(what, low)} to {_value(what, high)}.",
+        height=280,
+        timed=False,
+        keys=tuple(keys),
+        traces=traces,
+        layout={
+            "height": 280,
+            "margin": {**_MARGIN, "l": 76},
+            "hovermode": "closest",
+            "xaxis": {"type": "date", "nticks": 8},
+            "yaxis": yaxis,
+        },
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten, from slightly below `low` to above `high`."""
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    return [tick for tick in ticks if 0.8 * low <= tick <= 1.25 * high]
+
+
+def _value(what: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if what == "availability" else fmt.duration(value)
+
+
+def _hover(run: dict[str, Any], value: str) -> str:
+    commit = f"<br>commit {run['commit'][:12]}" if run["commit"] else ""
+    return f"{value}, {run['verdict']}<br>{_label(run)}{commit}<br>{run['started']} UTC"
+
+
+def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
+    if not rows:
+        return None
+    kinds = list(dict.fromkeys(row["fault"] for row in rows))
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [round(row["recovery_s"], 3) for row in own],
+            "y": [-kinds.index(row["fault"]) for row in own],
+            "hovertext": [
+                f"{row['recovery_s']:.2f} s after {row['fault']} of {row['target']}<br>"
+                f"{_label(row)}<br>run {row['run_id']}"
+                for row in own
+            ],
+            "hoverinfo": "text",
+            "marker": {"color": colour, "size": 10, "opacity": 0.75},
+        }
+        for name, colour in colours.items()
+        if (own := [row for row in rows if _configuration(row) == name])
+    ]
+    shown = {_configuration(row) for row in rows}
+    return Figure(
+        name="recoveries",
+        title="Recovery",
+        caption="From the heal of a fault until all replicas were in sync; one dot for each fault.",
+        spoken="; ".join(
+            f"{kind}: {min(times):.1f} to {max(times):.1f} s"
+            for kind in kinds
+            for times in [[row["recovery_s"] for row in rows if row["fault"] == kind]]
+        )
+        + ".",
+        height=_height(kinds),
+        timed=False,
+        keys=tuple(Key(colour=colours[name], text=name) for name in colours if name in shown),
+        traces=traces,
+        layout=_by_configuration(kinds, title="seconds"),
+    )
+
+
+def _duplicates(rows: _Rows) -> Figure | None:
+    if not rows or not any(row["duplicated"] for row in rows):
+        return None
+    labels = [_label(row) for row in rows]
+    texts = [
+        f"{label}: {fmt.count(row['duplicated'])} of {fmt.count(row['acked'])} acked"
+        for label, row in zip(labels, rows, strict=True)
+    ]
+    return Figure(
+        name="duplicates",
+        title="Duplicates",
+        caption="Duplicates per million acked records.",
+        spoken="; ".join(texts) + ".",
+        height=_height(rows),
+        timed=False,
+        traces=[
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [round(row["duplicated_per_million_acked"], 2) for row in rows],
+                "y": _rows_of(labels),
+                "hovertext": texts,
+                "hoverinfo": "text",
+                "width": 0.25,
+                "marker": {"color": "@unknown"},
+            }
+        ],
+        layout=_by_configuration(labels, title="duplicates per million acked records"),
+    )
+
+
+def _height(rows: Sequence[object]) -> int:
+    return _ROW * len(rows) + 70
+
+
+def _rows_of(labels: Sequence[str]) -> list[int]:
+    return [-row for row in range(len(labels))]
+
+
+def _by_configuration(labels: Sequence[str], *, title: str) -> dict[str, Any]:
+    """Return the layout of a plot with one row for each label, the first at the top."""
+    return {
+        "height": _height(labels),
+        "margin": _MARGIN,
+        "hovermode": "closest",
+        "xaxis": {"rangemode": "tozero", "title": {"text": title}, "nticks": 6},
+        "yaxis": {
+            "range": [0.5 - len(labels), 0.75],
+            "tickvals": _rows_of(labels),
+            "showticklabels": False,
+        },
+        "annotations": [lane_label(label, 0.15 - row) for row, label in enumerate(labels)],
+    }

@@ -1,0 +1,154 @@
+"""Decides whether a candidate loses: by the model if it excludes the anomaly, else by trials.
+
+A candidate loses if at least `losses` of at most `trials` trials show the anomaly. Trials stop as
+soon as the result is decided, and every answer is cached. A trial with the anomaly counts whatever
+else went wrong; a trial without it counts as not losing, even if it was inconclusive, because a
+candidate is kept only on evidence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.markup import escape
+
+from ackproof.errors import AckproofError
+from ackproof.prediction.replication import foresee
+from ackproof.progress import Reporter
+from ackproof.reproduction.store import CandidateTrial, ShrinkStore, candidate_key
+from ackproof.reproduction.summary import Answer
+from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.verdict import Outlook, Verdict
+from ackproof.scenario.loader import Configured
+from ackproof.scenario.model import Scenario
+from ackproof.trials import GIVE_UP_AFTER, RunTrial, attempt
+
+#: Maximum number of states that the model searches for one candidate, about a second.
+_MAX_STATES = 20_000
+
+#: Predicts what the model allows for a candidate.
+Predict = Callable[[Scenario], PredictionRecord]
+
+
+class BudgetSpentError(Exception):
+    """The time budget is used up: no further trial may start."""
+
+
+def predict_briefly(scenario: Scenario) -> PredictionRecord:
+    return foresee(scenario, max_states=_MAX_STATES)
+
+
+class LossOracle:
+    """Answers whether candidates lose, and caches every answer.
+
+    `guided`: candidates for which the model predicts `impossible` are not run. `deadline` is in
+    seconds of `time.monotonic()`.
+    """
+
+    def __init__(
+        self,
+        store: ShrinkStore,
+        run_trial: RunTrial,
+        reporter: Reporter,
+        *,
+        deadline: float | None = None,
+        predict: Predict = predict_briefly,
+    ) -> None:
+        self.store = store
+        self.guided = True
+        self.answers: dict[str, Answer] = {}
+        self._run_trial = run_trial
+        self._reporter = reporter
+        self._deadline = deadline
+        self._predict = predict
+        self._predictions: dict[str, PredictionRecord] = {}
+
+    def loses(self, scenario: Scenario, what: str, *, always: bool = False) -> bool:
+        """Return whether the anomaly occurs again; `what` describes the candidate.
+
+        `always`: it must occur in every trial, not only in `plan.losses` of them. Raises
+        BudgetSpentError instead of starting a trial after the deadline, AckproofError if trials
+        cannot be run.
+        """
+        key = candidate_key(scenario)
+        if key not in self.answers:
+            needed = self.store.plan.trials if always else self.store.plan.losses
+            self.answers[key] = answer = self._decide(scenario, key, what, needed=needed)
+            colour = "red" if answer.loses else "green"
+            self._reporter.note(f"  {escape(what)}: [{colour}]{answer.text}[/]")
+        return self.answers[key].loses
+
+    def answer(self, scenario: Scenario) -> Answer | None:
+        """Return the cached answer."""
+        return self.answers.get(candidate_key(scenario))
+
+    def prediction(self, scenario: Scenario) -> Outlook:
+        """Return the model's prediction of the anomaly."""
+        return self._predicted(scenario).predicted.get(self.store.plan.anomaly, "possible")
+
+    def explained(self, scenario: Scenario) -> bool:
+        """Whether the model has a trace to the anomaly: a cut-off search excludes nothing."""
+        traced = bool(self._predicted(scenario).prediction.trace)
+        traced = traced or self.store.plan.anomaly != "lost"
+        return self.prediction(scenario) != "impossible" and traced
+
+    def _predicted(self, scenario: Scenario) -> PredictionRecord:
+        key = candidate_key(scenario)
+        if key not in self._predictions:
+            self._predictions[key] = self._predict(scenario)
+        return self._predictions[key]
+
+    def _decide(self, scenario: Scenario, key: str, what: str, *, needed: int) -> Answer:
+        steps = [fault.id for fault in scenario.faults]
+        if self.guided and self.prediction(scenario) == "impossible":
+            return Answer(what=what, steps=steps, loses=False, excluded=True)
+        plan = self.store.plan
+        finished = self.store.of(key)
+        while not _decided(finished, plan.trials, needed):
+            self._run_one(scenario, key, what, number=len(finished) + 1)
+            finished = self.store.of(key)
+        losing = _losing(finished)
+        return Answer(
+            what=what, steps=steps, loses=losing >= needed, losing=losing, trials=len(finished)
+        )
+
+    def _run_one(self, scenario: Scenario, key: str, what: str, *, number: int) -> None:
+        """Run a trial; if it fails, run it once more."""
+
+        def run_in_phase(configured: Configured) -> tuple[Path, Verdict]:
+            with self._reporter.phase(f"{what}: trial {number}"):
+                return self._run_trial(configured)
+
+        configured = replace(self.store.configured, scenario=scenario)
+        for failures in range(1, GIVE_UP_AFTER + 1):
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                raise BudgetSpentError
+            ended = attempt(run_in_phase, configured)
+            trial = CandidateTrial(candidate=key, what=what, seconds=ended.seconds)
+            if isinstance(ended.result, AckproofError):
+                self.store.add(trial.model_copy(update={"error": ended.result.message}))
+                if failures == GIVE_UP_AFTER:
+                    raise ended.result
+                continue
+            run_dir, verdict = ended.result
+            changes = {
+                "run_id": run_dir.name,
+                "count": verdict.observed.get(self.store.plan.anomaly, 0),
+                "sent": verdict.observed.get("sent", 0),
+                "verdict": verdict.verdict,
+            }
+            self.store.add(trial.model_copy(update=changes))
+            return
+
+
+def _losing(trials: Sequence[CandidateTrial]) -> int:
+    return sum(trial.count > 0 for trial in trials)
+
+
+def _decided(trials: Sequence[CandidateTrial], most: int, needed: int) -> bool:
+    """Whether further trials cannot change the answer."""
+    losing = _losing(trials)
+    return losing >= needed or losing + (most - len(trials)) < needed

@@ -1,0 +1,217 @@
+"""A stored run as a scenario that repeats it.
+
+Random choices are replaced by what was drawn, and blocks of steps by a plain list of faults in the
+order in which they began. A step that began on time or on a number of sends waits for the same
+number of acked sends (see `progress_marks`), and for the same earlier faults to have ended or
+recovered. Conditions on the cluster's state are unchanged. Replicas are assigned to the same
+brokers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ackproof.errors import RunDirectoryError
+from ackproof.reproduction.progress_marks import progress_marks
+from ackproof.runs import directory as runs
+from ackproof.runs.directory import table_rows
+from ackproof.runs.recovery import recover_run
+from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Scenario
+from ackproof_faults import Fault, plain, registered
+from ackproof_faults.conditions.cluster_state import FaultHas
+from ackproof_faults.conditions.conditions import (
+    After,
+    Condition,
+    Conditions,
+    ProgressIs,
+)
+from ackproof_faults.conditions.durations import format_duration
+
+_Window = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRun:
+    """A stored run as a scenario that repeats it. `notes` say what cannot be repeated."""
+
+    configured: Configured
+    notes: tuple[str, ...] = ()
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.configured.scenario
+
+
+def recorded_run(run_dir: Path) -> RecordedRun:
+    """Read a stored run.
+
+    Raises RunDirectoryError if this is not a run directory, is damaged, or the run is in progress.
+    """
+    recover_run(run_dir)
+    record = runs.read_record(run_dir)
+    path = run_dir / "scenario.yaml"
+    scenario = load(path)[0].scenario
+    windows = fault_windows(run_dir)
+    faults = [_fault(row, path) for row in windows]
+    repeated = with_faults(
+        scenario.model_copy(update={"topics": _topics(scenario, run_dir)}),
+        _ReplaySchedule(scenario, windows, faults, run_dir, record.started_at).steps(),
+    )
+    notes = []
+    if plain(scenario.faults) and (missing := len(scenario.faults) - len(faults)) > 0:
+        notes.append(f"{missing} of {len(scenario.faults)} faults never began and are left out")
+    return RecordedRun(
+        configured=Configured(
+            scenario=repeated,
+            name=record.configuration_name,
+            varied=record.configuration,
+            path=path,
+        ),
+        notes=tuple(notes),
+    )
+
+
+def with_faults(scenario: Scenario, faults: Sequence[Fault]) -> Scenario:
+    """Return the scenario with these faults; raise ValidationError if it is not valid."""
+    document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
+    document["faults"] = [fault.model_dump(mode="json", by_alias=True) for fault in faults]
+    return Scenario.model_validate(document)
+
+
+def _step_id(index: int) -> str:
+    return f"step-{index + 1}"
+
+
+class _ReplaySchedule:
+    """Turns the fault windows of a run into the list of faults that repeats them."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        windows: Sequence[_Window],
+        faults: Sequence[Fault],
+        run_dir: Path,
+        started_at: datetime,
+    ) -> None:
+        self._in_blocks = not plain(scenario.faults)
+        self._windows = windows
+        self._faults = faults
+        self._started_at = started_at
+        times = [row["injected_at"] for row in windows]
+        times += [row["healed_at"] for row in windows if row["healed_at"] is not None]
+        self._marks = dict(zip(times, progress_marks(run_dir, times), strict=True))
+
+    def steps(self) -> list[Fault]:
+        """Return the faults, each with the conditions that repeat its start and end."""
+        awaited: set[FaultHas] = set()
+        steps = []
+        for number, fault in enumerate(self._faults):
+            others = [one for one in self._ended_before(number) if one not in awaited]
+            awaited.update(others)
+            begins = Conditions([*self._own_when(number), *others])
+            changes = {
+                "id": _step_id(number),
+                "when": begins,
+                "or_after": None,
+                **self._heals(number),
+            }
+            steps.append(fault.model_copy(update=changes))
+        return steps
+
+    def _own_when(self, number: int) -> list[Condition]:
+        """Return its start conditions, with those on sends or time as absolute progress."""
+        fault, window = self._faults[number], self._windows[number]
+        late = fault.or_after is not None and (
+            window["trigger"] == f"after {format_duration(fault.or_after)}"
+        )
+        kept = [] if late else [one for one in fault.when if not _is_progress(one)]
+        counted = any(isinstance(one, ProgressIs | After) for one in fault.when)
+        if kept and not counted:
+            return kept
+        before = self._windows[number - 1] if number else None
+        since = (
+            self._started_at if before is None else before["verified_at"] or before["injected_at"]
+        )
+        clock = self._clock(window["injected_at"], since)
+        return [clock, *kept] if clock is not None else kept
+
+    def _heals(self, number: int) -> dict[str, object]:
+        """Return its end conditions: its own, or the progress at which its block ended."""
+        fault, window = self._faults[number], self._windows[number]
+        if fault.ends_by_itself:
+            conditions = [self._renamed(one, window["healed_at"]) for one in fault.heal_when]
+            return {"heal_when": Conditions(conditions)}
+        healed, since = window["healed_at"], window["verified_at"] or window["injected_at"]
+        if not self._in_blocks or healed is None:
+            return {}
+        clock = self._clock(healed, since)
+        return {} if clock is None else {"heal_when": Conditions([clock])}
+
+    def _clock(self, at: datetime, since: datetime) -> Condition | None:
+        clock = self._marks[at].condition((at - since).total_seconds())
+        return None if isinstance(clock, After) and not clock.seconds else clock
+
+    def _ended_before(self, number: int) -> list[FaultHas]:
+        """Return conditions on the earlier faults that had ended or recovered by its start."""
+        now = self._windows[number]["injected_at"]
+        conditions = []
+        for index, earlier in enumerate(self._windows[:number]):
+            recovered, healed = earlier["recovered_at"], earlier["healed_at"]
+            if recovered is not None and recovered <= now:
+                conditions.append(FaultHas(fault=_step_id(index), event="recovered"))
+            elif healed is not None and healed <= now:
+                conditions.append(FaultHas(fault=_step_id(index), event="ended"))
+        return conditions
+
+    def _renamed(self, condition: Condition, healed: datetime | None) -> Condition:
+        """Return a condition on another fault as a condition on the first step that met it."""
+        if not isinstance(condition, FaultHas):
+            return condition
+        field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}
+        for index, (fault, window) in enumerate(zip(self._faults, self._windows, strict=True)):
+            at = window[field[condition.event]]
+            met = at is not None and (healed is None or at <= healed)
+            if met and condition.fault in (fault.id, fault.name):
+                return FaultHas(fault=_step_id(index), event=condition.event)
+        return FaultHas(fault=self._faults[0].name, event=condition.event)
+
+
+def _is_progress(condition: Condition) -> bool:
+    """Whether a replay replaces the condition by one on absolute progress."""
+    return isinstance(condition, ProgressIs | After | FaultHas)
+
+
+def _fault(window: _Window, path: Path) -> Fault:
+    kind = registered().get(window["fault"])
+    if kind is None:
+        raise RunDirectoryError(
+            f"{path.parent.name}: fault {window['fault']!r} is not installed",
+            hint="Install the package that provides it.",
+        )
+    return kind.model_validate(json.loads(window["parameters"]))
+
+
+def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
+    """Return the topics, the workload's with the replica assignment that it had at first."""
+    topics: dict[str, object] = dict(scenario.topics)
+    name, topic = scenario.workload.topic, scenario.topic
+    if topic.assignment or scenario.cluster.attach is not None:
+        return topics
+    first: dict[int, list[int]] = {}
+    for row in sorted(table_rows(run_dir, "partition_states"), key=lambda row: row["at"]):
+        first.setdefault(row["partition"], list(row["replicas"]))
+    if all(partition in first for partition in range(topic.partitions)):
+        assignment = [first[partition] for partition in range(topic.partitions)]
+        topics[name] = topic.model_copy(update={"assignment": assignment})
+    return topics
+
+
+def fault_windows(run_dir: Path) -> list[dict[str, Any]]:
+    """Return the rows of the `fault_windows` table in the order in which they began."""
+    return sorted(table_rows(run_dir, "fault_windows"), key=lambda row: int(row["window"]))

@@ -1,0 +1,104 @@
+"""Trials: the runs that one `compare` or `shrink` makes, and the store from which it resumes.
+
+``runs/<utc>-<scenario>-<kind>/`` holds ``plan.json`` (the options of the command) and
+``trials.jsonl`` (one line for each finished trial). An interrupted trial has no line; the resumed
+command runs it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from ackproof.errors import AckproofError, DiskError
+from ackproof.execution.runner import run
+from ackproof.progress import Reporter
+from ackproof.runs.directory import append_line, read_lines
+from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import Configured
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from ackproof.cluster.pool import ClusterPool
+
+#: Runs one configuration and returns its run directory and verdict.
+RunTrial = Callable[[Configured], tuple[Path, Verdict]]
+
+#: After this many consecutive failures a configuration or candidate is given up.
+GIVE_UP_AFTER = 2
+
+_TRIALS = "trials.jsonl"
+
+
+class Record(BaseModel):
+    """Base of everything that is stored as JSON beside trials."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Trial(Record):
+    """A finished trial: `run_id` names its run; if there is none, `error` says why."""
+
+    run_id: str | None = None
+    error: str = ""
+    seconds: float
+
+
+PlanT = TypeVar("PlanT", bound=Record)
+TrialT = TypeVar("TrialT", bound=Trial)
+
+
+@dataclass(kw_only=True)
+class TrialStore(Generic[PlanT, TrialT]):
+    """The plan and the finished trials of one command, in memory and in its directory."""
+
+    directory: Path
+    plan: PlanT
+    trials: list[TrialT] = field(default_factory=list)
+
+    def add(self, trial: TrialT) -> None:
+        self.trials.append(trial)
+        append_line(self.directory / _TRIALS, trial)
+
+
+def read_trials(directory: Path, kind: type[TrialT]) -> list[TrialT]:
+    """Raise RunDirectoryError if a line is damaged; an incomplete last line is removed."""
+    return read_lines(directory / _TRIALS, kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt to run a trial: its run directory and verdict, or why there are none."""
+
+    seconds: float
+    result: tuple[Path, Verdict] | AckproofError
+
+
+def attempt(run_trial: RunTrial, configured: Configured) -> Attempt:
+    """Run a trial. Raises DiskError, because then no further trial could be stored."""
+    began = time.monotonic()
+    try:
+        result: tuple[Path, Verdict] | AckproofError = run_trial(configured)
+    except DiskError:
+        raise
+    except AckproofError as error:
+        result = error
+    return Attempt(seconds=time.monotonic() - began, result=result)
+
+
+def on_clusters(
+    *,
+    out: Path,
+    client: DockerClient | None,
+    reporter: Reporter,
+    pool: ClusterPool | None = None,
+) -> RunTrial:
+    """Return a function that runs trials on clusters of `pool`; without one, each boots its own."""
+    return partial(run, out=out, client=client, reporter=reporter, pool=pool)
