@@ -12,7 +12,7 @@ from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
 from ackproof_faults.schedule.blast_radius import BlastRadius
 from ackproof_faults.schedule.blocks import StepList, every_fault, plain
-from ackproof_faults.schedule.observation import Progress
+from ackproof_faults.schedule.observation import SendCounts
 from ackproof_faults.schedule.schedule import Schedule
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "FaultWindow",
     "Guard",
     "Need",
-    "Progress",
     "Schedule",
+    "SendCounts",
     "Shape",
     "StepList",
     "every_fault",

@@ -18,9 +18,9 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ackproof_faults.conditions.conditions import Conditions, Trigger
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
+from ackproof_faults.conditions.trigger import Conditions, Trigger
 from ackproof_faults.interfaces.clients import Clients
 from ackproof_faults.interfaces.kafka_proxy import Link
 from ackproof_faults.interfaces.kernel import Need

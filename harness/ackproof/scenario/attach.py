@@ -16,7 +16,7 @@ from pydantic import Field
 from ackproof.errors import ScenarioError
 from ackproof.scenario.types import Model, Place, Setting
 from ackproof_faults.clients._client_fault import ClientFault
-from ackproof_faults.schedule.blocks import placed_faults
+from ackproof_faults.schedule.blocks import located_faults
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
@@ -113,7 +113,7 @@ def problems(
 
 
 def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
-    for where, one in placed_faults(steps):
+    for where, one in located_faults(steps):
         place: Place = ("faults", *where, "fault")
         fault = one.name
         if isinstance(one, ClientFault):

@@ -27,11 +27,11 @@ class FakeCluster:
     done: list[str] = field(default_factory=list)
     says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
-    controllers: Sequence[int] = (100, 101, 102)
+    voters: Sequence[int] = (100, 101, 102)
     now_controller: int | None = 101
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
-    logs: dict[int, str] = field(default_factory=dict)
+    log_lines: dict[int, str] = field(default_factory=dict)
     logged: list[str] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
     starved: set[int] = field(default_factory=set)
@@ -43,8 +43,29 @@ class FakeCluster:
     def broker_ids(self) -> Sequence[int]:
         return [1, 2, 3]
 
+    @property
+    def metadata(self) -> FakeCluster:
+        return self
+
+    @property
+    def controllers(self) -> FakeCluster:
+        return self
+
+    def ids(self) -> Sequence[int]:
+        return self.voters
+
+    def active(self) -> int | None:
+        return self.now_controller
+
+    def contains(self, broker: int, text: str, since: datetime) -> bool:
+        return text in self.log_lines.get(broker, "")
+
+    @property
+    def logs(self) -> FakeCluster:
+        return self
+
     def controller_ids(self) -> Sequence[int]:
-        return self.controllers
+        return self.voters
 
     def active_controller(self) -> int | None:
         return self.now_controller
@@ -56,7 +77,7 @@ class FakeCluster:
         return self.now_committed
 
     def log_has(self, broker: int, text: str, since: datetime) -> bool:
-        return text in self.logs.get(broker, "")
+        return text in self.log_lines.get(broker, "")
 
     def link(self) -> Link:
         raise NotImplementedError

@@ -35,7 +35,7 @@ SHAPE = Shape(
 
 
 def pairs(fault: Links, *nodes: int) -> set[tuple[int, int]]:
-    return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(controllers=(100,)), nodes)}
+    return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(voters=(100,)), nodes)}
 
 
 def test_who_is_apart() -> None:
@@ -161,7 +161,7 @@ def test_what_can_be_cut_has_no_problems() -> None:
 
 
 def test_healing_takes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:
-    cluster = FakeCluster(controllers=(100,))
+    cluster = FakeCluster(voters=(100,))
     fault = Partition(target=1, peers=(2,))
     fault.heal(cluster, [1])
     said = dict(cluster.scripts)
