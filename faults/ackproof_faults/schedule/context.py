@@ -54,12 +54,18 @@ class ScheduleContext:
     sends: Callable[[], SendCounts]
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
-    sampler: Sampler
-    blast_radius: BlastRadius
-    history: ObservationHistory
+    seed: int = 0
+    blast_radius: BlastRadius = field(default_factory=BlastRadius)
     injected: list[InjectedFault] = field(default_factory=list)
     #: Why a fault that is due waits for the recovery of others; '' if none does.
     held_back: str = ""
+    sampler: Sampler = field(init=False)
+    _history: ObservationHistory = field(init=False)
+
+    def __post_init__(self) -> None:
+        brokers = tuple(self.cluster.metadata.broker_ids())
+        self.sampler = Sampler(seed=self.seed, brokers=brokers)
+        self._history = ObservationHistory(self.cluster, self.monotonic)
 
     def reference(self, leaders: Leaders) -> ReferencePoint:
         """Return the current moment as a reference point with these leaders."""
@@ -85,7 +91,7 @@ class ScheduleContext:
         at_latest_s: float | None,
         *,
         reference: ReferencePoint,
-        first_window: int,
+        first_window: int = 0,
     ) -> str | None:
         """Return the conditions or the time limit that is met, as text; None if neither is.
 
@@ -94,7 +100,7 @@ class ScheduleContext:
         windows = [(one.guard.fault.id, one.guard.window) for one in self.injected[first_window:]]
         observation = ScheduleObservation(
             cluster=self.cluster,
-            history=self.history,
+            history=self._history,
             sends=self.sends(),
             now_s=self.monotonic(),
             reference=reference,

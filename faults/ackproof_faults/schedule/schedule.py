@@ -16,9 +16,8 @@ from ackproof_faults.guard import FaultWindow
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.schedule.blast_radius import BlastRadius
 from ackproof_faults.schedule.context import ScheduleContext
-from ackproof_faults.schedule.observation import ObservationHistory, SendCounts
+from ackproof_faults.schedule.observation import SendCounts
 from ackproof_faults.schedule.runners import SequenceRunner
-from ackproof_faults.schedule.sampling import Sampler
 
 if TYPE_CHECKING:
     from ackproof_faults.schedule.blocks import Step
@@ -44,18 +43,17 @@ class Schedule:
         seed: int = 0,
         blast_radius: BlastRadius | None = None,
     ) -> None:
-        sampler = Sampler(seed=seed, brokers=tuple(cluster.metadata.broker_ids()))
         self._context = ScheduleContext(
             cluster=cluster,
             partitions=partitions,
             sends=sends,
             clock=clock,
             monotonic=monotonic,
-            sampler=sampler,
+            seed=seed,
             blast_radius=blast_radius or BlastRadius(),
-            history=ObservationHistory(cluster, monotonic),
         )
-        self._steps = SequenceRunner(self._context, sampler.schedule(steps).steps)
+        sampled = self._context.sampler.schedule(steps)
+        self._steps = SequenceRunner(self._context, sampled.steps)
 
     @property
     def windows(self) -> list[FaultWindow]:

@@ -33,7 +33,7 @@ def exercise(
     cluster.run_clients = StruckClients(crew)
     schedule = Schedule(
         scenario.faults,
-        cluster,
+        cluster.interfaces,
         partitions=[
             (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
         ],

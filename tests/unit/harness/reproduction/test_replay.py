@@ -118,7 +118,7 @@ def test_alternatives_that_count_become_acks_and_those_on_the_cluster_stay(tmp_p
         kill(1, id="first", when="300 acked or leader of orders-0 == 2", heal_after="1s"),
         kill(2, when=state, heal_when="first recovered or 9 acked or isr of orders-0 == 9"),
         kill(3, heal_when="last recovered or first ended"),
-        kill(1, id="last", heal_after="1s"),
+        kill(1, id="last", when="after 2s", heal_after="1s"),
     ]
     _, replay = recorded(tmp_path, *steps)
     first, second, third, _ = replay.faults
