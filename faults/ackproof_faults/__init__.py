@@ -34,8 +34,11 @@ from ackproof_faults.conditions.builders import (
     sent,
 )
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, CommandResult, Fault, Shape
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.guard import FaultWindow, Guard, inject
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
 from ackproof_faults.schedule.blast_radius import BlastRadius
@@ -125,6 +128,7 @@ __all__ = [
     "DeleteIndex",
     "DiskFull",
     "Docker",
+    "Evidence",
     "FailLogDir",
     "Fault",
     "FaultError",
@@ -152,6 +156,8 @@ __all__ = [
     "PauseClient",
     "PowerLoss",
     "PreferredElection",
+    "Problem",
+    "Progress",
     "PurgeClient",
     "RandomBlock",
     "Reassign",

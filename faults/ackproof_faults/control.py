@@ -1,4 +1,4 @@
-"""No fault at all: the control in every comparison."""
+"""No fault: the control of every comparison."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.effects import Effect
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class NoFault(Fault):
-    """Does nothing, with a window like every other fault: the control."""
+    """Do nothing, with a window like that of every fault: the control."""
 
     name: ClassVar[str] = "none"
+    requires: ClassVar[InterfaceNames] = ()
     disables: ClassVar[bool] = False
+    effect: ClassVar[Effect] = "none"
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     fault: Literal["none"] = "none"
     proof: ClassVar[str] = "nothing was touched"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: nothing is touched"
     )
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing."""
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None: ...
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Say so."""
-        return "nothing was touched"
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        return Evidence(text="nothing was touched")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None: ...
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Return True: nothing was touched."""
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         return True

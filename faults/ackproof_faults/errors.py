@@ -1,7 +1,7 @@
-"""The errors of faults."""
+"""The error of faults."""
 
 from __future__ import annotations
 
 
 class FaultError(Exception):
-    """A fault could not be injected, was not seen to hold, or could not be healed."""
+    """A fault could not be injected, did not hold, or could not be healed."""

@@ -1,11 +1,8 @@
-"""What a fault is: something that goes wrong on purpose, is proved, and is made good again.
+"""The base class of faults.
 
-A `Fault` is a frozen pydantic model. Its fields are the YAML keys, the JSON Schema and the
-report's parameters. `inject` puts it into force, `verify` proves from outside that it holds,
-`heal` ends it, `verify_healed` says whether everything it touched works again.
-
-A fault acts on a cluster only through the `Cluster` protocol, so that this package knows
-neither containers nor Kafka clients.
+A `Fault` is a frozen pydantic model. Its fields are the YAML keys, the JSON Schema and the report's
+parameters; its class attributes are everything that other modules need to know of it. It acts on a
+cluster only through the interfaces of `interfaces.cluster.Cluster`.
 """
 
 from __future__ import annotations
@@ -13,153 +10,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.conditions.trigger import Conditions, Trigger
-from ackproof_faults.interfaces.clients import Clients
-from ackproof_faults.interfaces.kafka_proxy import Link
+from ackproof_faults.effects import Effect
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.interfaces.operations import Operations
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """What a command printed (both streams) and its exit status."""
-
-    exit_status: int
-    output: str
-
-
-class Cluster(Protocol):
-    """What a fault may ask of, and do to, the cluster under test."""
-
-    def broker_ids(self) -> Sequence[int]:
-        """Return the node ids of all brokers, ascending."""
-
-    def controller_ids(self) -> Sequence[int]:
-        """Return the node ids of all who vote over metadata, ascending."""
-
-    def active_controller(self) -> int | None:
-        """Return who leads the metadata quorum, None while nobody does or can say."""
-
-    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
-
-    def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that a group has committed, None if none or nobody can say now."""
-
-    def log_has(self, broker: int, text: str, since: datetime) -> bool:
-        """Whether the broker logged a line with `text` since then."""
-
-    def link(self) -> Link:
-        """Return the proxy between clients and brokers; raise FaultError if there is none."""
-
-    def operations(self) -> Operations:
-        """Return what an operator does to the cluster."""
-
-    def clients(self) -> Clients:
-        """Return the producers and consumers of the run; raise FaultError if there are none."""
-
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the partition's leader, None while it has none."""
-
-    def replicas(self, topic: str, partition: int) -> Sequence[int]:
-        """Return the partition's replicas in assignment order."""
-
-    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
-        """Return the partition's in-sync replicas, None if nobody can say now."""
-
-    def kill(self, broker: int) -> None:
-        """Send SIGKILL to the broker's process and wait until it is gone."""
-
-    def terminate(self, broker: int) -> None:
-        """Send SIGTERM (a controlled shutdown) and wait until the process is gone."""
-
-    def start(self, broker: int) -> None:
-        """Start a stopped broker with its identity, data and address; a no-op if it runs."""
-
-    def exit_status(self, broker: int) -> int | None:
-        """Return the exit status of the broker's process, None while it runs."""
-
-    def in_sync(self, broker: int) -> bool:
-        """Whether the broker is unfenced and in the ISR of every partition it replicates."""
-
-    def await_in_sync(self, broker: int, *, within_s: float) -> None:
-        """Wait until `in_sync` holds; raise FaultError after `within_s` or if it has ended."""
-
-    def address(self, broker: int) -> str:
-        """Return the node's IP address on the cluster's network."""
-
-    def port(self, listener: str) -> int:
-        """Return the port of a listener (CONTROLLER, INTERNAL, EXTERNAL, …) inside the network."""
-
-    def client_listeners(self) -> Sequence[str]:
-        """Return the brokers' listeners for clients: EXTERNAL, and further ones."""
-
-    def run_beside(self, broker: int, script: str) -> CommandResult:
-        """Run a bash script in the node's network namespace, with NET_ADMIN and nft."""
-
-    def start_beside(self, broker: int, name: str, script: str) -> None:
-        """Do as `run_beside` does, but go on until the script ends, or `end_beside(name)`."""
-
-    def end_beside(self, broker: int, name: str) -> None:
-        """End what `start_beside` started; a no-op if it is gone."""
-
-    def pause(self, broker: int) -> None:
-        """Freeze the node's processes: they neither answer nor close a connection."""
-
-    def resume(self, broker: int) -> None:
-        """Let frozen processes go on where they stood; a no-op if they are not frozen."""
-
-    def paused(self, broker: int) -> bool:
-        """Whether the node's processes are frozen."""
-
-    def answers(self, broker: int) -> bool:
-        """Whether the broker itself answers a client's request."""
-
-    def exhaust_memory(self, broker: int) -> None:
-        """Have the kernel's out-of-memory killer end the node's process, and wait for that."""
-
-    def out_of_memory(self, broker: int) -> bool:
-        """Whether the kernel ended the node's process because its memory was used up."""
-
-    def shift_clock(self, broker: int, by_s: float) -> None:
-        """Have the broker's clock go so many seconds ahead of the machine's, or behind if < 0.
-
-        Raises FaultError where brokers have no clocks of their own.
-        """
-
-    def log_directories(self, broker: int) -> Sequence[str]:
-        """Return the broker's log directories; metadata and identity lie in the first."""
-
-    def run_at_disk(self, broker: int, script: str) -> CommandResult:
-        """Run a bash script where the broker's disk is mounted as it is there; it may be down."""
-
-    def read_file(self, broker: int, path: str) -> bytes:
-        """Return a file of the broker's disk; raise FaultError if there is none."""
-
-    def renew_identity(self, broker: int) -> None:
-        """Have each log directory that is empty formatted as a new one when the broker starts."""
-
-    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        """Wait until the broker has logged a line with `text`, and return it.
-
-        Raises FaultError after `within_s`, or when the broker has ended without such a line.
-        """
+#: A field of a scenario's fault, and why its value is refused.
+Problem = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What of a cluster is known before it boots: enough to refuse what cannot be done to it.
+    """What a scenario says of its cluster and clients, known before anything boots.
 
-    `topics` has the number of each topic's partitions; `log_dirs` the fewest log directories that
-    a broker has; `disk` is the size of each broker's disk in bytes, None for the engine's own;
-    `own_clocks`: brokers have clocks that can be set.
+    `topics`: partitions per topic. `log_dirs`: the fewest log directories of any broker. `disk`:
+    size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
+    brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
+    of all groups. `subscribing`: at least one group subscribes instead of assigning partitions.
+    `attached`: ackproof did not start the cluster; its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -169,27 +44,54 @@ class Shape:
     log_dirs: int
     disk: int | None
     own_clocks: bool = False
+    proxied: tuple[str, ...] = ()
+    producers: int = 1
+    consumers: int = 0
+    subscribing: bool = False
+    transactions: bool = False
+    attached: bool = False
 
 
 class Fault(BaseModel, ABC):
-    """One thing that goes wrong, on which nodes, when it begins and when it ends.
+    """One fault: on which nodes, when it begins and when it ends.
 
     Faults begin in the order in which the scenario lists them, each when all of its `when`
-    hold, or `or_after` at the latest. A fault with neither `heal_when` nor `heal_after` is
-    healed when the schedule ends: as soon as no other fault is waiting or heals by itself.
+    hold, or `or_after` at the latest. A fault with neither `heal_when` nor `heal_after` is healed
+    as soon as no other fault is waiting to start or heals by itself.
+
+    `inject` returns an immutable record of what it did (None if there is nothing to remember).
+    The guard passes it as `done` to `verify`, `heal` and `verify_healed`, which narrow its type;
+    a fault itself holds no state. `done` is None if `inject` failed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
-    #: What it puts out of order. Two faults that do so to the same thing of the same node would
-    #: undo each other, and a schedule refuses the second. By default only the fault itself.
-    occupies: ClassVar[str] = ""
-    #: Whether its targets do not serve while it holds; a schedule's blast radius counts those.
-    disables: ClassVar[bool] = True
-    #: What the machine must be able to do; asked before the cluster boots.
+    #: Interfaces of the cluster that the fault uses. A cluster that lacks one is refused before
+    #: the run.
+    requires: ClassVar[InterfaceNames] = ("metadata",)
+    #: Kernel features that the fault uses; probed before the cluster boots.
     needs: ClassVar[tuple[Need, ...]] = ()
-    #: What `verify` looks at, for the table of faults.
+    #: The resource of a node that the fault occupies; a schedule refuses a second fault on the
+    #: same one, because one would undo the other. '' stands for a resource of this fault alone.
+    occupies: ClassVar[str] = ""
+    #: Whether its targets do not serve while it holds; the blast radius counts such targets.
+    disables: ClassVar[bool] = True
+    #: Its effect on replicas, for the prediction. See `configured_effect`.
+    effect: ClassVar[Effect] = "unknown"
+    #: Whether the model's rules explain all that controllers and replicas log under this fault.
+    #: The traces of a run with any other fault are not validated.
+    explained: ClassVar[bool] = False
+    #: Whether a broker's log may hold fewer records afterwards.
+    takes_bytes: ClassVar[bool] = False
+    #: Whether it sets brokers' clocks, so that their logs cannot be ordered by time.
+    skews_clocks: ClassVar[bool] = False
+    #: Whether a healed cluster is as before, so that a next run may use it.
+    traceless: ClassVar[bool] = False
+    #: What it did to a broker that it stopped or damaged ("was killed"), for the stories of lost
+    #: records; '' for faults that do neither.
+    past_tense: ClassVar[str] = ""
+    #: What `verify` checks, for the table of faults.
     proof: ClassVar[str] = ""
 
     id: str = Field(
@@ -226,25 +128,33 @@ class Fault(BaseModel, ABC):
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether it has a trigger of its own to be healed."""
+        """Whether it has a trigger to be healed."""
         return bool(self.heal_when) or self.heal_after is not None
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield (field, what is wrong with it) for what cannot be done to such a cluster."""
+    @property
+    def configured_effect(self) -> Effect:
+        """`effect`, or a narrower one that the fault's fields decide."""
+        return self.effect
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        """Yield why the fault cannot be injected into such a cluster, before anything boots."""
         yield from ()
 
     @abstractmethod
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Put the fault into force on `nodes`; raise FaultError if that fails."""
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Any:
+        """Put the fault into force on `nodes` and return what was done.
+
+        Raises FaultError. Whatever only `done` would tell how to undo is undone before.
+        """
 
     @abstractmethod
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Return the proof, from outside, that it holds; raise FaultError if it does not."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> Evidence:
+        """Prove by observation that the fault holds; raise FaultError if it does not."""
 
     @abstractmethod
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """End the fault; twice is a no-op."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> None:
+        """End the fault. A second call changes nothing."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether everything the fault touched works again: each target is in every ISR."""
-        return all(cluster.in_sync(node) for node in nodes)
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: Any) -> bool:
+        """Whether everything that the fault touched works again: each target is in every ISR."""
+        return all(cluster.metadata.in_sync(node) for node in nodes)

@@ -11,42 +11,47 @@ from typing import Any
 
 from ackproof_faults.fault import Fault
 
-#: What fields that every fault has are described by; they are told of once.
-_OF_ALL = frozenset(field.description for field in Fault.model_fields.values())
+#: Descriptions of the fields that every fault has; the table leaves them out.
+_COMMON = frozenset(field.description for field in Fault.model_fields.values())
 
 _HEAD = """# Faults
 
-Made by `ackproof faults --markdown`. [scenario.md](scenario.md) tells how a scenario names them,
-and of the fields that all have: `target`, `when`, `or_after`, `heal_when`, `heal_after`. What a
-fault needs of the machine is asked before a run boots anything, and by `ackproof doctor`. A fault
-whose proof fails makes the run inconclusive.
+Made by `ackproof faults --markdown`. [scenario.md](scenario.md) says how a scenario names a fault,
+and describes the fields that all faults have: `target`, `when`, `or_after`, `heal_when`,
+`heal_after`. *Uses* are the interfaces of the cluster that the fault uses: a cluster that ackproof
+started has all of them, an attached cluster `metadata`, `clients`, and, if the scenario lists
+containers, `processes` ([attach.md](attach.md)). *Needs* are features of the kernel, checked before
+a run boots anything, and by `ackproof doctor`. A fault whose proof fails makes the run
+inconclusive.
 """
 
 _TAIL = """
-## What is not here, and why
+## What is missing, and why
 
-- **A slow disk**: the kernel throttles a container only on devices named when it is made, and Kafka
-  writes to the page cache. `bandwidth` slows replication, `cluster.cpus` a broker.
+- **A slow disk**: the kernel throttles a container only on devices that are named when it is
+  created, and Kafka writes to the page cache. `bandwidth` slows replication, `cluster.cpus` a
+  broker.
 - **LazyFS**: it needs FUSE with `SYS_ADMIN` in the broker's mount namespace, and no distribution
   packages it. `power_loss` cuts off what was never fsynced instead.
-- **A controller's clock**: by it is told what happened when. `skew_clock` is for brokers, and for
-  their time of day; sessions and leases are counted by the monotonic clock, which stays.
-- **A slow close** of a connection: what holds back its end would hold back the data before it, as
-  `link` does with `hold` and `delay`.
-- **A downgrade** in turn: `upgrade` refuses older versions, as nothing checks whether the finalized
-  features allow them.
-- **A read-only file system**: mounting anew needs `SYS_ADMIN`, too. `fail_log_dir` takes the
-  directory away.
+- **A controller's clock**: it dates the run's events. `skew_clock` is for brokers, and for their
+  time of day; sessions and leases use the monotonic clock, which is not changed.
+- **A slow close** of a connection: what delays its end would delay the data before it, as `link`
+  does with `hold` and `delay`.
+- **A rolling downgrade**: `upgrade` refuses older versions, because nothing checks whether the
+  finalized features allow them.
+- **A read-only file system**: remounting needs `SYS_ADMIN`, too. `fail_log_dir` takes the directory
+  away.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One fault; `fields` are its own, each with what a scenario may write and what it means."""
+    """One fault; `fields` are its own, each with its description, legal values and default."""
 
     name: str
     summary: str
     fields: Mapping[str, str]
+    requires: tuple[str, ...]
     needs: tuple[str, ...]
     proof: str
 
@@ -60,11 +65,16 @@ def markdown(faults: Mapping[str, type[Fault]]) -> str:
     """Return the table as a page."""
     rows = []
     for entry in entries(faults):
-        fields = "<br>".join(f"`{name}`: {text}" for name, text in entry.fields.items())
-        needs = ", ".join(entry.needs)
-        cells = (f"`{entry.name}`", entry.summary, fields, needs or "nothing", entry.proof)
+        cells = (
+            f"`{entry.name}`",
+            entry.summary,
+            "<br>".join(f"`{name}`: {text}" for name, text in entry.fields.items()),
+            ", ".join(entry.requires) or "nothing",
+            ", ".join(entry.needs) or "nothing",
+            entry.proof,
+        )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    head = "| fault | what it does | fields | needs | proof |\n|---|---|---|---|---|"
+    head = "| fault | what it does | fields | uses | needs | proof |\n|---|---|---|---|---|---|"
     return "\n".join([_HEAD, head, *rows, _TAIL])
 
 
@@ -74,23 +84,24 @@ def _entry(name: str, kind: type[Fault]) -> Entry:
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
         fields={
-            field: _described(found)
-            for field, found in properties.items()
-            if field != "fault" and found.get("description") not in _OF_ALL
+            field: _describe(schema)
+            for field, schema in properties.items()
+            if field != "fault" and schema.get("description") not in _COMMON
         },
+        requires=kind.requires,
         needs=tuple(need.kernel for need in kind.needs),
         proof=kind.proof,
     )
 
 
-def _described(field: Mapping[str, Any]) -> str:
+def _describe(field: Mapping[str, Any]) -> str:
     legal = f" ({', '.join(map(str, field['enum']))})" if "enum" in field else ""
     default = field.get("default")
-    unsaid = default in (None, []) or isinstance(default, dict)
-    return f"{field.get('description', '')}{legal}" + ("" if unsaid else f"; {_plain(default)}")
+    plain = default not in (None, [], "") and not isinstance(default, dict)
+    return f"{field.get('description', '')}{legal}" + (f"; {_default(default)}" if plain else "")
 
 
-def _plain(default: object) -> str:
+def _default(default: object) -> str:
     if isinstance(default, list):
         return "by default " + ", ".join(map(str, default))
     if isinstance(default, bool):

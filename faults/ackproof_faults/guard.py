@@ -1,20 +1,26 @@
-"""A guard holds one fault in force and keeps its window."""
+"""A guard injects one fault, heals it, and keeps its window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Json
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
-    """When a fault really held; times are UTC, None for what did not happen (yet)."""
+    """When a fault held. Times are UTC; None means that it has not happened.
+
+    `parameters` is the fault as JSON, without defaults. `evidence` says how the fault was verified,
+    or why not; `facts` are the numbers of that evidence.
+    """
 
     fault: str
     target: str
@@ -26,6 +32,7 @@ class FaultWindow:
     healed_at: datetime | None = None
     recovered_at: datetime | None = None
     evidence: str = ""
+    facts: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def verified(self) -> bool:
@@ -34,9 +41,9 @@ class FaultWindow:
 
 
 class Guard:
-    """One fault in force; leaving it heals, healing twice is a no-op.
+    """One fault in force. Leaving the context heals it; healing twice changes nothing.
 
-    `clock` returns the current UTC time. Use `inject` to make one.
+    `clock` returns the current UTC time. Use `inject` to make a guard.
     """
 
     def __init__(
@@ -51,6 +58,7 @@ class Guard:
         self.fault = fault
         self._cluster = cluster
         self._clock = clock
+        self._done: Any = None
         self.window = FaultWindow(
             fault=fault.name,
             target=str(fault.target),
@@ -61,36 +69,40 @@ class Guard:
         )
 
     def inject(self) -> None:
-        """Inject and verify; a failure is kept as evidence, not raised: it is a result."""
+        """Inject and verify. A FaultError is not raised: it becomes the window's evidence."""
         nodes = self.window.nodes
         try:
-            self.fault.inject(self._cluster, nodes)
-            evidence = self.fault.verify(self._cluster, nodes)
+            self._done = self.fault.inject(self._cluster, nodes)
+            evidence = self.fault.verify(self._cluster, nodes, self._done)
         except FaultError as error:
             self.window = replace(self.window, evidence=f"not verified: {error}")
             return
-        self.window = replace(self.window, verified_at=self._clock(), evidence=evidence)
+        self.window = replace(
+            self.window,
+            verified_at=self._clock(),
+            evidence=evidence.text,
+            facts=evidence.facts,
+        )
 
     def heal(self) -> None:
         """End the fault; raise FaultError if it cannot be ended."""
         if self.window.healed_at is not None:
             return
-        self.fault.heal(self._cluster, self.window.nodes)
+        self.fault.heal(self._cluster, self.window.nodes, self._done)
         self.window = replace(self.window, healed_at=self._clock())
 
     def recovered(self) -> bool:
-        """Whether the fault is healed and everything it touched works again."""
+        """Whether the fault is healed and everything that it touched works again."""
         if self.window.recovered_at is not None:
             return True
         if self.window.healed_at is None:
             return False
-        if not self.fault.verify_healed(self._cluster, self.window.nodes):
+        if not self.fault.verify_healed(self._cluster, self.window.nodes, self._done):
             return False
         self.window = replace(self.window, recovered_at=self._clock())
         return True
 
     def __enter__(self) -> Self:
-        """Return the guard: the fault is in force."""
         return self
 
     def __exit__(
@@ -99,7 +111,6 @@ class Guard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Heal, whatever happened inside."""
         self.heal()
 
 
@@ -112,11 +123,11 @@ def inject(
 ) -> Guard:
     """Resolve the fault's target, inject and verify it, and return its guard.
 
-    Raises FaultError if the target names nobody (a partition without leader, say).
+    Raises FaultError if the target resolves to no node (a partition without a leader, for example).
     """
     nodes = fault.target.resolve(cluster)
     if not nodes:
-        raise FaultError(f"{fault.name}: {fault.target} names no broker right now")
+        raise FaultError(f"{fault.name}: {fault.target} names no broker at the moment")
     guard = Guard(fault, cluster, nodes, trigger=trigger, clock=clock)
     guard.inject()
     return guard

@@ -1,4 +1,4 @@
-"""All faults by name: ours, found by scanning the families, and those of other packages.
+"""All faults by name: ackproof's own, found by scanning the families, and those of other packages.
 
 Another package adds a fault under the entry-point group `ackproof.faults` (ADDING_A_FAULT.md).
 """
@@ -22,21 +22,21 @@ FAMILIES = ("process", "network", "disk", "clients", "operations", "external")
 def registered() -> dict[str, type[Fault]]:
     """Return every registered fault by name, sorted by name.
 
-    Raises TypeError if an entry point is not a `Fault`, or if its name differs from the
-    class's own: a scenario could not name it.
+    Raises TypeError if an entry point is not a `Fault`, or if its name differs from the class's
+    `name`, because a scenario could not name it then.
     """
-    found = {kind.name: kind for kind in _ours()}
+    kinds = {kind.name: kind for kind in _own()}
     for point in entry_points(group=GROUP):
         kind = point.load()
         if not (isinstance(kind, type) and issubclass(kind, Fault)):
             raise TypeError(f"entry point {point.value} of {GROUP} is not a Fault")
         if kind.name != point.name:
             raise TypeError(f"entry point {point.name} of {GROUP} names a fault {kind.name!r}")
-        found[kind.name] = kind
-    return dict(sorted(found.items()))
+        kinds[kind.name] = kind
+    return dict(sorted(kinds.items()))
 
 
-def _ours() -> Iterator[type[Fault]]:
+def _own() -> Iterator[type[Fault]]:
     """Yield the fault classes of every module of a family whose name has no leading underscore."""
     root = __package__
     names = [f"{root}.control"]

@@ -217,8 +217,9 @@ PARTITION_ENDS = _table(
 #: if there was but one (`run.json` says who read). `reader` is the Spark data source that gave it.
 DISAGREEMENTS = pa.schema([*FINAL_LOG, _required("reader", pa.string())])
 
-#: One row a fault: when it really held. `trigger` says which condition set it off. A fault that
-#: was never seen to hold has a null `verified_at`, and makes the run inconclusive.
+#: One row a fault: when it held. `trigger` is the condition that started it. A fault that was not
+#: verified has a null `verified_at`, and makes the run inconclusive. `facts` is a JSON object with
+#: the numbers of `evidence`, null if there are none; older runs lack the column.
 FAULT_WINDOWS = _table(
     _required("window", pa.int32()),
     _required("fault", pa.string()),
@@ -232,6 +233,7 @@ FAULT_WINDOWS = _table(
     pa.field("recovered_at", TIME),
     _required("verified", pa.bool_()),
     _required("evidence", pa.string()),
+    pa.field("facts", pa.string()),
 )
 
 #: One row a change of a partition's state, from the controller's metadata log (before KRaft, from

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ackproof.judgement.judge import fault_kinds
 from ackproof_spark import tables
 from ackproof_spark.forensics.cases import Settings
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, Anomaly
@@ -385,7 +386,13 @@ def judged(spark, run_dir, acks: str, topics: Iterable[str]):
 
     lost = diff(spark, run_dir).counts[Anomaly.LOST]
     settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
-    found = investigate(spark, run_dir, lost=lost, settings=dict.fromkeys(topics, settings))
+    found = investigate(
+        spark,
+        run_dir,
+        lost=lost,
+        settings=dict.fromkeys(topics, settings),
+        faults=fault_kinds(),
+    )
     stories: dict[str, list[str]] = {}
     for row in pq.read_table(run_dir / LOCATION["lost_stories"]).to_pylist() if lost else ():
         stories.setdefault(row["topic"], []).append(_story(row))

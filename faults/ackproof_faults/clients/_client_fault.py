@@ -1,111 +1,133 @@
-"""What faults of clients have in common: they hit processes of the run, and touch no broker."""
+"""The base of faults that hit client processes of the run, and no broker."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import Effect
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.clients import ClientName, Clients, Order
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class ClientFault(Fault):
     """A fault of the run's own producers or consumers."""
 
+    requires: ClassVar[InterfaceNames] = ("clients",)
     disables: ClassVar[bool] = False
+    effect: ClassVar[Effect] = "clients"
+    explained: ClassVar[bool] = True
 
     target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: the fault is a client's"
+        default=TargetSpec(role="all"), description="ignored: the fault hits clients"
     )
     client: ClientName
     within: Duration = Field(
-        default=10.0, gt=0, description="how long to wait for the client to show its effect"
+        default=10.0, gt=0, description="how long to wait until the client shows the effect"
     )
 
-    #: Whom it hit.
-    _struck: tuple[str, ...] = PrivateAttr(default=())
+    @property
+    def configured_effect(self) -> Effect:
+        """Faults of consumers do not touch acked records."""
+        return "none" if self.client.startswith("consumer") else self.effect
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Strike each client that has one of the places."""
-        self._struck = ()
-        clients = cluster.clients()
-        found = clients.running(self.client)
-        if not found:
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        noun, _, number = self.client.partition(" ")
+        count = shape.producers if noun.startswith("producer") else shape.consumers
+        if count == 0:
+            yield "client", "there are no consumers: name a group in workload.consumers"
+        elif number and int(number) >= count:
+            yield (
+                "client",
+                f"there is no {self.client}: the first {count} are numbered 0 to {count - 1}",
+            )
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> tuple[str, ...]:
+        """Return the names of the clients that were hit."""
+        running = cluster.clients.running(self.client)
+        if not running:
             raise FaultError(f"no client runs as {self.client}")
-        for client in found:
-            self.strike(clients, client)
-            self._struck += (client,)
+        hit: list[str] = []
+        try:
+            for client in running:
+                self.start(cluster.clients, client)
+                hit.append(client)
+        except FaultError:
+            for client in hit:
+                self.stop(cluster.clients, client)
+            raise
+        return tuple(hit)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require the proof from each."""
-        if not self._struck:
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...]) -> Evidence:
+        if not done:
             raise FaultError("no client was hit")
-        return "; ".join(self.proved(cluster.clients(), client) for client in self._struck)
+        return Evidence(
+            text="; ".join(self.require_effect(cluster.clients, client) for client in done)
+        )
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Release each."""
-        for client in self._struck:
-            self.release(cluster.clients(), client)
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...] | None) -> None:
+        for client in done or ():
+            self.stop(cluster.clients, client)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether each works again."""
-        return all(self.released(cluster.clients(), client) for client in self._struck)
+    def verify_healed(
+        self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...] | None
+    ) -> bool:
+        return all(self.works(cluster.clients, client) for client in done or ())
 
     @abstractmethod
-    def strike(self, clients: Clients, client: str) -> None:
+    def start(self, clients: Clients, client: str) -> None:
         """Put the fault into force at one client; raise FaultError if that fails."""
 
     @abstractmethod
-    def proved(self, clients: Clients, client: str) -> str:
-        """Return the proof that it holds there; raise FaultError if it does not."""
+    def require_effect(self, clients: Clients, client: str) -> str:
+        """Return the proof that the fault holds there; raise FaultError if it does not."""
 
     @abstractmethod
-    def release(self, clients: Clients, client: str) -> None:
-        """End the fault there; twice is a no-op."""
+    def stop(self, clients: Clients, client: str) -> None:
+        """End the fault there. A second call changes nothing."""
 
     @abstractmethod
-    def released(self, clients: Clients, client: str) -> bool:
+    def works(self, clients: Clients, client: str) -> bool:
         """Whether the client works again."""
 
 
 class OrderedFault(ClientFault):
-    """A client does wrong what it is told to do wrong, and says how often."""
+    """A client misbehaves on order, and counts how often it did."""
 
-    #: So often must it have been done to prove it.
+    #: How often the client must have misbehaved to prove it.
     proved_by: ClassVar[int] = 1
 
     @property
     @abstractmethod
-    def orders(self) -> tuple[Order, int]:
-        """What the client is told, and the milliseconds that belong to it."""
+    def order(self) -> tuple[Order, int]:
+        """The order, and its parameter in milliseconds."""
 
     @property
     @abstractmethod
-    def done(self) -> str:
+    def counted(self) -> str:
         """What the client counts, in words."""
 
-    def strike(self, clients: Clients, client: str) -> None:
-        """Tell the client."""
-        order, milliseconds = self.orders
+    def start(self, clients: Clients, client: str) -> None:
+        order, milliseconds = self.order
         clients.order(client, order, milliseconds=milliseconds)
 
-    def proved(self, clients: Clients, client: str) -> str:
-        """Require that it was done."""
+    def require_effect(self, clients: Clients, client: str) -> str:
         count = clients.obeyed(client, more_than=self.proved_by - 1, within_s=self.within)
         if count < self.proved_by:
-            raise FaultError(f"{client}: {count} {self.done} within {self.within:g} s")
-        return f"{client}: {count} {self.done}"
+            raise FaultError(f"{client}: {count} {self.counted} within {self.within:g} s")
+        return f"{client}: {count} {self.counted}"
 
-    def release(self, clients: Clients, client: str) -> None:
-        """Tell the client to go on as ever."""
+    def stop(self, clients: Clients, client: str) -> None:
         clients.order(client, "nothing")
 
-    def released(self, clients: Clients, client: str) -> bool:
-        """Whether it was told so: a client looks every round."""
+    def works(self, clients: Clients, client: str) -> bool:
+        """Return True: a client reads its orders in every round."""
         return True

@@ -1,8 +1,8 @@
-"""A client dies: by SIGKILL, or because its program ends and forgets to flush.
+"""A client dies: by SIGKILL, or because its program ends without a flush.
 
-What a producer has sent and had no report of may be written or not. What is in its queue is gone.
-A transaction that it leaves open is aborted, by the next one with its transactional.id or by the
-transaction's timeout. A consumer's partitions go to others when its session times out.
+What a producer has sent without a delivery report may be written or not. What is in its queue is
+gone. A transaction that it leaves open is aborted by the next producer with its transactional.id or
+by the transaction's timeout. A consumer's partitions are reassigned when its session times out.
 """
 
 from __future__ import annotations
@@ -17,31 +17,28 @@ from ackproof_faults.interfaces.clients import Clients, End
 
 
 class CrashClient(ClientFault):
-    """End clients at once; heal starts others in their places."""
+    """End clients at once; heal starts others in their place."""
 
     name: ClassVar[str] = "crash_client"
     fault: Literal["crash_client"] = "crash_client"
-    proof: ClassVar[str] = "the process has ended as it was to"
+    proof: ClassVar[str] = "the process ended in the requested way"
     how: End = Field(
         default="kill",
-        description="kill: SIGKILL; exit: the program ends, and waits for nothing that it has sent",
+        description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
     )
 
-    def strike(self, clients: Clients, client: str) -> None:
-        """End it."""
+    def start(self, clients: Clients, client: str) -> None:
         clients.end(client, self.how)
 
-    def proved(self, clients: Clients, client: str) -> str:
-        """Require that it ended so."""
+    def require_effect(self, clients: Clients, client: str) -> str:
         ended = clients.ended_by(client)
         if ended != self.how:
             raise FaultError(f"{client} has not ended by {self.how}")
         return f"{client} ended by {'SIGKILL' if ended == 'kill' else 'an exit without flush'}"
 
-    def release(self, clients: Clients, client: str) -> None:
-        """Start another one in its place."""
+    def stop(self, clients: Clients, client: str) -> None:
         clients.succeed(client)
 
-    def released(self, clients: Clients, client: str) -> bool:
-        """Whether the other one works."""
+    def works(self, clients: Clients, client: str) -> bool:
+        """Whether the successor works."""
         return clients.begun(clients.succeed(client))

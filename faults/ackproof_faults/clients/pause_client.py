@@ -1,8 +1,8 @@
-"""A client stands still (SIGSTOP): a long garbage collection, a suspended machine, a debugger.
+"""A client is stopped (SIGSTOP), like by a long garbage collection or a suspended machine.
 
-Its connections stay open and its heartbeats end. A consumer that stands still for longer than
+Its connections stay open and its heartbeats end. A consumer that is stopped for longer than
 `session.timeout.ms` loses its partitions and does not know it. A producer whose transactional.id
-another one takes meanwhile is a zombie, which brokers must fence (KIP-98, KIP-447).
+another producer takes meanwhile is a zombie, which brokers must fence (KIP-98, KIP-447).
 """
 
 from __future__ import annotations
@@ -17,40 +17,36 @@ from ackproof_faults.interfaces.clients import Clients
 
 
 class PauseClient(ClientFault):
-    """Have clients stand still; heal lets them go on."""
+    """Stop clients with SIGSTOP; heal continues them."""
 
     name: ClassVar[str] = "pause_client"
     fault: Literal["pause_client"] = "pause_client"
-    proof: ClassVar[str] = "the operating system calls the process stopped"
+    proof: ClassVar[str] = "the operating system reports the process stopped"
     successor: bool = Field(
         default=False,
         description="start another client in its place meanwhile, which makes a producer with "
         "transactions a zombie",
     )
 
-    def strike(self, clients: Clients, client: str) -> None:
-        """Stop it, and start who takes its place."""
+    def start(self, clients: Clients, client: str) -> None:
         if clients.stands_still(client):
-            raise FaultError(f"{client} stands still already")
+            raise FaultError(f"{client} is already stopped")
         clients.stop(client)
         if self.successor:
             clients.succeed(client)
 
-    def proved(self, clients: Clients, client: str) -> str:
-        """Require that it is stopped, and that its successor works."""
+    def require_effect(self, clients: Clients, client: str) -> str:
         if not clients.stands_still(client):
-            raise FaultError(f"{client} does not stand still")
+            raise FaultError(f"{client} is not stopped")
         if not self.successor:
-            return f"{client} stands still"
-        heir = clients.succeed(client)
-        if not clients.await_begun(heir, within_s=self.within):
-            raise FaultError(f"{heir}, in the place of {client}, has not begun")
-        return f"{client} stands still, and {heir} has taken its place"
+            return f"{client} is stopped"
+        successor = clients.succeed(client)
+        if not clients.await_begun(successor, within_s=self.within):
+            raise FaultError(f"{successor}, the successor of {client}, does not work yet")
+        return f"{client} is stopped, and {successor} has taken its place"
 
-    def release(self, clients: Clients, client: str) -> None:
-        """Let it go on."""
+    def stop(self, clients: Clients, client: str) -> None:
         clients.go_on(client)
 
-    def released(self, clients: Clients, client: str) -> bool:
-        """Whether it does not stand still any more."""
+    def works(self, clients: Clients, client: str) -> bool:
         return not clients.stands_still(client)

@@ -1,7 +1,8 @@
-"""A producer throws away what it has not sent, and (`all`) forgets what is on its way.
+"""A producer discards what it has not sent, and with ``all`` also what is in flight.
 
-What is purged from the queue was never written; of what was on its way nobody knows. With
-idempotence a purge leaves a gap in the sequence numbers, which the producer closes by a new epoch.
+What is purged from the queue was never written; what was in flight may be written or not. With
+idempotence a purge leaves a gap in the sequence numbers, which the producer closes with a new
+epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ackproof_faults.interfaces.clients import Order
 
 
 class PurgeClient(OrderedFault):
-    """Have producers purge their queue each time round."""
+    """Make producers purge their queue in every round."""
 
     name: ClassVar[str] = "purge_client"
     fault: Literal["purge_client"] = "purge_client"
@@ -26,15 +27,13 @@ class PurgeClient(OrderedFault):
         description="producers, or one of them by its number from 0",
     )
     what: Literal["queue", "all"] = Field(
-        default="all", description="what waits to be sent, or what is on its way, too"
+        default="all", description="queue: records that wait to be sent; all: those in flight, too"
     )
 
     @property
-    def orders(self) -> tuple[Order, int]:
-        """Purge."""
+    def order(self) -> tuple[Order, int]:
         return ("purge_all" if self.what == "all" else "purge_queue"), 0
 
     @property
-    def done(self) -> str:
-        """Sends that were purged."""
+    def counted(self) -> str:
         return "sends purged"

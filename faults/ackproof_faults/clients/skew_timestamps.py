@@ -1,9 +1,9 @@
-"""Producers' clocks are wrong: their records bear timestamps of the past or the future.
+"""Producers' clocks are wrong: their records carry timestamps of the past or the future.
 
-Kafka keeps and deletes by these timestamps, not by its own clock (`message.timestamp.type`
-CreateTime): with a `retention.ms`, what seems old goes at the next check, and what seems new stays
-for ever. Further off than `message.timestamp.before.max.ms` or `after.max.ms` (an hour, from 4.0
-on) allow, a batch is refused (INVALID_TIMESTAMP, KIP-937).
+Kafka retains by these timestamps, not by its own clock (`message.timestamp.type` CreateTime): with
+a `retention.ms`, what seems old is deleted at the next check, and what seems new stays. A batch
+whose timestamps differ by more than `message.timestamp.before.max.ms` or `after.max.ms` (one hour,
+from 4.0 on) is refused (INVALID_TIMESTAMP, KIP-937).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ackproof_faults.interfaces.clients import Order
 
 
 class SkewTimestamps(OrderedFault):
-    """Have producers send with wrong timestamps."""
+    """Make producers send with wrong timestamps."""
 
     name: ClassVar[str] = "skew_timestamps"
     fault: Literal["skew_timestamps"] = "skew_timestamps"
@@ -28,18 +28,16 @@ class SkewTimestamps(OrderedFault):
         pattern=r"^(producers|producer [0-9]+)$",
         description="producers, or one of them by its number from 0",
     )
-    by: Duration = Field(gt=0, description="how far they are off", examples=["90m"])
+    by: Duration = Field(gt=0, description="how far the timestamps are off", examples=["90m"])
     direction: Literal["past", "future"] = Field(
-        default="past", description="whether they seem to be sent before or after they are"
+        default="past", description="whether the timestamps lie in the past or in the future"
     )
 
     @property
-    def orders(self) -> tuple[Order, int]:
-        """Send with other timestamps."""
+    def order(self) -> tuple[Order, int]:
         milliseconds = max(1, int(self.by * 1000))
         return "skew", milliseconds if self.direction == "future" else -milliseconds
 
     @property
-    def done(self) -> str:
-        """Records sent so."""
+    def counted(self) -> str:
         return f"records sent as if {self.by:g} s in the {self.direction}"

@@ -1,7 +1,7 @@
-"""A client is slow with what Kafka hands it: delivery callbacks that block, processing that drags.
+"""A client handles slowly what Kafka hands it: blocking delivery callbacks, slow processing.
 
-A producer's callbacks run in its poll: while one blocks, no other outcome is told, and the queue
-fills. A consumer that comes back to poll later than `max.poll.interval.ms` is out of its group.
+A producer's callbacks run in its poll: while one blocks, no other outcome is reported, and the
+queue fills. A consumer that polls later than `max.poll.interval.ms` leaves its group.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from ackproof_faults.interfaces.clients import Order
 
 
 class SlowClient(OrderedFault):
-    """Have clients be busy for long each time a poll returns something."""
+    """Make clients busy for a while each time a poll returns something."""
 
     name: ClassVar[str] = "slow_client"
     fault: Literal["slow_client"] = "slow_client"
     proof: ClassVar[str] = (
-        "the client has counted a poll whose delivery reports or records took so long"
+        "the client has counted a poll whose delivery reports or records took that long"
     )
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
 
     @property
-    def orders(self) -> tuple[Order, int]:
-        """Dawdle."""
+    def order(self) -> tuple[Order, int]:
         return "dawdle", max(1, int(self.delay * 1000))
 
     @property
-    def done(self) -> str:
-        """Polls that took long."""
+    def counted(self) -> str:
         return f"polls whose callbacks took {self.delay:g} s"

@@ -1,7 +1,7 @@
-"""What damage to a log's indexes has in common: which files, and what the broker says of it.
+"""The base of faults that damage the offset indexes of a log.
 
 Indexes are derived from the log and checked when it is loaded after an unclean shutdown
-(`LogLoader`, `OffsetIndex.sanityCheck`): the broker must find the damage and build them anew.
+(`LogLoader`, `OffsetIndex.sanityCheck`): the broker must notice the damage and rebuild them.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 import shlex
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._partitions import Partitions, unknown
+from ackproof_faults.disk._partitions import Partitions, partition_problems
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Shape
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 
 
 class DamagedIndex(Ended):
     """SIGKILL brokers and damage the offset index of each of their segments."""
 
+    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    explained: ClassVar[bool] = True
     partitions: Partitions
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield partitions that are not there."""
-        yield from unknown(self.partitions, shape)
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from partition_problems(self.partitions, shape)
 
     @abstractmethod
     def damage(self, path: str) -> str:
@@ -32,24 +36,21 @@ class DamagedIndex(Ended):
 
     @abstractmethod
     def damaged(self, size: int | None) -> bool:
-        """Whether an index of this size (None: there is none) is a damaged one."""
+        """Whether an index of this size in bytes (None: missing) is damaged."""
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill every broker, then damage the indexes."""
         _disk.kill_all(cluster, nodes)
         for node in nodes:
             paths = self._indexes(cluster, node)
-            _disk.at_disk(
-                cluster, node, "\n".join(self.damage(shlex.quote(path)) for path in paths)
-            )
+            script = "\n".join(self.damage(shlex.quote(path)) for path in paths)
+            _disk.run_script(cluster, node, script)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that every segment's index is damaged."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         _disk.require_down(cluster, nodes)
         proofs = []
         for node in nodes:
             paths = self._indexes(cluster, node)
-            listed = _disk.at_disk(
+            listed = _disk.run_script(
                 cluster, node, f"stat -c '%n %s' {shlex.join(paths)} 2>/dev/null || :"
             )
             sizes = {path: int(size) for path, size in map(str.split, listed.splitlines())}
@@ -57,11 +58,11 @@ class DamagedIndex(Ended):
             if whole:
                 raise FaultError(f"broker {node} still has {whole[0]}")
             proofs.append(f"broker {node}: {len(paths)} indexes")
-        return "; ".join(proofs)
+        return Evidence(text="; ".join(proofs))
 
     def _indexes(self, cluster: Cluster, node: int) -> list[str]:
         return [
             f"{segment.path.removesuffix('.log')}.index"
-            for replica in _disk.chosen(cluster, node, self.partitions)
+            for replica in _disk.select_replicas(cluster, node, self.partitions)
             for segment in replica.segments
         ]

@@ -1,4 +1,4 @@
-"""Which partitions a fault of the disk hits: ``orders-0`` or a list; all of them by default."""
+"""The field `partitions` of disk faults: ``orders-0`` or a list; all partitions by default."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from ackproof_faults.conditions.targets import TOPIC_PARTITION
-from ackproof_faults.fault import Shape
+from ackproof_faults.fault import Problem, Shape
 
 
 def _parse(value: object) -> object:
     names = [value] if isinstance(value, str) else value
     for name in names if isinstance(names, list | tuple) else ():
         if not (isinstance(name, str) and re.fullmatch(TOPIC_PARTITION, name)):
-            raise ValueError(f"{name!r} is not a partition ('orders-0', or a list of such)")
+            raise ValueError(f"{name!r} is not a partition ('orders-0', or a list of them)")
     return names
 
 
@@ -25,14 +25,14 @@ Partitions = Annotated[
     BeforeValidator(_parse, json_schema_input_type=str | list[str]),
     Field(
         default=(),
-        description="the partitions whose files are hit; none means all of the broker's",
+        description="the partitions whose files are damaged; by default all of the broker's",
         examples=["orders-0", ["orders-0", "orders-1"]],
     ),
 ]
 
 
-def unknown(names: Sequence[str], shape: Shape) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the field `partitions` on such a cluster."""
+def partition_problems(names: Sequence[str], shape: Shape) -> Iterator[Problem]:
+    """Yield which of the named partitions the scenario does not have."""
     for name in names:
         topic, _, number = name.rpartition("-")
         if topic not in shape.topics:

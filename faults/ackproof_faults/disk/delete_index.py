@@ -1,4 +1,4 @@
-"""The offset indexes of a log are gone; the broker has to build them anew."""
+"""The offset indexes of a log are deleted; the broker has to rebuild them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ class DeleteIndex(DamagedIndex):
     """SIGKILL brokers and delete the offset index of each segment; heal starts them again."""
 
     name: ClassVar[str] = "delete_index"
-    occupies: ClassVar[str] = "process"
     fault: Literal["delete_index"] = "delete_index"
     proof: ClassVar[str] = "the broker is down, and no segment on its disk has an offset index"
 
     def damage(self, path: str) -> str:
-        """Return the command that deletes it."""
         return f"rm -f {path}"
 
     def damaged(self, size: int | None) -> bool:
-        """Whether it is gone."""
         return size is None

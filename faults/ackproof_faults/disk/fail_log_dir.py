@@ -1,9 +1,9 @@
-"""One of several log directories fails: its file system is gone from under the running broker.
+"""One of several log directories fails under the running broker.
 
-The directory is moved away and a file stands in its place. Within five seconds (the interval of
-`replica.high.watermark.checkpoint.interval.ms`) the broker fails to write a checkpoint there, takes
-the directory offline and tells the controller (KIP-112, KIP-858). Kafka takes a directory online
-again only when it starts, so heal moves it back and restarts the broker.
+The directory is moved away and a file takes its place. Within five seconds
+(`replica.high.watermark.checkpoint.interval.ms`) the broker fails to write a checkpoint there,
+takes the directory offline and tells the controller (KIP-112, KIP-858). Kafka takes a directory
+online again only when it starts, so heal moves it back and restarts the broker.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault, Shape
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.process._nodes import require_running
 
 _WITHIN_S = 20.0
 _AWAY = ".failed"
@@ -26,15 +29,13 @@ class FailLogDir(Fault):
     """Take one of several log directories from running brokers; heal gives it back."""
 
     name: ClassVar[str] = "fail_log_dir"
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "volumes", "logs")
     fault: Literal["fail_log_dir"] = "fail_log_dir"
-    proof: ClassVar[str] = "the broker logs that it stops serving this directory, and runs on"
+    proof: ClassVar[str] = "the broker logs that it stops serving this directory, and still runs"
     log_dir: int = Field(default=2, ge=1, description="which log directory, counted from 1")
 
-    _since: datetime = PrivateAttr(default=datetime.min.replace(tzinfo=UTC))
-
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield a directory that is not there, or is the only one, or holds the metadata log."""
-        yield from _disk.no_such_directory(self.log_dir, shape)
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from _disk.log_dir_problems(self.log_dir, shape)
         if self.log_dir == 1:
             yield (
                 "log_dir",
@@ -42,45 +43,40 @@ class FailLogDir(Fault):
                 "name another one",
             )
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Move the directory away."""
-        self._since = datetime.now(UTC)
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> datetime:
+        """Move the directory away; return the time from which the broker may log that."""
+        require_running(cluster, nodes)
+        since = datetime.now(UTC)
         for node in nodes:
-            if cluster.exit_status(node) is not None:
-                raise FaultError(f"broker {node} is down: none of its directories is in use")
-            directory = self._directory(cluster, node)
-            _disk.at_disk(cluster, node, f"mv {directory} {directory}{_AWAY}\ntouch {directory}")
+            path = self._path(cluster, node)
+            _disk.run_script(cluster, node, f"mv {path} {path}{_AWAY}\ntouch {path}")
+        return since
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Wait until each broker says that it no longer serves the directory; it must run on."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: datetime) -> Evidence:
         proofs = []
         for node in nodes:
-            directory = self._directory(cluster, node)
-            cluster.await_logged(
-                node,
-                f"{_disk.DIRECTORY_FAILED} {directory}",
-                since=self._since,
-                within_s=_WITHIN_S,
-            )
-            if cluster.exit_status(node) is not None:
+            path = self._path(cluster, node)
+            line = f"{_disk.DIRECTORY_FAILED} {path}"
+            cluster.logs.await_line(node, line, since=done, within_s=_WITHIN_S)
+            if cluster.processes.exit_status(node) is not None:
                 raise FaultError(f"broker {node} has ended: more than one directory has failed")
-            proofs.append(f"broker {node} stopped serving {directory}")
-        return "; ".join(proofs)
+            proofs.append(f"broker {node} stopped serving {path}")
+        return Evidence(text="; ".join(proofs))
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Move the directory back and restart the broker; twice is a no-op."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: datetime | None) -> None:
+        """Move the directory back and restart the broker; do nothing where it is back."""
         for node in nodes:
-            directory = self._directory(cluster, node)
-            moved = _disk.at_disk(
+            path = self._path(cluster, node)
+            moved = _disk.run_script(
                 cluster,
                 node,
-                f"if [ -d {directory}{_AWAY} ]; then rm -f {directory}; "
-                f"mv {directory}{_AWAY} {directory}; echo moved; fi",
+                f"if [ -d {path}{_AWAY} ]; then rm -f {path}; mv {path}{_AWAY} {path}; "
+                "echo moved; fi",
             )
             if moved:
-                if cluster.exit_status(node) is None:
-                    cluster.terminate(node)
-                cluster.start(node)
+                if cluster.processes.exit_status(node) is None:
+                    cluster.processes.terminate(node)
+                cluster.processes.start(node)
 
-    def _directory(self, cluster: Cluster, node: int) -> str:
-        return cluster.log_directories(node)[self.log_dir - 1]
+    def _path(self, cluster: Cluster, node: int) -> str:
+        return cluster.volumes.log_directories(node)[self.log_dir - 1]

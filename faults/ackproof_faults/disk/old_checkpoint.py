@@ -1,8 +1,8 @@
-"""Checkpoint files are older than the logs: a restored backup, or a file system that went back.
+"""Checkpoint files are older than the logs: a restored backup, or a file system that rolled back.
 
-``recovery_points`` tell from where a log has to be checked after an unclean shutdown,
+``recovery_points`` say from where a log has to be checked after an unclean shutdown,
 ``high_watermarks`` up to where it was replicated. Neither may make a broker lose a record: it
-checks more than it needs to, and hears of the high watermark from its leader again.
+checks more than necessary, and learns the high watermark from its leader again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pydantic import Field
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 
 _FILES = {"recovery_points": _disk.RECOVERY_POINTS, "high_watermarks": _disk.HIGH_WATERMARKS}
@@ -25,49 +26,48 @@ class OldCheckpoint(Ended):
     """SIGKILL brokers and set back their checkpoint files; heal starts them again."""
 
     name: ClassVar[str] = "old_checkpoint"
-    occupies: ClassVar[str] = "process"
+    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     fault: Literal["old_checkpoint"] = "old_checkpoint"
     proof: ClassVar[str] = (
-        "the broker is down, and its checkpoint files name no offset above the one asked for"
+        "the broker is down, and its checkpoint files name no offset above `offset`"
     )
     files: tuple[Literal["recovery_points", "high_watermarks"], ...] = Field(
         default=("recovery_points", "high_watermarks"),
         min_length=1,
         description="which of the checkpoint files",
     )
-    offset: int = Field(default=0, ge=0, description="the offset they are set back to")
+    offset: int = Field(default=0, ge=0, description="the offset to which they are set back")
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill every broker, then rewrite the files."""
         _disk.kill_all(cluster, nodes)
         for node in nodes:
-            for directory, file in self._places(cluster, node):
+            for directory, file in self._files(cluster, node):
                 offsets = _disk.checkpoints(cluster, node, directory, file)
                 old = {name: min(offset, self.offset) for name, offset in offsets.items()}
-                text = _disk.checkpoint_text(old)
-                path = f"{directory}/{file}"
-                _disk.at_disk(cluster, node, f"printf %s {shlex.quote(text)} > {path}")
+                text = shlex.quote(_disk.checkpoint_text(old))
+                _disk.run_script(cluster, node, f"printf %s {text} > {directory}/{file}")
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         """Require that the files name no higher offset, and at least one partition."""
         _disk.require_down(cluster, nodes)
         proofs = []
         for node in nodes:
             partitions = 0
-            for directory, file in self._places(cluster, node):
-                found = _disk.checkpoints(cluster, node, directory, file)
-                high = {name: offset for name, offset in found.items() if offset > self.offset}
+            for directory, file in self._files(cluster, node):
+                offsets = _disk.checkpoints(cluster, node, directory, file)
+                high = {name: offset for name, offset in offsets.items() if offset > self.offset}
                 if high:
                     raise FaultError(f"{file} of broker {node} has {high}")
-                partitions += len(found)
+                partitions += len(offsets)
             if not partitions:
                 raise FaultError(f"the checkpoint files of broker {node} name no partition")
             proofs.append(f"broker {node}: {', '.join(self.files)} at {self.offset} or below")
-        return "; ".join(proofs)
+        return Evidence(text="; ".join(proofs))
 
-    def _places(self, cluster: Cluster, node: int) -> list[tuple[str, str]]:
+    def _files(self, cluster: Cluster, node: int) -> list[tuple[str, str]]:
+        """Return (log directory, file name) of each checkpoint file."""
         return [
             (directory, _FILES[file])
-            for directory in cluster.log_directories(node)
+            for directory in cluster.volumes.log_directories(node)
             for file in self.files
         ]

@@ -1,7 +1,7 @@
 """Partitions' directories are gone: a file system lost them, or somebody deleted the wrong one.
 
-The broker comes back with its identity and its other partitions, and with nothing where it was
-told that it is in sync.
+The broker starts again with its identity and its other partitions, and without data of partitions
+for which the controller counts it as in sync.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
-from ackproof_faults.disk._partitions import Partitions, unknown
+from ackproof_faults.disk._partitions import Partitions, partition_problems
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Shape
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 
 
@@ -21,30 +23,28 @@ class WipePartition(Ended):
     """SIGKILL brokers and delete partitions' directories; heal starts them again."""
 
     name: ClassVar[str] = "wipe_partition"
-    occupies: ClassVar[str] = "process"
+    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    takes_bytes: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "lost the partition's files"
     fault: Literal["wipe_partition"] = "wipe_partition"
     proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"
     partitions: Partitions
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield partitions that are not there."""
-        yield from unknown(self.partitions, shape)
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from partition_problems(self.partitions, shape)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill every broker, then delete the directories."""
         _disk.kill_all(cluster, nodes)
         for node in nodes:
-            held = _disk.chosen(cluster, node, self.partitions)
-            _disk.at_disk(
-                cluster, node, f"rm -r {shlex.join(replica.directory for replica in held)}"
-            )
+            held = _disk.select_replicas(cluster, node, self.partitions)
+            paths = shlex.join(replica.directory for replica in held)
+            _disk.run_script(cluster, node, f"rm -r {paths}")
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that no directory of the partitions is left."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         _disk.require_down(cluster, nodes)
         for node in nodes:
             left = {replica.name for replica in _disk.replicas(cluster, node)}
             if hit := left & set(self.partitions) if self.partitions else left:
                 raise FaultError(f"broker {node} still has {', '.join(sorted(hit))}")
         what = ", ".join(self.partitions) or "any partition"
-        return "; ".join(f"broker {node}: no directory of {what}" for node in nodes)
+        return Evidence(text="; ".join(f"broker {node}: no directory of {what}" for node in nodes))

@@ -1,4 +1,4 @@
-"""The whole disk is gone: the broker comes back with its id on an empty one, in a new identity.
+"""The whole disk is gone: the broker starts again with its id, an empty disk and a new identity.
 
 Every log directory has a new id (KIP-858), by which the controller can tell that it was replaced.
 """
@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
 
 
@@ -18,23 +19,23 @@ class WipeVolume(Ended):
     """SIGKILL brokers and empty all of their log directories; heal starts them as new ones."""
 
     name: ClassVar[str] = "wipe_volume"
-    occupies: ClassVar[str] = "process"
+    requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    takes_bytes: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "lost its disk"
     fault: Literal["wipe_volume"] = "wipe_volume"
     proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill every broker, then empty its disk."""
         _disk.kill_all(cluster, nodes)
         for node in nodes:
-            for directory in cluster.log_directories(node):
+            for directory in cluster.volumes.log_directories(node):
                 _disk.empty(cluster, node, directory)
-            cluster.renew_identity(node)
+            cluster.volumes.renew_identity(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that no log directory holds anything."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         _disk.require_down(cluster, nodes)
         for node in nodes:
-            directories = cluster.log_directories(node)
-            if left := _disk.files(cluster, node, directories):
+            directories = cluster.volumes.log_directories(node)
+            if left := _disk.count_files(cluster, node, directories):
                 raise FaultError(f"the disk of broker {node} still holds {left} files")
-        return "; ".join(f"broker {node}: its disk is empty" for node in nodes)
+        return Evidence(text="; ".join(f"broker {node}: its disk is empty" for node in nodes))

@@ -1,1 +1,1 @@
-"""Faults by commands of the user's own."""
+"""Faults of attached clusters: by the user's own commands, or on listed containers."""

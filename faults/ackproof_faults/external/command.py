@@ -1,15 +1,13 @@
 """The user's own commands break an attached cluster: ssh, kubectl, a cloud's command line.
 
-Each command is run once for every broker that the target names, by `/bin/sh`, with the broker's id
-in `$BROKER` and all of them in `$BROKERS`. It must end with 0. What `verify` prints is the
-evidence; it should look from outside (does the broker's port answer? is its pod gone?), because
-what a command that injects says about itself proves nothing.
+Each command runs once for every broker of the target, by `/bin/sh`, with the broker's id in
+`$BROKER` and all of them in `$BROKERS`. It must end with 0. What `verify` prints is the evidence,
+and should be observed from outside (does the broker's port answer? is its pod gone?): what the
+injecting command says about itself proves nothing.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
@@ -17,12 +15,13 @@ from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.external._attached import AttachedFault
+from ackproof_faults.external._shell import run_command
+from ackproof_faults.interfaces.cluster import Cluster
 
-_SHOWN = 500
 
-
-class Command(Fault):
+class Command(AttachedFault):
     """Run commands of your own to inject, verify and heal."""
 
     name: ClassVar[str] = "command"
@@ -37,25 +36,25 @@ class Command(Fault):
         description="ends with 0 only while the fault holds; what it prints is the evidence",
     )
     heal_command: str = Field(
-        alias="heal", min_length=1, description="ends the fault; twice must do no harm"
+        alias="heal", min_length=1, description="ends the fault; a second run must do no harm"
     )
     within: Duration = Field(default=60.0, gt=0, description="how long a command may take")
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Run `inject` for each broker."""
         for node in nodes:
             self._run("inject", self.inject_command, node, nodes)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Run `verify` for each broker; it must end with 0."""
-        said = [self._run("verify", self.verify_command, node, nodes) for node in nodes]
-        return "; ".join(
-            f"broker {node}: {text or 'verify ended with 0'}"
-            for node, text in zip(nodes, said, strict=True)
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        outputs = {node: self._run("verify", self.verify_command, node, nodes) for node in nodes}
+        return Evidence(
+            text="; ".join(
+                f"broker {node}: {output or 'verify ended with 0'}"
+                for node, output in outputs.items()
+            )
         )
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Run `heal` for each broker, whatever happens to the others."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Run `heal` for each broker, even if it fails for others."""
         errors = []
         for node in nodes:
             try:
@@ -66,25 +65,4 @@ class Command(Fault):
             raise FaultError("; ".join(errors))
 
     def _run(self, step: str, command: str, node: int, nodes: Sequence[int]) -> str:
-        """Return what the command printed; raise FaultError if it does not end with 0 in time."""
-        try:
-            done = subprocess.run(
-                ["/bin/sh", "-c", command],
-                env={**os.environ, "BROKER": str(node), "BROKERS": " ".join(map(str, nodes))},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=self.within,
-                check=False,
-                start_new_session=True,  # Ctrl-C in the terminal must not end a heal
-            )
-        except (subprocess.TimeoutExpired, OSError) as error:
-            raise FaultError(f"{step} of broker {node} ({command!r}): {error}") from error
-        said = " / ".join(done.stdout.split("\n")).strip(" /")[-_SHOWN:]
-        if done.returncode != 0:
-            raise FaultError(
-                f"{step} of broker {node} ended with {done.returncode}: {said or 'it said nothing'}"
-            )
-        return said
+        return run_command(step, command, node, nodes, within_s=self.within)

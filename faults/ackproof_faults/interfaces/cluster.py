@@ -35,7 +35,8 @@ InterfaceName = Literal[
     "clients",
     "proxy",
 ]
-INTERFACES: tuple[InterfaceName, ...] = get_args(InterfaceName)
+InterfaceNames = tuple[InterfaceName, ...]
+INTERFACES: InterfaceNames = get_args(InterfaceName)
 
 T = TypeVar("T")
 

@@ -1,1 +1,1 @@
-"""Faults of the network between nodes and clients."""
+"""Faults of the network."""

@@ -1,54 +1,42 @@
-"""What faults of the network share: packets between nodes, filtered in their network namespaces.
-
-A `Cut` is directed: packets from its source to its sink go lost. It is put into force at both of
-its ends, so that it outlives the restart of either (a broker that is started anew has a new
-network namespace). Clients reach a broker through its published ports, from outside the cluster's
-network: for them only the listener's port tells whose packets they are.
-"""
+"""The base of faults that cut links."""
 
 from __future__ import annotations
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, CommandResult, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
+from ackproof_faults.network import _nftables
+from ackproof_faults.network._cuts import CLIENTS, Cut, rules, verify_cut
+from ackproof_faults.process._nodes import running_nodes
 
-#: Stands for whoever uses a listener for clients.
-CLIENTS = -1
-
-_TIMED_OUT = 124  # what timeout(1) exits with when it had to end the command
 VERDICTS = {"drop": "drop", "reject": "reject with tcp reset"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Packets from `source` to `sink`, on one listener's port if that is not None."""
-
-    source: int
-    sink: int
-    port: int | None = None
-
-
-def both_ways(one: int, other: int, port: int | None = None) -> list[Cut]:
-    """Return the two cuts that separate two nodes."""
-    return [
-        Cut(source=one, sink=other, port=port),
-        Cut(source=other, sink=one, port=port),
-    ]
+def not_behind_proxy(name: str, shape: Shape) -> Iterator[Problem]:
+    """Yield listeners between nodes that lead through the Kafka proxy: no link is there to cut."""
+    if inside := sorted({"INTERNAL", "CONTROLLER"} & set(shape.proxied)):
+        yield (
+            "fault",
+            f"{name!r} cuts links between nodes, but {', '.join(inside)} leads through the Kafka "
+            "proxy: use 'link', or remove it from cluster.proxied",
+        )
 
 
 class Links(Fault):
-    """A fault that makes some nodes unreachable for some others."""
+    """A fault that cuts links; `cuts` says which."""
 
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.REJECT)
+    explained: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "connections over every cut link fail, tried from the other end; others are accepted"
     )
@@ -63,177 +51,33 @@ class Links(Fault):
 
     @property
     def table(self) -> str:
-        """The nftables table of this fault and no other."""
+        """The nftables table of this fault, different from that of any other."""
         return f"inet ackproof_{self.name}_{zlib.crc32(self.model_dump_json().encode()):08x}"
 
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from not_behind_proxy(self.name, shape)
+
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Install the rules at both ends of each link."""
         cuts = self.cuts(cluster, nodes)
         if not cuts:
             raise FaultError("there is no link between these nodes to cut")
-        install(cluster, self.table, rules(cluster, cuts, VERDICTS[self.how]))
+        _nftables.install(cluster, self.table, rules(cluster, cuts, VERDICTS[self.how]))
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that no connection over a cut link comes about, and that others do.
-
-        The others are the control: without it, nodes that answer nobody would look like a cut.
-        """
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         return verify_cut(cluster, self.cuts(cluster, nodes))
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove the rules, and the connections that they stalled."""
-        peers: dict[int, set[int]] = {node: set() for node in running(cluster)}
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        stalled: dict[int, set[str]] = {node: set() for node in running_nodes(cluster)}
         for cut in self.cuts(cluster, nodes):
-            for node, other in ((cut.source, cut.sink), (cut.sink, cut.source)):
-                if node in peers and other != CLIENTS:
-                    peers[node].add(other)
-        remove(cluster, self.table, {node: sorted(others) for node, others in peers.items()})
+            for node, peer in ((cut.source, cut.sink), (cut.sink, cut.source)):
+                if node in stalled and peer != CLIENTS:
+                    stalled[node].add(f"dst {cluster.network.address(peer)}")
+        _nftables.remove(cluster, self.table, {node: sorted(own) for node, own in stalled.items()})
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every running broker is unfenced and in every ISR."""
         return all(
-            cluster.in_sync(broker)
-            for broker in cluster.broker_ids()
-            if cluster.exit_status(broker) is None
+            cluster.metadata.in_sync(broker)
+            for broker in cluster.metadata.broker_ids()
+            if cluster.processes.exit_status(broker) is None
         )
-
-
-def everyone(cluster: Cluster) -> list[int]:
-    """Return every node: brokers, and those that decide over metadata."""
-    return sorted({*cluster.broker_ids(), *cluster.controller_ids()})
-
-
-def running(cluster: Cluster) -> list[int]:
-    """Return the nodes that run; a node that is down has no network."""
-    return [node for node in everyone(cluster) if cluster.exit_status(node) is None]
-
-
-def client_ports(cluster: Cluster, listener: str | None) -> list[int]:
-    """Return the port of a listener, of all that clients use for None."""
-    names = [listener] if listener else cluster.client_listeners()
-    return [cluster.port(name) for name in names]
-
-
-def rules(cluster: Cluster, cuts: Sequence[Cut], verdict: str) -> Mapping[int, list[str]]:
-    """Return for each running node its rules, as ``in …`` or ``out …`` and what then happens."""
-    found: dict[int, list[str]] = {node: [] for node in running(cluster)}
-    for cut in cuts:
-        for node, hook, peer, word in (
-            (cut.sink, "in", cut.source, "saddr"),
-            (cut.source, "out", cut.sink, "daddr"),
-        ):
-            if node in found:
-                whose = [] if peer == CLIENTS else [f"ip {word} {cluster.address(peer)}"]
-                for match in _matches(cut, peer, hook):
-                    found[node].append(" ".join([hook, *whose, match, "counter", verdict]))
-    return {node: lines for node, lines in found.items() if lines}
-
-
-def _matches(cut: Cut, peer: int, hook: str) -> list[str]:
-    """Return what tells the link's packets from others between the same nodes."""
-    if cut.port is None:
-        return ["meta l4proto tcp"]
-    if peer == CLIENTS:
-        return [f"tcp {'dport' if hook == 'in' else 'sport'} {cut.port}"]
-    return [f"tcp dport {cut.port}", f"tcp sport {cut.port}"]
-
-
-def install(cluster: Cluster, table: str, wanted: Mapping[int, Sequence[str]]) -> None:
-    """Put rules into force at all nodes at once; raise FaultError if one refuses."""
-    scripts = {}
-    for node, lines in wanted.items():
-        scripts[node] = f"nft -f - <<'RULES'\n{ruleset(table, lines)}\nRULES"
-    for node, result in each(cluster, scripts).items():
-        if result.exit_status != 0:
-            raise FaultError(f"nft at node {node} refused the rules: {result.output.strip()}")
-
-
-def ruleset(table: str, lines: Sequence[str]) -> str:
-    """Return the nftables text that makes a table anew with these rules."""
-    chains = []
-    for hook in ("in", "out"):
-        own = [line.removeprefix(f"{hook} ") for line in lines if line.startswith(f"{hook} ")]
-        head = f"chain {hook} {{ type filter hook {hook}put priority 0;"
-        chains.append("\n".join([head, *own, "}"]))
-    body = "\n".join(chains)
-    return f"table {table} {{ }}\ndelete table {table}\ntable {table} {{\n{body}\n}}"
-
-
-def remove(cluster: Cluster, table: str, peers: Mapping[int, Sequence[int]]) -> None:
-    """Delete the table at these nodes, and end their connections to these peers.
-
-    A connection that lost packets for seconds would sleep on in TCP's retransmission backoff; where
-    the kernel can (INET_DIAG_DESTROY), `ss -K` ends it, and a new one is opened at once.
-    """
-    scripts = {}
-    for node, others in peers.items():
-        ends = "".join(
-            f"ss -K dst {cluster.address(other)} >/dev/null 2>&1 || :; " for other in others
-        )
-        scripts[node] = (
-            f"if nft list table {table} >/dev/null 2>&1; then nft delete table {table} && "
-            f"{{ {ends}:; }}; fi"
-        )
-    for node, result in each(cluster, scripts).items():
-        if result.exit_status != 0:
-            raise FaultError(f"nft at node {node} kept the rules: {result.output.strip()}")
-
-
-def each(cluster: Cluster, scripts: Mapping[int, str]) -> Mapping[int, CommandResult]:
-    """Run each node's script beside it, all at the same time."""
-    if not scripts:
-        return {}
-    with ThreadPoolExecutor(max_workers=len(scripts)) as pool:
-        jobs = {node: pool.submit(cluster.run_beside, node, text) for node, text in scripts.items()}
-        return {node: job.result() for node, job in jobs.items()}
-
-
-def verify_cut(cluster: Cluster, cuts: Sequence[Cut]) -> str:
-    """Require that exactly the cut links fail; return that in words, or raise FaultError."""
-    nodes = running(cluster)
-    tried = {
-        node: [(peer, port) for peer in nodes if peer != node for port in _ports(cluster, peer)]
-        for node in nodes
-    }
-    scripts = {
-        node: "\n".join(_try(cluster, peer, port) for peer, port in links) + "\nwait"
-        for node, links in tried.items()
-        if links
-    }
-    proofs, controls = [], 0
-    for node, result in each(cluster, scripts).items():
-        said = dict(line.split() for line in result.output.splitlines())
-        for peer, port in tried[node]:
-            reached = said.get(f"{peer}:{port}") == "0"
-            if not _is_cut(cuts, node, peer, port):
-                controls += reached
-            elif reached:
-                raise FaultError(f"node {node} still reaches port {port} of node {peer}")
-            else:
-                proofs.append(f"{node}->{peer}:{port}")
-    if not proofs:
-        raise FaultError("no other node runs that could have been cut off")
-    if not controls and any(
-        not _is_cut(cuts, node, *link) for node, links in tried.items() for link in links
-    ):
-        raise FaultError("no node reaches any other: more is cut than was asked for")
-    return f"cut: {', '.join(proofs)}; {controls} other links work"
-
-
-def _ports(cluster: Cluster, node: int) -> list[int]:
-    ports = [cluster.port("CONTROLLER")] if node in cluster.controller_ids() else []
-    if node in cluster.broker_ids():
-        ports += [cluster.port("INTERNAL"), *client_ports(cluster, None)]
-    return ports
-
-
-def _try(cluster: Cluster, peer: int, port: int) -> str:
-    """Return a bash command that prints whether a connection is accepted within half a second."""
-    connect = f"timeout 0.5 bash -c 'exec 3<>/dev/tcp/{cluster.address(peer)}/{port}'"
-    return f"{{ {connect} 2>/dev/null; echo {peer}:{port} $?; }} &"
-
-
-def _is_cut(cuts: Sequence[Cut], node: int, peer: int, port: int) -> bool:
-    """Whether a connection from node to the peer's port needs a cut link, there or back."""
-    ends = ({node, peer}, {CLIENTS, peer})
-    return any({cut.source, cut.sink} in ends and cut.port in (None, port) for cut in cuts)

@@ -1,4 +1,4 @@
-"""A narrow link: what a node sends to anybody is limited to so many bits a second (tbf)."""
+"""A bandwidth limit on what a node sends (tbf)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import CommandResult
+from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network._queues import Queue, shown
+from ackproof_faults.network._queues import Queue, show_queue
 
 
 class Bandwidth(Queue):
-    """Limit the bandwidth of all that the targets send."""
+    """Limit the bandwidth of everything that the targets send."""
 
     name: ClassVar[str] = "bandwidth"
-    disables: ClassVar[bool] = False
     fault: Literal["bandwidth"] = "bandwidth"
     needs: ClassVar[tuple[Need, ...]] = (Need.TBF,)
     proof: ClassVar[str] = "the kernel's counters: packets had to wait for the limit"
@@ -34,11 +33,10 @@ class Bandwidth(Queue):
         return f"tbf rate {self.rate} burst 32kbit latency 400ms"
 
     def trial(self, address: str) -> str:
-        """Send more than the bucket holds, to a port where nobody listens."""
-        return f"head -c 200000 /dev/zero > /dev/udp/{address}/9 || :\n{shown()}"
+        """Send more than the bucket holds, to a port on which nobody listens."""
+        return f"head -c 200000 /dev/zero > /dev/udp/{address}/9 || :\n{show_queue()}"
 
-    def require_bite(self, node: int, result: CommandResult) -> str:
-        """Require that packets went over the limit."""
+    def require_effect(self, node: int, result: CommandResult) -> str:
         over = re.search(r"tbf(?s:.)*?overlimits (\d+)", result.output)
         if over is None or over[1] == "0":
             raise FaultError(f"node {node} sends without limit: {result.output.strip()}")

@@ -1,6 +1,6 @@
-"""Two halves that see each other only through one broker in the middle, the target.
+"""Two halves that are connected only through one broker, the target.
 
-The other brokers are dealt to the halves in the order of their ids. Controllers and clients see
+The other brokers are dealt to the halves in the order of their ids. Controllers and clients reach
 everybody.
 """
 
@@ -10,28 +10,29 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Shape
-from ackproof_faults.network._links import Cut, Links, both_ways
+from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.network._cuts import Cut, both_ways
+from ackproof_faults.network._links import Links
 
 
 class Bridge(Links):
-    """Cut the other brokers into two halves; the target, one broker, sees both."""
+    """Cut the other brokers into two halves; the target, one broker, reaches both."""
 
     name: ClassVar[str] = "bridge"
     fault: Literal["bridge"] = "bridge"
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield a cluster too small to have two sides, and a target that is several."""
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
         if len(shape.brokers) < 3:
             yield "fault", f"a bridge needs 3 brokers or more, not {len(shape.brokers)}"
         if self.target.role == "all" or len(self.target.brokers) > 1:
-            yield "target", "the bridge is one broker"
+            yield "target", "the target of a bridge is one broker"
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
-        """Return both ways of every link from one half to the other."""
         if len(nodes) != 1:
-            raise FaultError(f"the bridge is one broker, not {list(nodes)}")
-        rest = [broker for broker in cluster.broker_ids() if broker not in nodes]
+            raise FaultError(f"the target of a bridge is one broker, not {list(nodes)}")
+        rest = [broker for broker in cluster.metadata.broker_ids() if broker not in nodes]
         half = len(rest) // 2
         return [
             cut for one in rest[:half] for other in rest[half:] for cut in both_ways(one, other)

@@ -1,7 +1,7 @@
-"""A node dies and nobody is told: no FIN, no RST, as when its power or its cable is gone.
+"""A node dies without closing its connections (no FIN, no RST), as when its power or cable fails.
 
-Others keep their connections to it until a timer or the node's next life tells them better. After
-a plain SIGKILL the kernel closes every connection for the dead process.
+Its peers keep their connections until a timer fires or the node starts again. After a plain SIGKILL
+the kernel closes every connection of the process.
 """
 
 from __future__ import annotations
@@ -11,45 +11,44 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network import _links
+from ackproof_faults.network._nftables import install, run_at_each
 from ackproof_faults.process._ended import Ended
+from ackproof_faults.process._nodes import require_sigkilled, running_nodes
 
 _TABLE = "inet ackproof_half_open"
-_SILENT = ["in iif != lo drop", "out oif != lo drop"]
+_SILENCE = ["in iif != lo drop", "out oif != lo drop"]
 
 
 class HalfOpen(Ended):
-    """Cut the targets' network and SIGKILL them; heal starts them again on a new one."""
+    """Cut the targets' network and kill them with SIGKILL; heal starts them on a new one."""
 
     name: ClassVar[str] = "half_open"
-    fault: Literal["half_open"] = "half_open"
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
+    occupies: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed without closing its connections"
+    fault: Literal["half_open"] = "half_open"
     proof: ClassVar[str] = "the target's process is gone, and another node still holds a connection"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Silence each target, then kill it."""
-        _links.install(cluster, _TABLE, dict.fromkeys(nodes, _SILENT))
+        install(cluster, _TABLE, dict.fromkeys(nodes, _SILENCE))
         for node in nodes:
-            cluster.kill(node)
+            cluster.processes.kill(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that each target is dead, and that some node has open connections to it."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        require_sigkilled(cluster, nodes)
         proofs = []
         for node in nodes:
-            if cluster.exit_status(node) is None:
-                raise FaultError(f"node {node} still runs")
-            listing = f"ss -Htn state established dst {shlex.quote(cluster.address(node))} | wc -l"
-            found = {
-                peer: int(result.output)
-                for peer, result in _links.each(
-                    cluster, dict.fromkeys(_links.running(cluster), listing)
-                ).items()
-            }
-            held = {peer: count for peer, count in found.items() if count}
-            if not held:
-                raise FaultError(f"no node holds a connection to node {node}: all were told")
-            said = ", ".join(f"node {peer} {count}" for peer, count in held.items())
-            proofs.append(f"open connections to the dead node {node}: {said}")
-        return "; ".join(proofs)
+            address = shlex.quote(cluster.network.address(node))
+            count = f"ss -Htn state established dst {address} | wc -l"
+            results = run_at_each(cluster, dict.fromkeys(running_nodes(cluster), count))
+            held = {peer: int(result.output) for peer, result in results.items()}
+            holders = [f"node {peer} {count}" for peer, count in held.items() if count]
+            if not holders:
+                raise FaultError(f"no node holds a connection to node {node}: all were closed")
+            proofs.append(f"open connections to the dead node {node}: {', '.join(holders)}")
+        return Evidence(text="; ".join(proofs))

@@ -1,19 +1,14 @@
-"""A node alone: no broker, no controller and no client reaches it, and it reaches nobody."""
+"""A node that no broker, no controller and no client reaches, and that reaches nobody."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.fault import Cluster
-from ackproof_faults.network._links import (
-    CLIENTS,
-    Cut,
-    Links,
-    both_ways,
-    client_ports,
-    everyone,
-)
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.network._cuts import CLIENTS, Cut, both_ways, client_ports
+from ackproof_faults.network._links import Links
+from ackproof_faults.process._nodes import all_nodes
 
 
 class Isolate(Links):
@@ -23,11 +18,10 @@ class Isolate(Links):
     fault: Literal["isolate"] = "isolate"
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
-        """Return both ways of every link of each target."""
         peers = [
             cut
             for node in nodes
-            for peer in everyone(cluster)
+            for peer in all_nodes(cluster)
             if peer != node
             for cut in both_ways(node, peer)
         ]

@@ -1,50 +1,50 @@
 """One kind of Kafka request or response, to brokers or controllers, is held, lost or repeated.
 
-A producer whose Produce response is lost sends the batch again: without idempotence it is then in
-the log twice. It needs a listener whose clients are led through ackproof's proxy
-(`cluster.proxied`), and a workload that uses it (`workload.listener`).
+A producer whose Produce response is lost sends the batch again; without idempotence the log then
+has it twice. The fault needs a listener behind ackproof's Kafka proxy (`cluster.proxied`), and a
+workload that uses it (`workload.listener`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
-from ackproof_faults.interfaces.kafka_proxy import (
-    Action,
-    Api,
-    Direction,
-    Rule,
-)
-
-#: So many of the messages that were hit are named in the evidence.
-_NAMED = 3
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.interfaces.kafka_proxy import Action, Api, Direction, Rule
+from ackproof_faults.network._proxy_rules import proxy_problems, require_hit
 
 
 class LinkFault(Fault):
     """Hold, delay, drop, duplicate or cut one kind of request or response of the targets."""
 
     name: ClassVar[str] = "link"
-    proof: ClassVar[str] = "the proxy counts messages of that kind that met it"
+    requires: ClassVar[InterfaceNames] = ("proxy",)
     disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
     fault: Literal["link"] = "link"
+    proof: ClassVar[str] = "the proxy counts messages of that kind to which it applied the action"
     api: Api = Field(description="the kind of message, by Kafka's name")
-    direction: Direction = Field(description="what the targets are sent, or what they answer")
+    direction: Direction = Field(
+        description="request: what the targets receive; response: what they answer"
+    )
     action: Action = Field(
-        description="hold: until healed, with all behind it; delay; drop; duplicate; "
+        description="hold: until healed, with everything behind it; delay; drop; duplicate; "
         "cut: close the connection instead"
     )
     delay: Duration | None = Field(default=None, gt=0, description="for delay: how long")
-    count: int | None = Field(default=None, ge=1, description="only so many messages")
+    count: int | None = Field(
+        default=None, ge=1, description="apply the action to this many messages only"
+    )
     client: str = Field(
         default="",
-        description="only clients whose client.id begins so: broker-2-fetcher for what broker 2 "
-        "fetches, 2 for what broker 2 asks controllers",
+        description="only clients whose client.id begins with this: broker-2-fetcher for what "
+        "broker 2 fetches, 2 for what broker 2 sends to controllers",
         examples=["broker-2-fetcher"],
     )
     within: Duration = Field(
@@ -54,31 +54,24 @@ class LinkFault(Fault):
     @model_validator(mode="after")
     def _delay_belongs_to_delay(self) -> Self:
         if (self.action == "delay") != (self.delay is not None):
-            raise ValueError("delay is for action: delay, which needs it")
+            raise ValueError("delay and action: delay need each other: add one or remove the other")
         return self
 
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from proxy_problems(self.api, shape.proxied, self.target)
+
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Add the rule."""
-        cluster.link().add(self._rule(nodes))
+        cluster.proxy.add(self._rule(nodes))
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Wait for the first message that it hits: nothing else shows that it is in the path."""
-        hits = cluster.link().hits(self._rule(nodes), at_least=1, within_s=self.within)
-        if not hits:
-            raise FaultError(
-                f"no {self.api} {self.direction} came by at broker "
-                f"{', '.join(map(str, nodes))} within {self.within:g} s"
-            )
-        more = f" and {len(hits) - _NAMED} more" if len(hits) > _NAMED else ""
-        return f"{self.action}: {'; '.join(hits[:_NAMED])}{more}"
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        """Wait for the first message: only that shows that the proxy is in the path."""
+        return require_hit(cluster.proxy, self._rule(nodes), within_s=self.within)
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove the rule and let go what is held."""
-        cluster.link().remove(self._rule(nodes))
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        cluster.proxy.remove(self._rule(nodes))
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether nothing is held any more."""
-        return cluster.link().held(self._rule(nodes)) == 0
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        return cluster.proxy.held(self._rule(nodes)) == 0
 
     def _rule(self, nodes: Sequence[int]) -> Rule:
         return Rule(

@@ -1,4 +1,4 @@
-"""Random packets of a node get lost, on their way in and on their way out."""
+"""Random packets of a node are lost, inbound and outbound."""
 
 from __future__ import annotations
 
@@ -9,45 +9,51 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network import _links
+from ackproof_faults.network._nftables import install, remove, run_at_each
+from ackproof_faults.process._nodes import running_nodes
 
 
 class PacketLoss(Fault):
     """Drop a share of all packets that the targets send and receive, at random."""
 
     name: ClassVar[str] = "packet_loss"
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
     fault: Literal["packet_loss"] = "packet_loss"
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.RANDOM_DROP)
     proof: ClassVar[str] = "the kernel's counters: some of the target's packets were dropped"
-    percent: int = Field(default=10, ge=1, le=99, description="how many of a hundred are dropped")
+    percent: int = Field(
+        default=10, ge=1, le=99, description="how many of a hundred packets are dropped"
+    )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Install the rules at each target, for all but its own loopback."""
+        """Install the rules at each target; its loopback is spared."""
         drop = f"iif != lo numgen random mod 100 < {self.percent} counter drop"
-        lines = [f"in {drop}", f"out {drop.replace('iif', 'oif')}"]
-        _links.install(cluster, self._table, dict.fromkeys(nodes, lines))
+        rules = [f"in {drop}", f"out {drop.replace('iif', 'oif')}"]
+        install(cluster, self._table, dict.fromkeys(nodes, rules))
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Wait until a packet has been dropped; brokers talk to each other all the time."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        """Wait until a packet has been dropped; brokers send to each other all the time."""
         count = (
             f"for i in $(seq 50); do nft list table {self._table} || exit 1; "
             f"nft list table {self._table} | grep -q 'packets [1-9]' && break; sleep 0.2; done"
         )
         proofs = []
-        for node, result in _links.each(cluster, dict.fromkeys(nodes, count)).items():
+        for node, result in run_at_each(cluster, dict.fromkeys(nodes, count)).items():
             dropped = max(map(int, re.findall(r"packets (\d+)", result.output)), default=0)
             if not dropped:
                 raise FaultError(f"no packet of node {node} was dropped within 10 s")
             proofs.append(f"node {node}: {dropped} packets dropped already")
-        return "; ".join(proofs)
+        return Evidence(text="; ".join(proofs))
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove the rules."""
-        alive = set(_links.running(cluster))
-        _links.remove(cluster, self._table, {node: () for node in nodes if node in alive})
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        running = running_nodes(cluster)
+        remove(cluster, self._table, {node: () for node in nodes if node in running})
 
     @property
     def _table(self) -> str:

@@ -1,8 +1,9 @@
 """Two sets of nodes cannot reach each other, or one cannot reach the other.
 
 ``peers`` names the other side: the other ``brokers``, the ``controllers`` (ZooKeeper nodes before
-Kafka 3.3), the ``clients``, or node ids. A one-way cut still ends every TCP connection between the
-two, but each side notices it differently: who hears nothing times out, who is not heard sends on.
+Kafka 3.3), the ``clients``, or node ids. A one-way cut ends every TCP connection between the two as
+well, but each side notices it differently: who receives nothing times out, who is not heard keeps
+sending.
 """
 
 from __future__ import annotations
@@ -12,13 +13,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.fault import Cluster, Shape
-from ackproof_faults.network._links import (
-    CLIENTS,
-    Cut,
-    Links,
-    client_ports,
-)
+from ackproof_faults.fault import Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.network._cuts import CLIENTS, Cut, client_ports
+from ackproof_faults.network._links import Links
 
 
 class Partition(Links):
@@ -40,8 +38,9 @@ class Partition(Links):
         examples=["INTERNAL", "EXTERNAL"],
     )
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield peers and listeners that are not there."""
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        if self.peers != "clients":
+            yield from super().problems(shape)
         if isinstance(self.peers, tuple):
             known = sorted({*shape.brokers, *shape.controllers})
             for node in self.peers:
@@ -57,7 +56,7 @@ class Partition(Links):
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
         """Return a cut for each pair of a target and a peer, in each direction that is lost."""
-        port = cluster.port(self.listener) if self.listener else None
+        port = cluster.network.port(self.listener) if self.listener else None
         pairs = [
             (node, peer, one)
             for node in nodes
@@ -77,5 +76,5 @@ class Partition(Links):
         if self.peers == "clients":
             return [CLIENTS]
         if self.peers == "controllers":
-            return cluster.controller_ids()
-        return [broker for broker in cluster.broker_ids() if broker not in nodes]
+            return cluster.controllers.ids()
+        return [broker for broker in cluster.metadata.broker_ids() if broker not in nodes]

@@ -1,20 +1,20 @@
-"""Every open connection of a node is reset once: a firewall forgot its state, a NAT failed over.
+"""Every open connection of a node is reset once, as when a firewall or NAT loses its state.
 
-Nothing keeps new ones from being opened: clients and brokers find their requests unanswered, and
-do not know which of them were carried out.
+New connections are possible at once. Clients and brokers find their requests unanswered and do not
+know which of them were carried out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from pydantic import PrivateAttr
-
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
-from ackproof_faults.network import _links
+from ackproof_faults.network._nftables import run_at_each
 
 _LIST = "ss -Htn state established | awk '{print $3, $4}'"
 
@@ -23,31 +23,38 @@ class ResetConnections(Fault):
     """Reset all of the targets' TCP connections once; there is nothing to heal."""
 
     name: ClassVar[str] = "reset_connections"
+    requires: ClassVar[InterfaceNames] = ("metadata", "network")
     disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
     fault: Literal["reset_connections"] = "reset_connections"
     needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
     proof: ClassVar[str] = "none of the connections that the target had is open any more"
 
-    _before: dict[int, set[str]] = PrivateAttr(default_factory=dict)
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, frozenset[str]]:
+        """Make each target's kernel abort its connections, so that both ends are told.
 
-    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Note each target's connections and have its kernel abort them: both ends are told."""
+        Returns the connections that each target had.
+        """
         script = f"{_LIST}; ss -K state established >/dev/null"
-        for node, result in _links.each(cluster, dict.fromkeys(nodes, script)).items():
-            self._before[node] = set(result.output.splitlines())
-            if result.exit_status != 0 or not self._before[node]:
+        before = {}
+        for node, result in run_at_each(cluster, dict.fromkeys(nodes, script)).items():
+            before[node] = frozenset(result.output.splitlines())
+            if result.exit_status != 0 or not before[node]:
                 raise FaultError(f"node {node} has no connection to reset: {result.output}")
+        return before
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that no connection of before is left."""
+    def verify(
+        self, cluster: Cluster, nodes: Sequence[int], done: Mapping[int, frozenset[str]]
+    ) -> Evidence:
         proofs = []
-        for node, result in _links.each(cluster, dict.fromkeys(nodes, _LIST)).items():
-            before = self._before.get(node, set())
-            left = before & set(result.output.splitlines())
-            if left or not before:
-                raise FaultError(f"node {node} still has {len(left)} of {len(before)} connections")
-            proofs.append(f"node {node}: {len(before)} connections reset")
-        return "; ".join(proofs)
+        for node, result in run_at_each(cluster, dict.fromkeys(done, _LIST)).items():
+            left = done[node] & set(result.output.splitlines())
+            if left:
+                raise FaultError(
+                    f"node {node} still has {len(left)} of {len(done[node])} connections"
+                )
+            proofs.append(f"node {node}: {len(done[node])} connections reset")
+        return Evidence(text="; ".join(proofs))
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it was over at once."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: object) -> None:
+        """Do nothing: the fault was over at once."""

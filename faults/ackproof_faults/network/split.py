@@ -1,6 +1,6 @@
-"""The cluster falls in two: the targets on one side, all other brokers on the other.
+"""The cluster falls into two: the targets on one side, all other brokers on the other.
 
-The controllers stand on the side that ``controllers`` names, or still see both. Clients do.
+The controllers are on the side that ``controllers`` names, or reach both. Clients reach both.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.fault import Cluster
-from ackproof_faults.network._links import Cut, Links, both_ways
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.network._cuts import Cut, both_ways
+from ackproof_faults.network._links import Links
 
 
 class Split(Links):
-    """Cut the targets off from all brokers that are no targets, and maybe from the controllers."""
+    """Cut the targets off from all other brokers, and optionally from the controllers."""
 
     name: ClassVar[str] = "split"
     fault: Literal["split"] = "split"
     controllers: Literal["targets", "others", "both"] = Field(
-        default="others", description="with whom the controllers stay connected"
+        default="others", description="which side the controllers stay connected with"
     )
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
-        """Return both ways of every link between the two sides."""
-        ours, theirs = set(nodes), set(cluster.broker_ids()) - set(nodes)
-        apart = set(cluster.controller_ids()) - ours - theirs
-        ours |= apart if self.controllers == "targets" else set()
-        theirs |= apart if self.controllers == "others" else set()
+        targets, others = set(nodes), set(cluster.metadata.broker_ids()) - set(nodes)
+        controllers = set(cluster.controllers.ids()) - targets - others
+        targets |= controllers if self.controllers == "targets" else set()
+        others |= controllers if self.controllers == "others" else set()
         return [
-            cut for one in sorted(ours) for other in sorted(theirs) for cut in both_ways(one, other)
+            cut
+            for one in sorted(targets)
+            for other in sorted(others)
+            for cut in both_ways(one, other)
         ]

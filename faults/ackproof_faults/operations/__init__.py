@@ -1,1 +1,1 @@
-"""What an operator does to a cluster, as faults."""
+"""An operator's work on a cluster, as faults."""

@@ -1,12 +1,12 @@
-"""What an operator does to a topic: a fault, too, when it goes wrong under load.
+"""The base of operations on topics.
 
-An operation is not undone when the fault is healed, unless it says so: it is over when the cluster
-has done it.
+An operation is not undone when the fault is healed, unless its class says so: it is over when the
+cluster has completed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
@@ -14,19 +14,22 @@ from pydantic import Field
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.operations import Place, Placement
 
+#: Partitions of a topic, by number.
 Topic = Mapping[int, Placement]
 
 
 class TopicOperation(Fault):
-    """An operation on a topic, or one partition of it; no node is touched."""
+    """An operation on a topic, or on one of its partitions; no node is touched."""
 
+    requires: ClassVar[InterfaceNames] = ("operations",)
     disables: ClassVar[bool] = False
 
     target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: an operation is on a topic"
+        default=TargetSpec(role="all"), description="ignored: the operation is on a topic"
     )
     topic: str = Field(description="the topic")
     partition: int | None = Field(
@@ -36,59 +39,67 @@ class TopicOperation(Fault):
         default=10.0, gt=0, description="how long until the cluster shows that it has begun"
     )
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        if self.topic not in shape.topics:
+            yield "topic", f"there is no topic {self.topic!r} ({', '.join(sorted(shape.topics))})"
+        elif (self.partition or 0) >= (count := shape.topics[self.topic]):
+            yield "topic", f"{self.topic} has partitions 0 to {count - 1}, not {self.partition}"
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         """Do nothing: an operation is not undone."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every partition has a leader and a full ISR."""
-        found = cluster.operations().topic(self.topic)
-        return bool(found) and all(
-            one.leader is not None and set(one.isr) == set(one.replicas) for one in found.values()
+        partitions = cluster.operations.topic(self.topic)
+        return bool(partitions) and all(
+            one.leader is not None and set(one.isr) == set(one.replicas)
+            for one in partitions.values()
         )
 
-    def there(self, cluster: Cluster) -> Topic:
-        """Return the partitions that the operation is on; empty if nobody can say now."""
-        found = cluster.operations().topic(self.topic)
+    def current(self, cluster: Cluster) -> Topic:
+        """Return the partitions that the operation is on; empty if they are unknown."""
+        partitions = cluster.operations.topic(self.topic)
         if self.partition is None:
-            return found
-        return {number: one for number, one in found.items() if number == self.partition}
+            return partitions
+        return {number: one for number, one in partitions.items() if number == self.partition}
 
-    def concerned(self, cluster: Cluster) -> Topic:
+    def existing(self, cluster: Cluster) -> Topic:
         """Return the partitions that the operation is on; raise FaultError if there are none.
 
-        The broker that is asked may not have heard of them yet, or not answer.
+        The broker that answers may not have heard of them yet, or not answer: so it waits.
         """
-        found = cluster.operations().await_topic(
-            lambda: self.there(cluster), bool, within_s=self.within
+        partitions = cluster.operations.await_topic(
+            lambda: self.current(cluster), bool, within_s=self.within
         )
-        if not found:
+        if not partitions:
             raise FaultError(f"{self._what} is not there")
-        return found
+        return partitions
 
     def places(self, numbers: Sequence[int]) -> list[Place]:
         """Return these partitions with their topic."""
         return [(self.topic, number) for number in numbers]
 
-    def seen(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:
-        """Return the partitions once they are good; raise FaultError if they do not become so."""
-        found = cluster.operations().await_topic(
-            lambda: self.there(cluster),
+    def await_change(self, cluster: Cluster, good: Callable[[Topic], bool], problem: str) -> Topic:
+        """Return the partitions once they are `good`; raise FaultError after `within`."""
+        partitions = cluster.operations.await_topic(
+            lambda: self.current(cluster),
             lambda found: bool(found) and good(found),
             within_s=self.within,
         )
-        if not found:
+        if not partitions:
             raise FaultError(f"{self._what} is not there")
-        if not good(found):
-            raise FaultError(f"{problem} after {self.within:g} s: {described(self.topic, found)}")
-        return found
+        if not good(partitions):
+            described = describe(self.topic, partitions)
+            raise FaultError(f"{problem} after {self.within:g} s: {described}")
+        return partitions
 
     @property
     def _what(self) -> str:
         return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
 
 
-def described(topic: str, partitions: Topic) -> str:
-    """Return partitions in words."""
+def describe(topic: str, partitions: Topic) -> str:
+    """Return leader, replicas and ISR of the partitions, in words."""
     return "; ".join(
         f"{topic}-{number}: leader {one.leader}, replicas {list(one.replicas)}, ISR {list(one.isr)}"
         for number, one in sorted(partitions.items())

@@ -1,6 +1,6 @@
-"""Another broker joins the cluster under load.
+"""A broker joins the cluster under load.
 
-It holds nothing until something is moved to it (`reassign`).
+It has no replicas until partitions are moved to it (`reassign`).
 """
 
 from __future__ import annotations
@@ -12,34 +12,36 @@ from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class AddBroker(Fault):
     """Boot another broker; it stays."""
 
     name: ClassVar[str] = "add_broker"
-    proof: ClassVar[str] = "the new broker is unfenced, by what the cluster itself says"
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     disables: ClassVar[bool] = False
     fault: Literal["add_broker"] = "add_broker"
+    proof: ClassVar[str] = "the new broker is unfenced, according to the cluster"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the broker is a new one"
     )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Boot it, until every other broker lists it."""
-        cluster.operations().add_broker()
+        cluster.operations.add_broker()
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that a broker was added which runs and is unfenced."""
-        added = cluster.operations().added()
-        if not added or not cluster.in_sync(added[-1]):
-            raise FaultError(f"no broker that was added is there (added: {list(added) or 'none'})")
-        return f"broker {added[-1]} is unfenced; brokers are {list(cluster.broker_ids())}"
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        added = cluster.operations.added()
+        if not added or not cluster.metadata.in_sync(added[-1]):
+            raise FaultError(f"the new broker is not unfenced (added: {list(added) or 'none'})")
+        brokers = list(cluster.metadata.broker_ids())
+        return Evidence(text=f"broker {added[-1]} is unfenced; brokers are {brokers}")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it stays."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: the broker stays."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether every broker that was added is in sync."""
-        return all(cluster.in_sync(broker) for broker in cluster.operations().added())
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every added broker is in sync."""
+        return all(cluster.metadata.in_sync(broker) for broker in cluster.operations.added())

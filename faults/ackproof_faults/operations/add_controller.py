@@ -1,4 +1,4 @@
-"""Another controller joins the metadata quorum under load (KIP-853)."""
+"""A controller joins the metadata quorum under load (KIP-853)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class AddController(Fault):
-    """Boot another controller and have it vote; it stays. Kafka 4.1 and later."""
+    """Boot another controller and add it to the voters; it stays. Kafka 4.1 and later."""
 
     name: ClassVar[str] = "add_controller"
-    proof: ClassVar[str] = "the quorum lists the new controller among its voters"
+    requires: ClassVar[InterfaceNames] = ("controllers", "operations")
     disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
     fault: Literal["add_controller"] = "add_controller"
+    proof: ClassVar[str] = "the quorum lists the new controller among its voters"
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the controller is a new one"
     )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Boot it, until it follows the quorum."""
-        cluster.operations().add_controller()
+        cluster.operations.add_controller()
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that a controller was added which votes."""
-        operations = cluster.operations()
-        added, voters = operations.added_controllers(), operations.voters()
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        added, voters = cluster.operations.added_controllers(), cluster.operations.voters()
         if not added or added[-1] not in voters:
             raise FaultError(
-                f"no controller that was added votes (added: {list(added) or 'none'}; voters: "
+                f"the new controller is no voter (added: {list(added) or 'none'}; voters: "
                 f"{list(voters)})"
             )
-        return f"controller {added[-1]} votes; voters are {list(voters)}"
+        return Evidence(text=f"controller {added[-1]} is a voter; voters are {list(voters)}")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it stays."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: the controller stays."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether the quorum has a leader."""
-        return cluster.active_controller() is not None
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        return cluster.controllers.active() is not None

@@ -1,4 +1,4 @@
-"""A topic gets further partitions while it is written to: keys go elsewhere from now on."""
+"""A topic gets more partitions while it is written to: from then on keys map to others."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
-from ackproof_faults.operations._topic_operation import TopicOperation, described
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._topic_operation import TopicOperation, describe
 
 
 class AddPartitions(TopicOperation):
-    """Have the topic have more partitions; Kafka cannot take them back."""
+    """Increase the topic's partitions; Kafka cannot remove them again."""
 
     name: ClassVar[str] = "add_partitions"
-    proof: ClassVar[str] = "the metadata list as many partitions, each with a leader"
+    explained: ClassVar[bool] = True
     fault: Literal["add_partitions"] = "add_partitions"
-    partition: None = Field(default=None, description="not used: it is the topic that grows")
-    partitions: int = Field(ge=2, description="how many from now on")
+    proof: ClassVar[str] = "the metadata lists that many partitions, each with a leader"
+    partition: None = Field(default=None, description="not used: the operation is on the topic")
+    partitions: int = Field(ge=2, description="the new number of partitions")
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Ask for the partitions; they must be more than there are."""
-        found = self.concerned(cluster)
-        if len(found) >= self.partitions:
-            raise FaultError(f"{self.topic} has {len(found)} partitions already")
-        cluster.operations().add_partitions(self.topic, self.partitions)
+        count = len(self.existing(cluster))
+        if count >= self.partitions:
+            raise FaultError(f"{self.topic} already has {count} partitions")
+        cluster.operations.add_partitions(self.topic, self.partitions)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that the topic has so many partitions, each with a leader."""
-        found = self.seen(
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(
             cluster,
             lambda found: (
                 len(found) == self.partitions
@@ -38,4 +38,4 @@ class AddPartitions(TopicOperation):
             ),
             "the partitions are not there",
         )
-        return described(self.topic, found)
+        return Evidence(text=describe(self.topic, partitions))

@@ -1,7 +1,7 @@
 """A topic gets more replicas, or fewer, while it is written to.
 
-Kafka has no request for it: it is a reassignment. More: brokers that have none are added behind.
-Fewer: the last are dropped, the leader never.
+Kafka has no request for it: it is a reassignment. More: brokers without a replica are appended.
+Fewer: the last replicas are dropped, the leader never.
 """
 
 from __future__ import annotations
@@ -12,53 +12,53 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.operations import Placement
-from ackproof_faults.operations._topic_operation import TopicOperation, described
+from ackproof_faults.operations._topic_operation import TopicOperation, describe
 
 
 class ChangeReplicationFactor(TopicOperation):
-    """Have partitions have so many replicas."""
+    """Change the replication factor of a topic or partition."""
 
     name: ClassVar[str] = "change_replication_factor"
-    proof: ClassVar[str] = "the metadata list as many replicas"
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     fault: Literal["change_replication_factor"] = "change_replication_factor"
-    replication_factor: int = Field(ge=1, description="how many replicas from now on")
+    proof: ClassVar[str] = "the metadata lists that many replicas"
+    replication_factor: int = Field(ge=1, description="the new number of replicas")
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Ask for the new replicas; there must be something to change."""
-        found = self.concerned(cluster)
-        brokers = cluster.broker_ids()
+        partitions = self.existing(cluster)
+        brokers = cluster.metadata.broker_ids()
         if self.replication_factor > len(brokers):
             raise FaultError(
                 f"{self.replication_factor} replicas need as many brokers, and there are "
                 f"{len(brokers)}"
             )
-        wanted = {
+        changes = {
             (self.topic, number): replicas(one, self.replication_factor, brokers)
-            for number, one in found.items()
+            for number, one in partitions.items()
             if len(one.replicas) != self.replication_factor
         }
-        if not wanted:
-            raise FaultError(f"there is nothing to change: {described(self.topic, found)}")
-        cluster.operations().reassign(wanted)
+        if not changes:
+            raise FaultError(f"there is nothing to change: {describe(self.topic, partitions)}")
+        cluster.operations.reassign(changes)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that every partition has so many replicas."""
-        found = self.seen(
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(
             cluster,
             lambda found: all(
                 len(one.replicas) == self.replication_factor for one in found.values()
             ),
-            "the replicas are not so many",
+            f"a partition does not have {self.replication_factor} replicas",
         )
-        return described(self.topic, found)
+        return Evidence(text=describe(self.topic, partitions))
 
 
-def replicas(now: Placement, count: int, brokers: Sequence[int]) -> list[int]:
-    """Return `count` replicas: those that are there (the leader stays), then further brokers."""
-    kept = list(now.replicas)
+def replicas(current: Placement, count: int, brokers: Sequence[int]) -> list[int]:
+    """Return `count` replicas: the current ones, never without the leader, then other brokers."""
+    kept = list(current.replicas)
     while len(kept) > count:
-        kept.remove(next(one for one in reversed(kept) if one != now.leader or len(kept) == 1))
-    further = [one for one in brokers if one not in now.replicas]
+        kept.remove(next(one for one in reversed(kept) if one != current.leader or len(kept) == 1))
+    further = [one for one in brokers if one not in current.replicas]
     return kept + further[: count - len(kept)]

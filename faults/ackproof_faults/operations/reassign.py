@@ -1,7 +1,7 @@
 """A partition moves to other brokers while it is written to (KIP-455).
 
-The new replicas copy everything, then the old ones are dropped, and the leader with them if it is
-not among the new.
+The new replicas copy the whole log, then the old ones are dropped, and with them the leader if it
+is not among the new ones.
 """
 
 from __future__ import annotations
@@ -12,42 +12,40 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
-from ackproof_faults.operations._topic_operation import Topic, TopicOperation, described
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._topic_operation import TopicOperation, describe
 
 
 class Reassign(TopicOperation):
-    """Give partitions these replicas."""
+    """Move partitions to these replicas."""
 
     name: ClassVar[str] = "reassign"
-    proof: ClassVar[str] = "the metadata list the new replicas"
     fault: Literal["reassign"] = "reassign"
+    proof: ClassVar[str] = "the metadata lists the new replicas"
     to: list[int] = Field(
         min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
     )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Ask for the new replicas; they must differ from what is there, at least in order."""
-        found = self.concerned(cluster)
-        if all(one.replicas == tuple(self.to) for one in found.values()):
-            raise FaultError(f"there is nothing to move: {described(self.topic, found)}")
-        cluster.operations().reassign(dict.fromkeys(self.places(list(found)), self.to))
+        """Request the new replicas; they must differ from the current ones, at least in order."""
+        partitions = self.existing(cluster)
+        if all(one.replicas == tuple(self.to) for one in partitions.values()):
+            raise FaultError(f"there is nothing to move: {describe(self.topic, partitions)}")
+        cluster.operations.reassign(dict.fromkeys(self.places(list(partitions)), self.to))
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that every partition counts the new replicas among its own."""
-        found = self.seen(
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(
             cluster,
             lambda found: all(set(self.to) <= set(one.replicas) for one in found.values()),
             "the new replicas are not there",
         )
-        return described(self.topic, found)
+        return Evidence(text=describe(self.topic, partitions))
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
         """Whether every partition has exactly these replicas, all in sync."""
-        return _moved(self.there(cluster), self.to)
-
-
-def _moved(found: Topic, to: Sequence[int]) -> bool:
-    return bool(found) and all(
-        one.replicas == tuple(to) and set(one.isr) == set(to) for one in found.values()
-    )
+        partitions = self.current(cluster)
+        return bool(partitions) and all(
+            one.replicas == tuple(self.to) and set(one.isr) == set(self.to)
+            for one in partitions.values()
+        )

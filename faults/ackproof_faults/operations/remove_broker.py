@@ -6,34 +6,35 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class RemoveBroker(Fault):
-    """Move everything off the targets, shut them down, and make the cluster forget them."""
+    """Move all replicas off the targets, shut them down, and unregister them."""
 
     name: ClassVar[str] = "remove_broker"
-    proof: ClassVar[str] = "no broker lists the target any more"
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     occupies: ClassVar[str] = "process"
     fault: Literal["remove_broker"] = "remove_broker"
+    proof: ClassVar[str] = "no broker lists the target any more"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove each broker; it must be there."""
         for node in nodes:
-            if node not in cluster.broker_ids():
+            if node not in cluster.metadata.broker_ids():
                 raise FaultError(f"there is no broker {node} any more")
-            cluster.operations().remove_broker(node)
+            cluster.operations.remove_broker(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that no other broker lists it and no partition has a replica on it."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         for node in nodes:
-            if cluster.operations().listed(node):
-                raise FaultError(f"broker {node} is still listed by another")
-        return f"brokers are {list(cluster.broker_ids())}"
+            if cluster.operations.listed(node):
+                raise FaultError(f"another broker still lists broker {node}")
+        return Evidence(text=f"brokers are {list(cluster.metadata.broker_ids())}")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it is gone for good."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: the broker is gone for good."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether every broker that is left is in sync."""
-        return all(cluster.in_sync(broker) for broker in cluster.broker_ids())
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every remaining broker is in sync."""
+        return all(cluster.metadata.in_sync(broker) for broker in cluster.metadata.broker_ids())

@@ -1,6 +1,6 @@
-"""A controller is taken out of the metadata quorum under load (KIP-853), and ends.
+"""A controller is removed from the metadata quorum under load (KIP-853), and ends.
 
-The active controller that removes itself resigns once the others have committed that, and another
+An active controller that removes itself resigns once the others have committed that, and another
 one is elected.
 """
 
@@ -13,45 +13,46 @@ from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault, Shape
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault, Problem, Shape
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 
 class RemoveController(Fault):
-    """Have controllers vote no more, and shut them down for good. Kafka 4.1 and later."""
+    """Remove controllers from the voters and shut them down for good. Kafka 4.1 and later."""
 
     name: ClassVar[str] = "remove_controller"
-    proof: ClassVar[str] = "the quorum lists the target no more among its voters"
+    requires: ClassVar[InterfaceNames] = ("controllers", "operations")
     occupies: ClassVar[str] = "process"
+    explained: ClassVar[bool] = True
     fault: Literal["remove_controller"] = "remove_controller"
+    proof: ClassVar[str] = "the quorum no longer lists the target among its voters"
     target: Target = Field(
         default=TargetSpec(role="active controller"),
         description="active controller, or minority of controllers",
     )
 
-    def problems(self, shape: Shape) -> Iterator[tuple[str, str]]:
-        """Yield a target that is no controller, and a quorum that cannot do without it."""
+    def problems(self, shape: Shape) -> Iterator[Problem]:
         if not self.target.of_controllers:
-            yield "target", f"'{self.target}' is no controller that votes: say 'active controller'"
+            yield "target", f"'{self.target}' is no controller: write 'active controller'"
         if len(shape.controllers) < 2:
             yield "target", "there is one controller only: set cluster.controllers to 3"
         if set(shape.controllers) & set(shape.brokers):
-            yield "target", "controllers that are brokers, too, cannot be removed"
+            yield "target", "controllers that are also brokers cannot be removed"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Remove each; it must vote."""
         for node in nodes:
-            cluster.operations().remove_controller(node)
+            cluster.operations.remove_controller(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that it votes no more, and that others do."""
-        voters = cluster.operations().voters()
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        voters = cluster.operations.voters()
         if not voters or set(nodes) & set(voters):
             raise FaultError(f"voters are {list(voters) or 'unknown'}")
-        return f"voters are {list(voters)}, without {', '.join(map(str, nodes))}"
+        removed = ", ".join(map(str, nodes))
+        return Evidence(text=f"voters are {list(voters)}, without {removed}")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it is gone for good."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: the controller is gone for good."""
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether the quorum has a leader."""
-        return cluster.active_controller() is not None
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        return cluster.controllers.active() is not None

@@ -1,6 +1,6 @@
-"""An operator elects a replica that is not in sync, because nobody else is there to lead.
+"""An operator elects a replica that is not in sync, because no replica in sync is alive.
 
-What only the replicas in sync had is lost. The partition must be without a leader: with one, Kafka
+What only the replicas in sync had is lost. The partition must be without a leader: otherwise Kafka
 has nothing to elect.
 """
 
@@ -10,33 +10,34 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
-from ackproof_faults.operations._topic_operation import Topic, TopicOperation, described
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.operations._topic_operation import Topic, TopicOperation, describe
 
 
 class UncleanElection(TopicOperation):
-    """Elect whoever is there for the partitions that have no leader."""
+    """Elect any live replica for the partitions that have no leader."""
 
     name: ClassVar[str] = "unclean_election"
-    proof: ClassVar[str] = "in the metadata every partition has a leader"
+    explained: ClassVar[bool] = True
     fault: Literal["unclean_election"] = "unclean_election"
+    proof: ClassVar[str] = "according to the metadata every partition has a leader"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Ask for the election; at least one partition must be without a leader."""
-        found = self.concerned(cluster)
-        without = [number for number, one in found.items() if one.leader is None]
+        partitions = self.existing(cluster)
+        without = [number for number, one in partitions.items() if one.leader is None]
         if not without:
-            raise FaultError(f"every partition has a leader: {described(self.topic, found)}")
-        cluster.operations().elect(self.places(without), unclean=True)
+            raise FaultError(f"every partition has a leader: {describe(self.topic, partitions)}")
+        cluster.operations.elect(self.places(without), unclean=True)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that every partition has a leader."""
-        return described(self.topic, self.seen(cluster, _led, "a partition has no leader"))
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        partitions = self.await_change(cluster, _led, "a partition has no leader")
+        return Evidence(text=describe(self.topic, partitions))
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether every partition has a leader: the other replicas may be down for long."""
-        return _led(cluster.operations().topic(self.topic))
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        """Whether every partition has a leader; the other replicas may be down for long."""
+        return _led(cluster.operations.topic(self.topic))
 
 
-def _led(found: Topic) -> bool:
-    return bool(found) and all(one.leader is not None for one in found.values())
+def _led(partitions: Topic) -> bool:
+    return bool(partitions) and all(one.leader is not None for one in partitions.values())

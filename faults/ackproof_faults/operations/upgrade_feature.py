@@ -1,7 +1,8 @@
 """A feature of the cluster is set to a higher level under load (KIP-584).
 
-Brokers change their behaviour while they serve: transaction.version 2 has producers verified by
-their epochs (KIP-890), eligible.leader.replicas.version 1 another rule of election (KIP-966).
+Brokers change their behaviour while they serve: with transaction.version 2 producers are verified
+by their epochs (KIP-890), eligible.leader.replicas.version 1 changes the rule of election
+(KIP-966).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 _LEVEL = r"^([1-9][0-9]*|[0-9]+\.[0-9]+-IV[0-9]+)$"
 
@@ -22,11 +25,13 @@ class UpgradeFeature(Fault):
     """Set a feature to a higher level; it stays."""
 
     name: ClassVar[str] = "upgrade_feature"
-    proof: ClassVar[str] = "the level that a broker calls finalized"
+    requires: ClassVar[InterfaceNames] = ("metadata", "operations")
     disables: ClassVar[bool] = False
+    explained: ClassVar[bool] = True
     fault: Literal["upgrade_feature"] = "upgrade_feature"
+    proof: ClassVar[str] = "the finalized level that a broker reports"
     target: Target = Field(
-        default=TargetSpec(role="all"), description="ignored: a feature is the cluster's"
+        default=TargetSpec(role="all"), description="ignored: a feature belongs to the cluster"
     )
     feature: str = Field(
         pattern=r"^[a-z][a-z.]*\.version$",
@@ -41,24 +46,20 @@ class UpgradeFeature(Fault):
         ),
     ] = Field(
         pattern=_LEVEL,
-        description="its level from now on: a number, or the name of one of metadata.version",
+        description="its new level: a number, or the name of a level of metadata.version",
         examples=[2, "4.3-IV0"],
     )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Set it; it must have another level."""
-        operations = cluster.operations()
-        found = operations.feature_level(self.feature)
-        if found == self.level:
-            raise FaultError(f"{self.feature} is at level {self.level} already")
-        operations.upgrade_feature(self.feature, self.level)
+        if cluster.operations.feature_level(self.feature) == self.level:
+            raise FaultError(f"{self.feature} is already at level {self.level}")
+        cluster.operations.upgrade_feature(self.feature, self.level)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that the level is finalized."""
-        found = cluster.operations().feature_level(self.feature)
-        if found != self.level:
-            raise FaultError(f"{self.feature} is at level {found}, not {self.level}")
-        return f"{self.feature} is at level {found}"
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        level = cluster.operations.feature_level(self.feature)
+        if level != self.level:
+            raise FaultError(f"{self.feature} is at level {level}, not {self.level}")
+        return Evidence(text=f"{self.feature} is at level {level}")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Do nothing: it stays."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        """Do nothing: the level stays."""

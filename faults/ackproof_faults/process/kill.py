@@ -1,7 +1,7 @@
-"""SIGKILL: the process is gone at once, the page cache and so the log files survive.
+"""SIGKILL: a crash of the process, not of the machine.
 
-This is a crash of the process, not of the machine: data the broker appended but never fsynced
-is still there when it comes back. What is lost is what no other replica had fetched when
+The page cache survives, and with it the log files: data that the broker appended but never fsynced
+is still there when it starts again. A record is lost if no other replica had fetched it when
 another broker became leader.
 """
 
@@ -10,37 +10,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.effects import Effect
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._ended import Ended
-
-#: 128 + SIGKILL, what the container engine reports for a process killed by signal 9.
-SIGKILLED = 137
+from ackproof_faults.process._nodes import SIGKILLED, require_running, require_sigkilled
 
 
 class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
     name: ClassVar[str] = "kill"
-    occupies: ClassVar[str] = "process"
+    effect: ClassVar[Effect] = "kill"
+    explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed"
     fault: Literal["kill"] = "kill"
     proof: ClassVar[str] = "the process ended by SIGKILL"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill each broker."""
+        require_running(cluster, nodes)
         for node in nodes:
-            if cluster.exit_status(node) is not None:
-                raise FaultError(f"broker {node} was already down: there was nothing to kill")
-            cluster.kill(node)
+            cluster.processes.kill(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that each process ended by SIGKILL."""
-        for node in nodes:
-            status = cluster.exit_status(node)
-            if status is None:
-                raise FaultError(f"broker {node} still runs after SIGKILL")
-            if status != SIGKILLED:
-                raise FaultError(
-                    f"broker {node} ended with exit status {status}, not by SIGKILL ({SIGKILLED})"
-                )
-        return "; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        require_sigkilled(cluster, nodes)
+        return Evidence(
+            text="; ".join(f"broker {node} ended by SIGKILL (exit {SIGKILLED})" for node in nodes)
+        )

@@ -1,4 +1,4 @@
-"""Everything is gone at once: brokers and controllers, by SIGKILL; the page cache survives."""
+"""SIGKILL of all brokers and controllers at once; the page cache survives."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
-from ackproof_faults.network._links import everyone
-from ackproof_faults.process.kill import SIGKILLED
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.process._nodes import all_nodes, require_sigkilled
 
 
 class KillCluster(Fault):
-    """SIGKILL every node, controllers first; heal starts them all again."""
+    """Kill every broker and controller with SIGKILL at once; heal starts them all again."""
 
     name: ClassVar[str] = "kill_cluster"
+    requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes")
     occupies: ClassVar[str] = "process"
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed with all others"
     fault: Literal["kill_cluster"] = "kill_cluster"
     proof: ClassVar[str] = "the process of every node ended by SIGKILL"
     target: Target = Field(
@@ -27,28 +30,22 @@ class KillCluster(Fault):
     )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Kill all at the same time; who is down already stays so."""
-        _all_at_once(cluster, cluster.kill)
+        _at_once(cluster, cluster.processes.kill)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that every process has ended, by SIGKILL."""
-        for node in everyone(cluster):
-            status = cluster.exit_status(node)
-            if status != SIGKILLED:
-                raise FaultError(f"node {node} has exit status {status}, not {SIGKILLED}")
-        return f"nodes {', '.join(map(str, everyone(cluster)))} ended by SIGKILL"
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        every = all_nodes(cluster)
+        require_sigkilled(cluster, every)
+        return Evidence(text=f"nodes {', '.join(map(str, every))} ended by SIGKILL")
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Start all at the same time."""
-        _all_at_once(cluster, cluster.start)
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
+        _at_once(cluster, cluster.processes.start)
 
-    def verify_healed(self, cluster: Cluster, nodes: Sequence[int]) -> bool:
-        """Whether every broker is unfenced and in every ISR."""
-        return all(cluster.in_sync(broker) for broker in cluster.broker_ids())
+    def verify_healed(self, cluster: Cluster, nodes: Sequence[int], done: None) -> bool:
+        return all(cluster.metadata.in_sync(node) for node in cluster.metadata.broker_ids())
 
 
-def _all_at_once(cluster: Cluster, act: Callable[[int], None]) -> None:
-    nodes = everyone(cluster)
+def _at_once(cluster: Cluster, act: Callable[[int], None]) -> None:
+    nodes = all_nodes(cluster)
     with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-        for done in [pool.submit(act, node) for node in nodes]:
-            done.result()
+        for job in [pool.submit(act, node) for node in nodes]:
+            job.result()

@@ -1,6 +1,6 @@
-"""The kernel's out-of-memory killer ends the broker: like SIGKILL, and for a reason of its own.
+"""The kernel's out-of-memory killer ends the broker, by SIGKILL.
 
-Memory of the broker's container is used up on purpose; no other process is in danger.
+Only the memory of the broker's own container is exhausted.
 """
 
 from __future__ import annotations
@@ -8,31 +8,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effect
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.process._ended import Ended
-from ackproof_faults.process.kill import SIGKILLED
+from ackproof_faults.process._nodes import require_running, require_sigkilled
 
 
 class OomKill(Ended):
-    """Have the out-of-memory killer end brokers; heal starts them again."""
+    """Make the out-of-memory killer end brokers; heal starts them again."""
 
     name: ClassVar[str] = "oom_kill"
-    occupies: ClassVar[str] = "process"
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
+    effect: ClassVar[Effect] = "kill"
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
     fault: Literal["oom_kill"] = "oom_kill"
-    proof: ClassVar[str] = "the engine reports that the process was killed for want of memory"
+    proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Use up the memory of each broker's container."""
+        require_running(cluster, nodes)
         for node in nodes:
-            if cluster.exit_status(node) is not None:
-                raise FaultError(f"broker {node} was already down: there was nothing to kill")
-            cluster.exhaust_memory(node)
+            cluster.memory.exhaust(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that each ended by SIGKILL, and that the kernel's killer sent it."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        require_sigkilled(cluster, nodes)
         for node in nodes:
-            status = cluster.exit_status(node)
-            if status != SIGKILLED or not cluster.out_of_memory(node):
-                raise FaultError(f"broker {node} (exit status {status}) was not killed for memory")
-        return "; ".join(f"broker {node} was killed for want of memory" for node in nodes)
+            if not cluster.memory.exhausted(node):
+                raise FaultError(f"the out-of-memory killer did not end broker {node}")
+        return Evidence(
+            text="; ".join(f"the out-of-memory killer ended broker {node}" for node in nodes)
+        )

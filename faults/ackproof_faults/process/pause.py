@@ -1,7 +1,7 @@
-"""The process stands still (the engine's freezer): connections stay open, nothing answers.
+"""The broker's processes are frozen (cgroup freezer): connections stay open, nothing answers.
 
-Shorter than a session (`broker.session.timeout.ms`, 9 s), nobody but its clients notices; longer,
-and the controller fences the broker, which still believes that it leads when it goes on.
+A freeze shorter than `broker.session.timeout.ms` (9 s) is noticed by clients only. After a longer
+one the controller fences the broker, which still believes that it leads when it is thawed.
 """
 
 from __future__ import annotations
@@ -10,34 +10,38 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.errors import FaultError
-from ackproof_faults.fault import Cluster, Fault
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.fault import Fault
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
+from ackproof_faults.process._nodes import require_running
 
 
 class Pause(Fault):
-    """Freeze brokers; heal lets them go on where they stood."""
+    """Freeze brokers; heal thaws them."""
 
     name: ClassVar[str] = "pause"
+    requires: ClassVar[InterfaceNames] = ("metadata", "processes", "freezer")
     occupies: ClassVar[str] = "process"
+    explained: ClassVar[bool] = True
+    past_tense: ClassVar[str] = "was paused"
     fault: Literal["pause"] = "pause"
-    proof: ClassVar[str] = "the engine calls the broker frozen, and it does not answer a client"
+    proof: ClassVar[str] = "the engine reports the broker frozen, and it does not answer a client"
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Freeze each broker."""
+        require_running(cluster, nodes)
         for node in nodes:
-            if cluster.exit_status(node) is not None:
-                raise FaultError(f"broker {node} is down: there is nothing to freeze")
-            cluster.pause(node)
+            cluster.freezer.pause(node)
 
-    def verify(self, cluster: Cluster, nodes: Sequence[int]) -> str:
-        """Require that each is frozen and does not answer."""
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         for node in nodes:
-            if not cluster.paused(node):
+            if not cluster.freezer.paused(node):
                 raise FaultError(f"broker {node} is not frozen")
-            if cluster.answers(node):
+            if cluster.metadata.answers(node):
                 raise FaultError(f"broker {node} still answers")
-        return "; ".join(f"broker {node} is frozen and does not answer" for node in nodes)
+        return Evidence(
+            text="; ".join(f"broker {node} is frozen and does not answer" for node in nodes)
+        )
 
-    def heal(self, cluster: Cluster, nodes: Sequence[int]) -> None:
-        """Let each go on."""
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None:
         for node in nodes:
-            cluster.resume(node)
+            cluster.freezer.resume(node)

@@ -91,24 +91,15 @@ def _fault(given: dict[str, object]) -> Fault:
 
 
 def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
-    target = [_TARGET]
-    found: list[tuple[float, float, float, float]] = []
+    times = []
     for _ in range(repetitions):
-        if fault.name == "power_loss":
-            _write(cluster)
+        _write(cluster)
         try:
-            found.append(
-                (
-                    _seconds(lambda: fault.inject(cluster, target)),
-                    _seconds(lambda: fault.verify(cluster, target)),
-                    _seconds(lambda: fault.heal(cluster, target)),
-                    _seconds(lambda: _recover(cluster, fault, target)),
-                )
-            )
+            times.append(_repetition(cluster, fault))
         except FaultError as error:
             raise ClusterError(f"{fault.name}: {error}") from error
     peers = getattr(fault, "peers", None)
-    inject, verify, heal, recover = zip(*found, strict=True)
+    inject, verify, heal, recover = zip(*times, strict=True)
     return FaultTimes(
         fault=f"{fault.name} from {peers}" if peers else fault.name,
         inject_s=inject,
@@ -118,8 +109,20 @@ def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
     )
 
 
+def _repetition(cluster: KafkaCluster, fault: Fault) -> tuple[float, float, float, float]:
+    target, begin = [_TARGET], time.monotonic()
+    done = fault.inject(cluster, target)
+    inject = time.monotonic() - begin
+    return (
+        inject,
+        _seconds(lambda: fault.verify(cluster, target, done)),
+        _seconds(lambda: fault.heal(cluster, target, done)),
+        _seconds(lambda: _recover(cluster, fault, done)),
+    )
+
+
 def _write(cluster: KafkaCluster) -> None:
-    """Have something that can be lost."""
+    """Write a record, so that a fault that removes records has one to remove."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
@@ -128,9 +131,9 @@ def _write(cluster: KafkaCluster) -> None:
     producer.close()
 
 
-def _recover(cluster: KafkaCluster, fault: Fault, target: Sequence[int]) -> None:
+def _recover(cluster: KafkaCluster, fault: Fault, done: object) -> None:
     wait_for(
-        lambda: fault.verify_healed(cluster, target),
+        lambda: fault.verify_healed(cluster, [_TARGET], done),
         bool,
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(f"{fault.name} did not recover in {_RECOVER_S:g} s"),

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from ackproof.scenario.cluster import ClusterSpec
     from ackproof.scenario.model import Scenario
 
-#: Faults that leave a healed and recovered cluster as it was. Any other rebuilds it.
-TRACELESS = frozenset({"none", "isolate_replication", "kill", "restart"})
-
 #: Topics in which Kafka keeps what outlives a client.
 _STATEFUL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -146,7 +143,7 @@ class ClusterPool:
 
 def leaves_no_trace(scenario: Scenario) -> bool:
     """Whether a run of this scenario leaves a cluster that the next cannot tell from a new one."""
-    return scenario.cluster.reuse and {fault.name for fault in scenario.every_fault} <= TRACELESS
+    return scenario.cluster.reuse and all(fault.traceless for fault in scenario.every_fault)
 
 
 def renewed(cluster: KafkaCluster) -> None:

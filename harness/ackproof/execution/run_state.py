@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -109,6 +110,7 @@ def window_row(index: int, window: FaultWindow) -> dict[str, object]:
         "recovered_at": window.recovered_at,
         "verified": window.verified,
         "evidence": window.evidence,
+        "facts": json.dumps(window.facts) if window.facts else None,
     }
 
 

@@ -28,7 +28,8 @@ from ackproof.runs.verdict import (
 )
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Expect, Scenario
-from ackproof_spark.forensics.cases import TITLES, Settings
+from ackproof_faults import registered
+from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import (
     ANOMALIES,
     CAUSES,
@@ -91,6 +92,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
         run_dir,
         lost=observed["lost"],
         settings=_promises(scenario),
+        faults=fault_kinds(),
         compacted=scenario.topic.compacted,
     )
     predicted = _looked_for(prediction.predicted, investigation)
@@ -326,6 +328,18 @@ def _not_looked_for(scenario: Scenario) -> list[str]:
     if not scenario.workload.consumers:
         missing += OF_CONSUMERS
     return [str(anomaly) for anomaly in missing]
+
+
+def fault_kinds() -> dict[str, FaultKind]:
+    """Return what stories need to know of each registered fault, by name."""
+    return {
+        name: FaultKind(
+            past_tense=kind.past_tense,
+            takes_bytes=kind.takes_bytes,
+            control=kind.effect == "none",
+        )
+        for name, kind in registered().items()
+    }
 
 
 def _causes(run_dir: Path, run_id: str, causes: Sequence[Cause]) -> list[CauseReport]:

@@ -8,7 +8,7 @@ step each.
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.observation.broker_log import BrokerEvent, Kind, parse
 from ackproof.runs.directory import RunRecord
 from ackproof.scenario.model import Scenario
+from ackproof_faults import registered
 from ackproof_model.validation.partition_log import Log
 from ackproof_model.validation.partition_trace import (
     Acked,
@@ -42,25 +43,10 @@ if TYPE_CHECKING:
 #: Runs of more sends are not checked: their acks are held in memory, a partition at a time.
 MOST_SENDS = 5_000_000
 
-#: Faults that change logs, assignments or settings in ways the rules do not know.
-NOT_MODELLED = frozenset(
-    {
-        *("add_broker", "alter_config", "change_replication_factor", "command", "disk_full"),
-        "docker",
-        *("fail_log_dir", "flip_byte", "old_checkpoint", "reassign", "recreate_topic"),
-        *("remove_broker", "replace_disk", "upgrade", "wipe_partition", "wipe_volume"),
-    }
-)
-
 #: Clocks on one machine agree to the millisecond; what is sent and logged takes its time.
 _SLACK = timedelta(seconds=1)
 #: Clocks that are further apart say nothing of the order of acks and elections.
 _FURTHEST_MS = 2_000.0
-#: The fault after which clocks agree again, and log lines from before do not.
-_MOVES_CLOCKS = "skew_clock"
-
-#: How the fault `power_loss` tells what it took.
-_CUT = re.compile(r"broker (\d+) (\S+): ends at (\d+), not (\d+)")
 
 _INFINITE = (1 << 63) - 1
 
@@ -143,9 +129,11 @@ def _why_none(run_dir: Path, scenario: Scenario) -> str:
     sends = ds.dataset(run_dir / LOCATION["ledger"]).count_rows()
     if sends > MOST_SENDS:
         return f"the run has {sends:,} sends, more than {MOST_SENDS:,}"
-    struck = {row["fault"] for row in _rows(run_dir, "fault_windows")} & NOT_MODELLED
-    if struck:
-        return f"the rules do not know what {', '.join(sorted(struck))} changed"
+    names = {row["fault"] for row in _rows(run_dir, "fault_windows")}
+    kinds = registered()
+    unexplained = sorted(name for name in names if name not in kinds or not kinds[name].explained)
+    if unexplained:
+        return f"the rules do not know what {', '.join(unexplained)} changed"
     return ""
 
 
@@ -220,7 +208,11 @@ def _last(steps: Sequence[Step]) -> float:
 
 
 def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> Iterator[Step]:
-    losses = [row for row in run.windows if row["fault"] == "power_loss" and broker in row["nodes"]]
+    losses = [
+        row
+        for row in run.windows
+        if registered()[row["fault"]].effect == "power_loss" and broker in row["nodes"]
+    ]
     for event in events:
         at = event.at.timestamp()
         end, epoch = event.offset or 0, event.leader_epoch
@@ -266,11 +258,14 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
 def _loads(
     name: str, broker: int, end: int, at: float, struck: Sequence[Mapping[str, Any]]
 ) -> Loads:
-    """Return how a log was loaded, given the power losses since it was loaded before."""
+    """Return how a log was loaded, given the power losses since it was loaded before.
+
+    A loss without facts (an unverified fault, a run of an older version) may have cut any log.
+    """
     cuts = [
         {
-            (int(number), place): int(before)
-            for number, place, _, before in _CUT.findall(row["evidence"])
+            (cut["broker"], cut["partition"]): cut["end_before"]
+            for cut in json.loads(row.get("facts") or "{}").get("cuts", ())
         }
         for row in struck
     ]
@@ -390,8 +385,9 @@ def _when(
     count = len(ledger)
     clocks = run.record.clocks
     apart = [abs(one.offset_ms) + one.give_or_take_ms for one in clocks]
-    moved = any(row["fault"] == _MOVES_CLOCKS for row in run.windows)
-    if moved or not apart or max(apart) > _FURTHEST_MS:
+    # Clocks agree again after the run, but log lines were written while they did not.
+    skewed = any(registered()[row["fault"]].skews_clocks for row in run.windows)
+    if skewed or not apart or max(apart) > _FURTHEST_MS:
         return np.zeros(count, dtype=np.int64), np.full(count, len(states) - 1)
     slack = _SLACK + timedelta(milliseconds=max(apart))
     begins = np.array([_micros(state["at"] - slack) for state in states])

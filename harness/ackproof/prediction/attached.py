@@ -8,7 +8,6 @@ cannot be had, nothing is excluded, and the prediction says why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.errors import ClusterError
@@ -17,10 +16,6 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Setting
-from ackproof_faults import Fault
-from ackproof_faults.external.docker import Docker
-from ackproof_faults.process.kill import Kill
-from ackproof_faults.process.restart import Restart
 
 
 def foresee_attached(scenario: Scenario, cluster: AttachedCluster) -> PredictionRecord:
@@ -52,18 +47,8 @@ def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) 
         update={
             "cluster": ClusterSpec.model_construct(brokers=brokers, settings=settings),
             "topics": topics,
-            "faults": [_known(step) for step in scenario.faults],
         }
     )
-
-
-def _known(fault: Any) -> Any:
-    """Return the fault by the name under which the model knows it; blocks as they are."""
-    if not isinstance(fault, Docker):
-        return fault
-    kind = Kill if fault.action == "kill" else Restart
-    common = {name: getattr(fault, name) for name in Fault.model_fields}
-    return kind(**common)
 
 
 def _undecided(scenario: Scenario, reason: str) -> PredictionRecord:

@@ -12,7 +12,6 @@ from ackproof.clients.consumer_spec import Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
-from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_model import Outlook, consumer_groups, transactions
 from ackproof_model.consumer_groups import OffsetBudgets, OffsetQuestion
 from ackproof_model.transactions import TransactionBudgets, TransactionQuestion
@@ -37,7 +36,7 @@ def of_clients(scenario: Scenario) -> Iterator[Foreseen]:
 
 
 def _reaches_brokers(fault: Fault) -> bool:
-    return not isinstance(fault, ClientFault) and fault.name != "none"
+    return fault.effect not in ("clients", "none")
 
 
 def _of_transactions(scenario: Scenario) -> Iterator[Foreseen]:
@@ -99,7 +98,8 @@ def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[F
     """Yield what may come of a group, one of whose members is killed and one thrown out."""
     struck = next(filter(_reaches_brokers, scenario.every_fault), None)
     shared = group.via == "assign" and any(
-        isinstance(fault, ClientFault) and fault.client.startswith("consumer")
+        # A fault of consumers leaves acked records alone; one of producers does not.
+        fault.effect == "clients" and fault.configured_effect == "none"
         for fault in scenario.every_fault
     )
     reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")

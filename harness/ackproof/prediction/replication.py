@@ -19,7 +19,6 @@ from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
-from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.partition_state import IsrIs, LeaderChanges
 from ackproof_faults.conditions.progress import After, ProgressIs
@@ -48,9 +47,6 @@ _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
 #: librdkafka's, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
-
-#: Faults that are to acked records what another one is, which the model knows.
-_SAME_AS = {"oom_kill": "kill"}
 
 _STRENGTH = [Outlook.IMPOSSIBLE.value, Outlook.POSSIBLE.value, Outlook.CERTAIN.value]
 
@@ -165,7 +161,7 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     stalls = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
-    struck = any(_in_the_model(fault) != "none" for fault in scenario.every_fault)
+    struck = any(fault.configured_effect != "none" for fault in scenario.every_fault)
     if (
         settings.idempotence
         or settings.acks == "0"
@@ -254,14 +250,8 @@ def _unknown_words(scenario: Scenario) -> str:
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {_in_the_model(fault) for fault in scenario.every_fault} - set(get_args(FaultName))
-
-
-def _in_the_model(fault: Fault) -> str:
-    """Return what a fault is to acked records: of consumers, nothing at all."""
-    if isinstance(fault, ClientFault) and fault.client.startswith("consumer"):
-        return "none"
-    return _SAME_AS.get(fault.name, fault.name)
+    known = get_args(FaultName)
+    return {fault.name for fault in scenario.every_fault if fault.configured_effect not in known}
 
 
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
@@ -317,7 +307,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
         # The model knows it: `_unknown_faults`.
-        fault=_in_the_model(fault),  # type: ignore[arg-type]
+        fault=fault.configured_effect,  # type: ignore[arg-type]
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,
@@ -367,7 +357,7 @@ def _hits_the_same(faults: Sequence[Fault], index: int) -> bool:
     return (
         bool(before)
         and before[-1].target == faults[index].target
-        and all(fault.name in ("none", "isolate_replication") for fault in before)
+        and all(fault.configured_effect in ("none", "isolate_replication") for fault in before)
     )
 
 

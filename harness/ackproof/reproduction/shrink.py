@@ -226,7 +226,7 @@ def clusters(client: DockerClient | None, reporter: Reporter) -> Iterator[Cluste
 
 def _guesses(scenario: Scenario, everything: Steps) -> Iterator[Steps]:
     """Yield small sets of steps, the smallest first; steps without a fault explain nothing."""
-    faults = [index for index in everything if scenario.faults[index].name != "none"]
+    faults = [index for index in everything if scenario.faults[index].effect != "none"]
     sets = (
         steps
         for size in range(1, min(_GUESSED_STEPS, len(faults)) + 1)

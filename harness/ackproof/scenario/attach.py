@@ -15,15 +15,13 @@ from pydantic import Field
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario.types import Model, Place, Setting
-from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults import Fault, registered
+from ackproof_faults.interfaces.cluster import InterfaceName
 from ackproof_faults.schedule.blocks import located_faults
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
 _OWNED = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id")
-
-#: Faults for a cluster that ackproof did not start; the others are for one that it did.
-FOR_ATTACHED = ("docker", "command")
 
 
 class AttachSpec(Model):
@@ -52,9 +50,19 @@ class AttachSpec(Model):
     )
     containers: dict[int, str] = Field(
         default_factory=dict,
-        description="for the fault docker: the container of each broker id that it may touch",
+        description="the container of each broker id that faults of processes may touch",
         examples=[{1: "kafka-1", 2: "kafka-2"}],
     )
+
+    @property
+    def offered(self) -> frozenset[InterfaceName]:
+        """The interfaces of an attached cluster that faults may use."""
+        offered: set[InterfaceName] = {"metadata", "clients"}
+        return frozenset(offered | ({"processes"} if self.containers else set()))
+
+    def missing(self, fault: Fault | type[Fault]) -> list[InterfaceName]:
+        """Return the interfaces that the fault requires and an attached cluster lacks."""
+        return [name for name in fault.requires if name not in self.offered]
 
     def client_settings(self) -> dict[str, str]:
         """Return the client settings with what the environment says; secret.
@@ -113,19 +121,26 @@ def problems(
 
 
 def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
-    for where, one in located_faults(steps):
+    for where, fault in located_faults(steps):
         place: Place = ("faults", *where, "fault")
-        fault = one.name
-        if isinstance(one, ClientFault):
-            continue  # it breaks processes of ours only
-        if fault not in ("none", *FOR_ATTACHED):
-            legal = ", ".join(("none", *FOR_ATTACHED, "and those of clients"))
-            yield place, f"{fault!r} needs a cluster that ackproof started (with attach: {legal})"
-        elif fault != "none" and attach.i_own is None:
+        missing = attach.missing(fault)
+        if missing not in ([], ["processes"]):
+            legal = ", ".join(
+                name for name, kind in registered().items() if not attach.missing(kind)
+            )
             yield (
                 place,
-                f"{fault!r} breaks a cluster that ackproof did not start: cluster.attach.i_own "
-                f"must say {attach.bootstrap!r}",
+                f"{fault.name!r} needs {', '.join(missing)}, so it needs a cluster that ackproof "
+                f"started (with attach: {legal})",
             )
-        elif fault == "docker" and not attach.containers:
-            yield place, "cluster.attach.containers must name the containers that it may touch"
+        elif fault.effect not in ("none", "clients") and attach.i_own is None:
+            yield (
+                place,
+                f"{fault.name!r} breaks a cluster that ackproof did not start: "
+                f"cluster.attach.i_own must say {attach.bootstrap!r}",
+            )
+        elif missing:
+            yield (
+                place,
+                f"cluster.attach.containers must name the containers that {fault.name!r} may touch",
+            )

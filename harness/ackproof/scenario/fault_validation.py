@@ -1,4 +1,4 @@
-"""What of a scenario's faults cannot be: nobody there to hit, a trigger that never comes true."""
+"""Problems of a scenario's faults: targets that do not exist, triggers that never come true."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 
 from ackproof.cluster.topology import CONTROLLER_ID
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.scenario import attach
-from ackproof.scenario.cluster import OWN_LISTENERS, PROXIED_INSIDE
+from ackproof.scenario.cluster import OWN_LISTENERS
 from ackproof.scenario.types import Place
 from ackproof_faults import Fault, Shape
-from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.events import FaultHas, LogSays
 from ackproof_faults.conditions.partition_state import IsrIsExactly, LeaderIs, PartitionCondition
 from ackproof_faults.conditions.progress import After, ProgressIs
-from ackproof_faults.interfaces.kafka_proxy import BETWEEN_BROKERS, TO_CONTROLLERS
-from ackproof_faults.network._links import Links
-from ackproof_faults.network.isolate_replication import IsolateReplication
-from ackproof_faults.network.link import LinkFault
-from ackproof_faults.operations._topic_operation import TopicOperation
 from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.conflicts import certain_conflicts
@@ -33,20 +26,18 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what is wrong, as (place in the file, problem)."""
     faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
+    attach, shape = scenario.cluster.attach, _shape(scenario)
     for place, fault in faults:
         yield from _target_problems(scenario, fault, place)
-        yield from _proxy_problems(scenario, fault, place)
-        if isinstance(fault, ClientFault):
-            yield from _client_problems(scenario, fault, place)
-        if scenario.cluster.attach is None:
-            for field, problem in fault.problems(_shape(scenario)):
+        if attach is None or not attach.missing(fault):
+            for field, problem in fault.problems(shape):
                 yield (*place, field), problem
         yield from _limit_problems(scenario, fault, place)
         for key in ("when", "heal_when"):
             for index, condition in enumerate(getattr(fault, key)):
                 for one in condition.alternatives:
                     yield from _condition_problems(scenario, one, (*place, key, index), names)
-    if scenario.cluster.attach is not None and scenario.blast_radius.controllers is not None:
+    if attach is not None and scenario.blast_radius.controllers is not None:
         yield (
             ("blast_radius", "controllers"),
             "the controllers of an attached cluster are not known: leave it out",
@@ -56,8 +47,9 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
 
 
 def _shape(scenario: Scenario) -> Shape:
-    """Return what faults may know of the cluster before it boots."""
-    cluster = scenario.cluster
+    """Return what faults may know of the cluster and the clients before anything boots."""
+    cluster, workload = scenario.cluster, scenario.workload
+    groups = workload.consumers.values()
     brokers = tuple(range(1, cluster.brokers + 1))
     own = [cluster.broker(number) for number in brokers]
     sizes = [one.disk_bytes for one in own]
@@ -71,27 +63,24 @@ def _shape(scenario: Scenario) -> Shape:
         log_dirs=min(one.log_dirs or 1 for one in own),
         disk=None if None in sizes else min(size for size in sizes if size is not None),
         own_clocks=cluster.clock == "adjustable",
+        proxied=tuple(cluster.proxied),
+        producers=workload.producers,
+        consumers=sum(group.members for group in groups),
+        subscribing=any(group.via != "assign" for group in groups),
+        transactions=workload.transactions is not None,
+        attached=cluster.attach is not None,
     )
 
 
 def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
     target, last = fault.target, scenario.cluster.brokers
     place = (*where, "target")
-    if isinstance(fault, TopicOperation):
-        yield from _partition_problems(
-            scenario, (*where, "topic"), fault.topic, fault.partition or 0
-        )
     if target.topic:
         yield from _partition_problems(scenario, place, target.topic, target.partition)
     if scenario.cluster.attach is not None:
         if target.of_controllers:
             yield place, f"the {target} of an attached cluster is not known"
         return
-    if fault.name in attach.FOR_ATTACHED:
-        yield (
-            (*where, "fault"),
-            f"{fault.name!r} is for clusters that ackproof did not start (cluster.attach)",
-        )
     for broker in target.brokers:
         if not 1 <= broker <= last:
             yield place, f"there is no broker {broker} (brokers are 1 to {last})"
@@ -101,59 +90,6 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
         yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
         yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
-
-
-def _proxy_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
-    """Yield what does not pass the link proxy, and what passes it and cannot be cut beside it."""
-    proxied = set(scenario.cluster.proxied)
-    inside = sorted(proxied & set(PROXIED_INSIDE))
-    cuts = isinstance(fault, Links | IsolateReplication)
-    if inside and cuts and getattr(fault, "peers", None) != "clients":
-        yield (
-            (*where, "fault"),
-            f"{fault.name!r} cuts links from node to node, and {', '.join(inside)} leads through "
-            "the link proxy (cluster.proxied): use 'link', or leave it out there",
-        )
-    if not isinstance(fault, LinkFault) or scenario.cluster.attach is not None:
-        return
-    if not proxied:
-        yield (
-            (*where, "fault"),
-            "'link' needs a listener that leads through the link proxy: name one in "
-            "cluster.listeners, cluster.proxied and workload.listener",
-        )
-        return
-    to_controllers = fault.target.of_controllers
-    if fault.api in BETWEEN_BROKERS and "INTERNAL" not in proxied:
-        yield (*where, "api"), f"{fault.api} needs INTERNAL in cluster.proxied"
-    if (to_controllers or fault.api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
-        yield (*where, "api"), f"{fault.api} to controllers needs CONTROLLER in cluster.proxied"
-    elif fault.api in TO_CONTROLLERS and not to_controllers:
-        yield (*where, "target"), f"{fault.api} is asked of controllers: say 'active controller'"
-
-
-def _client_problems(
-    scenario: Scenario, fault: ClientFault, where: Place
-) -> Iterator[tuple[Place, str]]:
-    """Yield clients that are not there, or cannot do what the fault wants."""
-    workload = scenario.workload
-    noun, _, number = fault.client.partition(" ")
-    kind = noun.removesuffix("s")
-    groups = workload.consumers.values()
-    count = workload.producers if kind == "producer" else sum(one.members for one in groups)
-    place = (*where, "client")
-    if count == 0:
-        yield place, "there are no consumers: name a group in workload.consumers"
-    elif number and int(number) >= count:
-        yield place, f"there is no {fault.client}: the first {count} are numbered 0 to {count - 1}"
-    elif fault.name == "rebalance_storm" and all(one.via == "assign" for one in groups):
-        yield place, "no consumers share out partitions: all are assigned theirs (via: assign)"
-    if fault.name == "fill_buffer" and workload.transactions is not None:
-        yield (
-            (*where, "fault"),
-            "a producer with transactions waits for its delivery reports at the end of each, and "
-            "its buffer is never full",
-        )
 
 
 def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:

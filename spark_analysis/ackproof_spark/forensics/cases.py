@@ -55,6 +55,19 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultKind:
+    """What stories need to know of a fault; the caller knows it, because faults are plugins.
+
+    past_tense: what it did to a broker that it stopped or damaged ("was killed"), else ''.
+    takes_bytes: a broker's log may hold less afterwards. control: it does nothing.
+    """
+
+    past_tense: str = ""
+    takes_bytes: bool = False
+    control: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A fault window as a story needs it; `until` is None if it never ended."""
 
@@ -63,6 +76,7 @@ class Fault:
     nodes: tuple[int, ...]
     injected_at: datetime
     until: datetime | None
+    kind: FaultKind = FaultKind()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +212,6 @@ RULES: tuple[_Rule, ...] = (
     ),
 )
 
-#: Faults after which a broker's log may hold less than it did, by name.
-TAKES_BYTES = frozenset(
-    {"power_loss", "wipe_partition", "wipe_volume", "replace_disk", "flip_byte"}
-)
-
 
 def classify(circumstances: Circumstances) -> tuple[Case, str]:
     """Return the case and why the evidence means it."""
@@ -228,7 +237,7 @@ def _why_not(c: Circumstances) -> str:
 
 
 def _lost_bytes(c: Circumstances, broker: int) -> bool:
-    return any(fault.fault in TAKES_BYTES and broker in fault.nodes for fault in c.faults)
+    return any(fault.kind.takes_bytes and broker in fault.nodes for fault in c.faults)
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from ackproof_spark.forensics.cases import (
     Case,
     Circumstances,
     Fault,
+    FaultKind,
     Settings,
     classify,
 )
@@ -71,10 +72,11 @@ def explain(
     anomalies: DataFrame,
     evidence: Evidence,
     settings: Mapping[str, Settings],
+    faults: Mapping[str, FaultKind],
 ) -> list[Cause]:
     """Store `lost_stories` below `run_dir`; return the causes, the one with most losses first.
 
-    `anomalies` is the run's stored table, `settings` are by topic.
+    `anomalies` is the run's stored table, `settings` are by topic, `faults` by name.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -84,7 +86,7 @@ def explain(
     read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
     stories = told(spark, lost, read, history).persist()
     try:
-        distinct = _stories(stories, history, _faults(tables), settings)
+        distinct = _stories(stories, history, _faults(tables, faults), settings)
         place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
         store(_table(spark, stories, distinct, tables.run_id), place_of_table)
     finally:
@@ -92,7 +94,7 @@ def explain(
     return sorted(_merged(distinct), key=lambda one: (-one.count, one.topic, one.partition))
 
 
-def _faults(tables: RunTables) -> list[Fault]:
+def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = held(
@@ -104,10 +106,12 @@ def _faults(tables: RunTables) -> list[Fault]:
             F.coalesce("recovered_at", "healed_at").alias("until"),
         )
     )
-    # The control fault does nothing, so it explains nothing.
-    return [
-        Fault(**{**row, "nodes": tuple(row["nodes"])}) for row in rows if row["fault"] != "none"
+    faults = [
+        Fault(**{**row, "nodes": tuple(row["nodes"]), "kind": kinds.get(row["fault"], FaultKind())})
+        for row in rows
     ]
+    # The control fault does nothing, so it explains nothing.
+    return [fault for fault in faults if not fault.kind.control]
 
 
 def _stories(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof_spark.forensics import divergence, gaps
-from ackproof_spark.forensics.cases import Settings
+from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables, read_table
@@ -38,14 +38,15 @@ def investigate(
     *,
     lost: int,
     settings: Mapping[str, Settings],
+    faults: Mapping[str, FaultKind],
     compacted: bool = False,
 ) -> Investigation:
     """Look at the replicas of a run that `diff` has compared; explain its `lost` records.
 
-    `settings` are by topic. Adds what it finds to the run's `anomalies`, and writes `lost_stories`
-    if there are any. What evidence is missing limits what is found, and is no error. Replicas of
-    `compacted` topics are not compared: each broker compacts for itself. Raises `AnalysisError` if
-    the run was not compared.
+    `settings` are by topic, `faults` by name. Adds what it finds to the run's `anomalies`, and
+    writes `lost_stories` if there are any. What evidence is missing limits what is found, and is no
+    error. Replicas of `compacted` topics are not compared: each broker compacts for itself. Raises
+    `AnalysisError` if the run was not compared.
     """
     tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
     anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)
@@ -58,6 +59,7 @@ def investigate(
             anomalies=anomalies,
             evidence=evidence,
             settings=settings,
+            faults=faults,
         )
     counts: dict[Anomaly, int] = {}
     if evidence.has_replicas and not compacted:

@@ -8,20 +8,6 @@ from datetime import UTC, datetime
 from ackproof_spark.forensics.cases import Case, Circumstances, Fault
 from ackproof_spark.forensics.terms import Election
 
-STRUCK = {
-    "kill": "was killed",
-    "kill_cluster": "was killed with all others",
-    "crash_loop": "was killed again and again",
-    "oom_kill": "was killed for want of memory",
-    "half_open": "was killed unheard",
-    "restart": "was restarted",
-    "rolling_restart": "was restarted",
-    "pause": "was paused",
-    "power_loss": "lost power",
-    "wipe_partition": "lost the partition's files",
-    "wipe_volume": "lost its disk",
-    "replace_disk": "lost one of its disks",
-}
 _HOW = {
     Election.FIRST: "with the topic",
     Election.CLEAN: "from the ISR",
@@ -32,11 +18,11 @@ _HOW = {
 
 
 def decisive(circumstances: Circumstances) -> Fault | None:
-    """Return the fault that struck the leader which acked, the latest; else the latest at all."""
+    """Return the latest fault that stopped or damaged the leader of the ack; else the latest."""
     faults = sorted(circumstances.faults, key=lambda fault: (fault.injected_at, fault.window))
     if circumstances.acked is not None:
         own = [fault for fault in faults if circumstances.acked.leader in fault.nodes]
-        ended = [fault for fault in own if fault.fault in STRUCK]
+        ended = [fault for fault in own if fault.kind.past_tense]
         faults = ended or own or faults
     return faults[-1] if faults else None
 
@@ -77,8 +63,8 @@ def _struck(c: Circumstances) -> str:
     if fault is None:
         return f"{leader} lost leadership with no fault of this run in force"
     name = f"{fault.fault}, window {fault.window}"
-    if c.acked is not None and c.acked.leader in fault.nodes and fault.fault in STRUCK:
-        return f"{leader} {STRUCK[fault.fault]} ({name})"
+    if c.acked is not None and c.acked.leader in fault.nodes and fault.kind.past_tense:
+        return f"{leader} {fault.kind.past_tense} ({name})"
     return f"{leader} lost leadership under {name} of {_brokers(fault.nodes)},"
 
 

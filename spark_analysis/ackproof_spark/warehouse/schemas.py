@@ -133,7 +133,9 @@ SMALL = {
     "trials": TRIALS,
     "predictions": PREDICTIONS,
     "findings": FINDINGS,
-    "fault_windows": _of_run(tables.FAULT_WINDOWS),
+    "fault_windows": _of_run(
+        tables.FAULT_WINDOWS.remove(tables.FAULT_WINDOWS.get_field_index("facts"))
+    ),
     "partition_states": _of_run(tables.PARTITION_STATES),
     "events": EVENTS,
     "metrics": METRICS,

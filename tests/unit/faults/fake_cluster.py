@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ackproof_faults import CommandResult, FaultError
-from ackproof_faults.interfaces.clients import Clients
-from ackproof_faults.interfaces.kafka_proxy import Link
-from ackproof_faults.interfaces.operations import Operations
+from ackproof_faults.interfaces.cluster import INTERFACES, Cluster
+
+
+class FakeCluster(Cluster):
+    """Three brokers and one partition, orders-0; what is done to it is recorded.
+
+    `only` limits the interfaces that it offers. `operations`, `clients` and `proxy` are offered if
+    a test gives them. Other keywords set attributes of `State`, which are also the cluster's.
+    """
+
+    def __init__(self, *, only: Collection[str] = INTERFACES, **given: Any) -> None:
+        offered = {name: given.pop(name) for name in INTERFACES if name in given}
+        self.state = state = State(**given)
+        offered |= {
+            "metadata": FakeMetadata(state),
+            "controllers": FakeControllers(state),
+            "processes": FakeProcesses(state),
+            "freezer": FakeFreezer(state),
+            "memory": FakeMemory(state),
+            "network": FakeNetwork(state),
+            "volumes": FakeVolumes(state),
+            "logs": FakeLogs(state),
+            "clocks": FakeClocks(state),
+        }
+        super().__init__(**{name: one for name, one in offered.items() if name in only})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["state"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("state", "offered") and hasattr(self.state, name):
+            setattr(self.state, name, value)
+        else:
+            super().__setattr__(name, value)
 
 
 @dataclass(kw_only=True)
-class FakeCluster:
-    """Three brokers and one partition, orders-0; what is done to it is written down."""
-
+class State:
     now_leader: int | None = 1
     now_isr: list[int] = field(default_factory=lambda: [1, 2, 3])
     exits: dict[int, int | None] = field(default_factory=lambda: {1: None, 2: None, 3: None})
@@ -25,132 +56,154 @@ class FakeCluster:
     exit_of_term: int = 143
     recovered: bool = True
     done: list[str] = field(default_factory=list)
+    #: What scripts in network namespaces print, in order; then what `FakeNetwork.run` makes up.
     says: list[CommandResult] = field(default_factory=list)
     scripts: list[tuple[int, str]] = field(default_factory=list)
-    voters: Sequence[int] = (100, 101, 102)
+    controller_ids: Sequence[int] = (100, 101, 102)
     now_controller: int | None = 101
     now_log_end: tuple[int, int] | None = (100, 0)
     now_committed: int | None = None
-    log_lines: dict[int, str] = field(default_factory=dict)
+    #: The log of each broker, for `logs.contains`.
+    log_text: dict[int, str] = field(default_factory=dict)
+    #: Lines that every broker has logged, for `logs.await_line`.
     logged: list[str] = field(default_factory=list)
     frozen: set[int] = field(default_factory=set)
-    starved: set[int] = field(default_factory=set)
-    #: How many seconds a broker's clock is ahead.
-    clocks: dict[int, float] = field(default_factory=dict)
-    #: Where brokers' disks lie, if a test gives them some.
+    exhausted: set[int] = field(default_factory=set)
+    #: Seconds that a broker's clock is ahead.
+    clock_offsets: dict[int, float] = field(default_factory=dict)
+    #: Where brokers' disks are, if a test gives them some.
     root: Path = Path("/nonexistent")
+
+
+@dataclass
+class FakeMetadata:
+    state: State
 
     def broker_ids(self) -> Sequence[int]:
         return [1, 2, 3]
 
-    @property
-    def metadata(self) -> FakeCluster:
-        return self
-
-    @property
-    def controllers(self) -> FakeCluster:
-        return self
-
-    def ids(self) -> Sequence[int]:
-        return self.voters
-
-    def active(self) -> int | None:
-        return self.now_controller
-
-    def contains(self, broker: int, text: str, since: datetime) -> bool:
-        return text in self.log_lines.get(broker, "")
-
-    @property
-    def logs(self) -> FakeCluster:
-        return self
-
-    def controller_ids(self) -> Sequence[int]:
-        return self.voters
-
-    def active_controller(self) -> int | None:
-        return self.now_controller
-
-    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
-        return self.now_log_end
-
-    def committed(self, group: str, topic: str, partition: int) -> int | None:
-        return self.now_committed
-
-    def log_has(self, broker: int, text: str, since: datetime) -> bool:
-        return text in self.log_lines.get(broker, "")
-
-    def link(self) -> Link:
-        raise NotImplementedError
-
-    def operations(self) -> Operations:
-        raise NotImplementedError
-
-    def clients(self) -> Clients:
-        raise NotImplementedError
-
-    def client_listeners(self) -> Sequence[str]:
-        return ["EXTERNAL"]
-
     def leader(self, topic: str, partition: int) -> int | None:
-        return self.now_leader
+        return self.state.now_leader
 
     def replicas(self, topic: str, partition: int) -> Sequence[int]:
         return [1, 2, 3]
 
     def isr(self, topic: str, partition: int) -> Sequence[int]:
-        return self.now_isr
+        return self.state.now_isr
 
-    def kill(self, broker: int) -> None:
-        self.done.append(f"kill {broker}")
-        self.exits[broker] = self.exit_of_kill
+    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
+        return self.state.now_log_end
 
-    def terminate(self, broker: int) -> None:
-        self.done.append(f"terminate {broker}")
-        self.exits[broker] = self.exit_of_term
-
-    def start(self, broker: int) -> None:
-        self.done.append(f"start {broker}")
-        self.exits[broker] = None
-
-    def exit_status(self, broker: int) -> int | None:
-        return self.exits.get(broker)
-
-    def pause(self, broker: int) -> None:
-        self.frozen.add(broker)
-
-    def resume(self, broker: int) -> None:
-        self.frozen.discard(broker)
-
-    def paused(self, broker: int) -> bool:
-        return broker in self.frozen
+    def committed(self, group: str, topic: str, partition: int) -> int | None:
+        return self.state.now_committed
 
     def answers(self, broker: int) -> bool:
-        return broker not in self.frozen and self.exits[broker] is None
+        return broker not in self.state.frozen and self.state.exits[broker] is None
 
-    def exhaust_memory(self, broker: int) -> None:
-        self.exits[broker] = self.exit_of_kill
-        self.starved.add(broker)
+    def in_sync(self, node: int) -> bool:
+        return self.state.recovered and self.state.exits[node] is None
 
-    def out_of_memory(self, broker: int) -> bool:
-        return broker in self.starved
+    def await_in_sync(self, node: int, *, within_s: float) -> None:
+        if not self.in_sync(node):
+            raise FaultError(f"broker {node} is not back")
 
-    def await_in_sync(self, broker: int, *, within_s: float) -> None:
-        if not self.in_sync(broker):
-            raise FaultError(f"broker {broker} is not back")
 
-    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        for line in self.logged:
-            if text in line:
-                return line
-        raise FaultError(f"broker {broker} has not logged {text!r}")
+@dataclass
+class FakeControllers:
+    state: State
 
-    def shift_clock(self, broker: int, by_s: float) -> None:
-        self.clocks[broker] = by_s
+    def ids(self) -> Sequence[int]:
+        return self.state.controller_ids
+
+    def active(self) -> int | None:
+        return self.state.now_controller
+
+
+@dataclass
+class FakeProcesses:
+    state: State
+
+    def kill(self, node: int) -> None:
+        self.state.done.append(f"kill {node}")
+        self.state.exits[node] = self.state.exit_of_kill
+
+    def terminate(self, node: int) -> None:
+        self.state.done.append(f"terminate {node}")
+        self.state.exits[node] = self.state.exit_of_term
+
+    def start(self, node: int) -> None:
+        self.state.done.append(f"start {node}")
+        self.state.exits[node] = None
+
+    def exit_status(self, node: int) -> int | None:
+        return self.state.exits.get(node)
+
+
+@dataclass
+class FakeFreezer:
+    state: State
+
+    def pause(self, node: int) -> None:
+        self.state.frozen.add(node)
+
+    def resume(self, node: int) -> None:
+        self.state.frozen.discard(node)
+
+    def paused(self, node: int) -> bool:
+        return node in self.state.frozen
+
+
+@dataclass
+class FakeMemory:
+    state: State
+
+    def exhaust(self, node: int) -> None:
+        self.state.exits[node] = self.state.exit_of_kill
+        self.state.exhausted.add(node)
+
+    def exhausted(self, node: int) -> bool:
+        return node in self.state.exhausted
+
+
+@dataclass
+class FakeNetwork:
+    state: State
+
+    def address(self, node: int) -> str:
+        return f"10.0.0.{node}"
+
+    def port(self, listener: str) -> int:
+        return {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}[listener]
+
+    def client_listeners(self) -> Sequence[str]:
+        return ["EXTERNAL"]
+
+    def run(self, node: int, script: str) -> CommandResult:
+        self.state.scripts.append((node, script))
+        if self.state.says:
+            return self.state.says.pop(0)
+        output = "internal=124\nexternal=0\n"
+        if probes := re.findall(r"echo (\d+:\d+) \$\?", script):
+            output = "\n".join(f"{probe} 124" for probe in probes)
+        elif script.endswith("wc -l"):
+            output = "1"
+        return CommandResult(exit_status=0, output=output)
+
+    def start(self, node: int, name: str, script: str) -> None:
+        self.state.scripts.append((node, script))
+
+    def end(self, node: int, name: str) -> None:
+        self.state.done.append(f"end {name} {node}")
+
+
+@dataclass
+class FakeVolumes:
+    state: State
 
     def log_directories(self, broker: int) -> Sequence[str]:
-        return [f"{self.root}/{broker}/data", f"{self.root}/{broker}/data-2"]
+        return [f"{self.state.root}/{broker}/data", f"{self.state.root}/{broker}/data-2"]
 
-    def run_at_disk(self, broker: int, script: str) -> CommandResult:
+    def run(self, broker: int, script: str) -> CommandResult:
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
         return CommandResult(exit_status=done.returncode, output=done.stdout + done.stderr)
 
@@ -161,25 +214,26 @@ class FakeCluster:
             raise FaultError(str(error)) from error
 
     def renew_identity(self, broker: int) -> None:
-        self.done.append(f"renew {broker}")
+        self.state.done.append(f"renew {broker}")
 
-    def in_sync(self, broker: int) -> bool:
-        return self.recovered and self.exits[broker] is None
 
-    def address(self, broker: int) -> str:
-        return f"10.0.0.{broker}"
+@dataclass
+class FakeLogs:
+    state: State
 
-    def port(self, listener: str) -> int:
-        return {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}[listener]
+    def contains(self, broker: int, text: str, since: datetime) -> bool:
+        return text in self.state.log_text.get(broker, "")
 
-    def run_beside(self, broker: int, script: str) -> CommandResult:
-        self.scripts.append((broker, script))
-        if self.says:
-            return self.says.pop(0)
-        return CommandResult(exit_status=0, output="internal=124\nexternal=0\n")
+    def await_line(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
+        for line in self.state.logged:
+            if text in line:
+                return line
+        raise FaultError(f"broker {broker} has not logged {text!r}")
 
-    def start_beside(self, broker: int, name: str, script: str) -> None:
-        self.scripts.append((broker, script))
 
-    def end_beside(self, broker: int, name: str) -> None:
-        self.done.append(f"end {name} {broker}")
+@dataclass
+class FakeClocks:
+    state: State
+
+    def shift(self, broker: int, by_s: float) -> None:
+        self.state.clock_offsets[broker] = by_s

@@ -51,7 +51,7 @@ def test_healing_goes_on_when_it_fails_for_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     fault = command(heal=f'echo "$BROKER" >> {log}; [ "$BROKER" = 2 ]')
     with pytest.raises(FaultError, match="heal of broker 1 ended with 1"):
-        fault.heal(FakeCluster(), [1, 2])
+        fault.heal(FakeCluster(), [1, 2], None)
     assert log.read_text().split() == ["1", "2"]
 
 
@@ -80,14 +80,14 @@ def test_a_container_is_ended_proved_and_started(action: str, status: int) -> No
     cluster = FakeCluster()
     fault = Docker.model_validate({"fault": "docker", "target": 1, "action": action})
     with pytest.raises(FaultError, match="still runs"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], None)
     fault.inject(cluster, [1])
-    assert cluster.exit_status(1) == status
-    assert fault.verify(cluster, [1])
+    assert cluster.processes.exit_status(1) == status
+    assert fault.verify(cluster, [1], None)
     with pytest.raises(FaultError, match="already down"):
         fault.inject(cluster, [1])
-    fault.heal(cluster, [1])
-    assert cluster.exit_status(1) is None
+    fault.heal(cluster, [1], None)
+    assert cluster.processes.exit_status(1) is None
 
 
 def test_a_kill_is_no_stop_and_a_stop_no_kill() -> None:
@@ -96,5 +96,5 @@ def test_a_kill_is_no_stop_and_a_stop_no_kill() -> None:
         Docker.model_validate({"fault": "docker", "target": 1, "action": does}).inject(cluster, [1])
         with pytest.raises(FaultError, match="ended with exit status"):
             Docker.model_validate({"fault": "docker", "target": 1, "action": says}).verify(
-                cluster, [1]
+                cluster, [1], None
             )

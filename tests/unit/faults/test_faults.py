@@ -58,7 +58,7 @@ def test_healing_twice_is_a_no_op(kind: type[Fault]) -> None:
 
 def test_a_broker_that_survives_its_kill_is_no_verified_fault() -> None:
     cluster = FakeCluster()
-    cluster.kill = lambda broker: None  # type: ignore[method-assign]
+    cluster.processes.kill = lambda node: None  # type: ignore[method-assign]
     guard = inject(Kill(target=1), cluster, clock=Clock())
     assert not guard.window.verified
     assert "still runs" in guard.window.evidence
@@ -67,7 +67,7 @@ def test_a_broker_that_survives_its_kill_is_no_verified_fault() -> None:
 @pytest.mark.parametrize("kind", [Kill, Restart])
 def test_a_broker_that_is_down_already_cannot_be_hit(kind: type[Fault]) -> None:
     cluster = FakeCluster()
-    cluster.kill(1)
+    cluster.processes.kill(1)
     guard = inject(kind(target=1), cluster, clock=Clock())
     assert not guard.window.verified
     assert "already down" in guard.window.evidence
@@ -75,8 +75,8 @@ def test_a_broker_that_is_down_already_cannot_be_hit(kind: type[Fault]) -> None:
 
 def test_a_cut_between_nobody_is_no_verified_fault() -> None:
     cluster = FakeCluster()
-    cluster.kill(2)
-    cluster.kill(3)
+    cluster.processes.kill(2)
+    cluster.processes.kill(3)
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
     assert not guard.window.verified
 
@@ -137,7 +137,7 @@ def test_rules_that_nft_refuses_are_no_verified_fault() -> None:
 def test_a_cut_is_healed_only_where_a_broker_runs() -> None:
     cluster = FakeCluster()
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
-    cluster.kill(2)
+    cluster.processes.kill(2)
     cluster.scripts.clear()
     guard.heal()
     assert [broker for broker, _ in cluster.scripts] == [3]

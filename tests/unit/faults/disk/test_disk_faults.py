@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from pathlib import Path
 
-import google_crc32c
 import pytest
 from pydantic import ValidationError
 
@@ -22,6 +19,7 @@ from ackproof_faults.disk.replace_disk import ReplaceDisk
 from ackproof_faults.disk.truncate_index import TruncateIndex
 from ackproof_faults.disk.wipe_partition import WipePartition
 from ackproof_faults.disk.wipe_volume import WipeVolume
+from unit.faults.disk.kafka_disk import batch, write, write_disk
 from unit.faults.fake_cluster import FakeCluster
 
 SHAPE = Shape(
@@ -34,33 +32,9 @@ SHAPE = Shape(
 )
 
 
-def batch(first: int, count: int, size: int = 100) -> bytes:
-    """Return a batch with a CRC that fits; what its records hold nobody asks here."""
-    covered = struct.pack(">hi", 0, count - 1) + bytes(40 - 6) + b"r" * size
-    crc = google_crc32c.value(covered)
-    rest = struct.pack(">ibI", 0, 2, crc) + covered
-    return struct.pack(">qi", first, len(rest)) + rest
-
-
-def write(folder: Path, base: int, batches: Sequence[bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{base:020}.log").write_bytes(b"".join(batches))
-    (folder / f"{base:020}.index").write_bytes(bytes(16))
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
-    """Broker 1 has orders-0: offsets 0 to 9 in a full segment, 10 to 19 in the active one."""
-    data = tmp_path / "1" / "data"
-    write(data / "orders-0", 0, [batch(0, 5), batch(5, 5)])
-    write(data / "orders-0", 10, [batch(10, 4), batch(14, 6)])
-    write(data / "__cluster_metadata-0", 0, [batch(0, 5)])
-    (tmp_path / "1" / "data-2").mkdir()
-    for folder in ("data", "data-2"):
-        (tmp_path / "1" / folder / "meta.properties").write_text("version=1")
-        for file in (_disk.RECOVERY_POINTS, _disk.HIGH_WATERMARKS):
-            held = {"orders-0": 10} if folder == "data" else {}
-            (tmp_path / "1" / folder / file).write_text(_disk.checkpoint_text(held))
+    write_disk(tmp_path / "1")
     return FakeCluster(root=tmp_path)
 
 
@@ -87,12 +61,15 @@ def test_power_loss_cuts_where_it_says(
     cluster: FakeCluster, how: dict[str, int], left: dict[str, int]
 ) -> None:
     fault = PowerLoss.model_validate({"fault": "power_loss", "target": 1, **how})
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     assert logs(cluster) == left
-    assert "not 20" in fault.verify(cluster, [1])
+    evidence = fault.verify(cluster, [1], done)
+    (cut,) = evidence.facts["cuts"]
+    assert (cut["broker"], cut["partition"], cut["end_before"]) == (1, "orders-0", 20)
+    assert f"broker 1 orders-0: ends at {cut['end']}, not 20" in evidence.text
     assert (cluster.root / "1/data/__cluster_metadata-0").exists()
-    fault.heal(cluster, [1])
-    assert cluster.exit_status(1) is None
+    fault.heal(cluster, [1], done)
+    assert cluster.processes.exit_status(1) is None
 
 
 def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> None:
@@ -100,17 +77,17 @@ def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> 
         _disk.checkpoint_text({"orders-0": 20})
     )
     fault = PowerLoss(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     with pytest.raises(FaultError, match="nothing was lost"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_power_loss_that_came_back_is_not_verified(cluster: FakeCluster) -> None:
     fault = PowerLoss(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4)])
     with pytest.raises(FaultError, match="ends at 14, not at 10"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_two_ways_to_say_where_are_one_too_many() -> None:
@@ -126,25 +103,25 @@ def test_a_byte_is_flipped_and_flipped_back(cluster: FakeCluster, segment: str, 
     fault = FlipByte.model_validate(
         {"fault": "flip_byte", "target": 1, "segment": segment, "batch": which}
     )
-    fault.inject(cluster, [1])
-    assert "no longer fit their CRC" in fault.verify(cluster, [1])
+    done = fault.inject(cluster, [1])
+    assert "do not match their CRC" in fault.verify(cluster, [1], done).text
     changed = [path for path, old in before.items() if path.read_bytes() != old]
     assert [path.name.lstrip("0") for path in changed] == [
         "10.log" if segment == "active" else ".log"
     ]
-    fault.heal(cluster, [1])
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
+    fault.heal(cluster, [1], done)
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> None:
     fault = FlipByte(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4), batch(14, 6)])
     path = cluster.root / "1/data/orders-0" / f"{10:020}.log"
     anew = path.read_bytes().replace(b"r", b"s")
     path.write_bytes(anew)
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
     assert path.read_bytes() == anew
 
 
@@ -163,33 +140,33 @@ def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> Non
 def test_damage_is_seen_where_it_was_done_and_only_there(
     cluster: FakeCluster, fault: Fault
 ) -> None:
-    cluster.kill(1)
+    cluster.processes.kill(1)
     with pytest.raises(FaultError):
-        fault.verify(cluster, [1])  # down, and its disk is whole
-    cluster.start(1)
-    fault.inject(cluster, [1])
-    assert fault.verify(cluster, [1])
+        fault.verify(cluster, [1], None)  # down, and its disk is whole
+    cluster.processes.start(1)
+    done = fault.inject(cluster, [1])
+    assert fault.verify(cluster, [1], done).text
     with pytest.raises(FaultError, match="already down"):
         fault.inject(cluster, [1])
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], done)
     with pytest.raises(FaultError, match="runs"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
 
 
 def test_a_failed_directory_comes_back_whole(cluster: FakeCluster) -> None:
     directory = cluster.root / "1" / "data-2"
     fault = FailLogDir(target=1)
-    fault.inject(cluster, [1])
+    done = fault.inject(cluster, [1])
     assert directory.is_file()
     with pytest.raises(FaultError, match="has not logged"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], done)
     cluster.logged.append(f"Stopping serving replicas in dir {directory} with uuid X")
-    assert fault.verify(cluster, [1])
-    fault.heal(cluster, [1])
+    assert fault.verify(cluster, [1], done).text
+    fault.heal(cluster, [1], done)
     assert (directory / "meta.properties").exists()
-    done = list(cluster.done)
-    fault.heal(cluster, [1])
-    assert cluster.done == done == ["terminate 1", "start 1"]
+    actions = list(cluster.done)
+    fault.heal(cluster, [1], done)
+    assert cluster.done == actions == ["terminate 1", "start 1"]
 
 
 def test_checkpoints_are_read_as_they_are_written() -> None:

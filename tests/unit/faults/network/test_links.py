@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from ackproof_faults import CommandResult, FaultError, Shape
-from ackproof_faults.network._links import (
-    CLIENTS,
-    Cut,
-    Links,
-    rules,
-    ruleset,
-    verify_cut,
-)
+from ackproof_faults.network._cuts import CLIENTS, Cut, rules, verify_cut
+from ackproof_faults.network._links import Links
+from ackproof_faults.network._nftables import ruleset
 from ackproof_faults.network.bridge import Bridge
 from ackproof_faults.network.flapping import Flapping
 from ackproof_faults.network.isolate import Isolate
@@ -35,7 +30,7 @@ SHAPE = Shape(
 
 
 def pairs(fault: Links, *nodes: int) -> set[tuple[int, int]]:
-    return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(voters=(100,)), nodes)}
+    return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(controller_ids=(100,)), nodes)}
 
 
 def test_who_is_apart() -> None:
@@ -78,7 +73,7 @@ def test_rules_stand_at_both_ends_and_name_the_other() -> None:
     on_port = rules(FakeCluster(), [Cut(source=CLIENTS, sink=2, port=9094)], "drop")
     assert on_port == {2: ["in tcp dport 9094 counter drop"]}
     down = FakeCluster()
-    down.kill(1)
+    down.processes.kill(1)
     assert set(rules(down, [Cut(source=1, sink=2)], "drop")) == {2}
 
 
@@ -107,7 +102,7 @@ def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
     """Return a cluster in which only these connections (from, to) come about, `but` none here."""
     cluster = FakeCluster()
 
-    def run_beside(node: int, script: str) -> CommandResult:
+    def run(node: int, script: str) -> CommandResult:
         lines = []
         for line in script.splitlines():
             if "echo " in line:
@@ -116,7 +111,7 @@ def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
                 lines.append(f"{link} {0 if (node, peer) in reached and link != but else 124}")
         return CommandResult(exit_status=0, output="\n".join(lines))
 
-    cluster.run_beside = run_beside  # type: ignore[method-assign]
+    cluster.network.run = run  # type: ignore[method-assign]
     return cluster
 
 
@@ -126,7 +121,7 @@ CUT = [Cut(source=1, sink=2), Cut(source=2, sink=1)]
 
 def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
     works = [pair for pair in EVERYBODY if pair not in ((1, 2), (2, 1))]
-    assert "1->2:9092" in verify_cut(answered(*works), CUT)
+    assert "1->2:9092" in verify_cut(answered(*works), CUT).text
     with pytest.raises(FaultError, match="node 1 still reaches port 9092 of node 2"):
         verify_cut(answered(*works, (1, 2)), CUT)
     with pytest.raises(FaultError, match="more is cut"):
@@ -135,7 +130,7 @@ def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
 
 def test_of_a_cut_listener_the_others_are_the_control() -> None:
     cut = [Cut(source=CLIENTS, sink=2, port=9094)]
-    said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut)
+    said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut).text
     assert "1->2:9094" in said
     assert "2:9092" not in said
 
@@ -161,16 +156,16 @@ def test_what_can_be_cut_has_no_problems() -> None:
 
 
 def test_healing_takes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:
-    cluster = FakeCluster(voters=(100,))
+    cluster = FakeCluster(controller_ids=(100,))
     fault = Partition(target=1, peers=(2,))
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], None)
     said = dict(cluster.scripts)
     assert set(said) == {1, 2, 3, 100}
     assert all(f"nft delete table {fault.table}" in script for script in said.values())
     assert {node for node, script in said.items() if "ss -K" in script} == {1, 2}
     assert "ss -K dst 10.0.0.2 " in said[1]
     cluster.scripts.clear()
-    Partition(target=1, peers="clients").heal(cluster, [1])
+    Partition(target=1, peers="clients").heal(cluster, [1], None)
     assert not any("ss -K" in script for _, script in cluster.scripts)
 
 
@@ -181,5 +176,5 @@ def test_flapping_cuts_first_and_ends_by_itself_with_its_container() -> None:
     ((node, script),) = cluster.scripts
     assert node == 1
     assert script.index("nft -f") < script.index("sleep 2") < script.index("nft delete table")
-    fault.heal(cluster, [1])
+    fault.heal(cluster, [1], None)
     assert cluster.done == ["end flapping 1"]

@@ -127,8 +127,7 @@ def world(operation: dict[str, Any], *, obeys: bool = True) -> tuple[FakeCluster
     paper = Paper(obeys=obeys)
     if operation["fault"] == "unclean_election":
         paper.topics["t"][0] = placement(None, 1, 2)
-    cluster = FakeCluster()
-    cluster.operations = lambda: paper  # type: ignore[method-assign, assignment, return-value]
+    cluster = FakeCluster(operations=paper)
     (fault,) = STEPS.validate_python([operation])
     assert isinstance(fault, Fault)
     return cluster, fault
@@ -140,7 +139,7 @@ def test_an_operation_that_is_done_is_verified_and_over(operation: dict[str, Any
     with inject(fault, cluster, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
     assert guard.recovered()
-    assert cluster.operations().setting("t", "min.insync.replicas") == "2"
+    assert cluster.operations.setting("t", "min.insync.replicas") == "2"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
@@ -175,7 +174,7 @@ def test_an_operation_of_which_nobody_can_say_is_not_over(operation: dict[str, A
     if operation["fault"] == "alter_config":
         return  # its end is told by a setting
     cluster, fault = world({**operation, "topic": "u"})
-    assert not fault.verify_healed(cluster, [1])
+    assert not fault.verify_healed(cluster, [1], None)
 
 
 @dataclass(kw_only=True)
@@ -201,9 +200,9 @@ class LateBroker(Paper):
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
 def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict[str, Any]) -> None:
     cluster, fault = world(operation)
-    known = cluster.operations()
+    known = cluster.operations
     late = LateBroker(topics=known.topics)  # type: ignore[attr-defined]
-    cluster.operations = lambda: late  # type: ignore[method-assign, assignment, return-value]
+    cluster.offer("operations", late)
     with inject(fault, cluster, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
     assert guard.recovered() or guard.recovered()

@@ -16,7 +16,7 @@ from ackproof_faults import (
 )
 from ackproof_faults.process.skew_clock import SkewClock
 from integration.command import clock
-from unit.faults.fake_cluster import FakeCluster
+from unit.faults.fake_cluster import FakeCluster, FakeNetwork
 
 SHAPE = Shape(
     brokers=(1, 2, 3),
@@ -29,73 +29,80 @@ SHAPE = Shape(
 )
 
 
-class Telling(FakeCluster):
+class LoggingNetwork(FakeNetwork):
     """Brokers log by their clocks when they are asked; `stuck` ones never change theirs."""
 
     stuck: bool = False
     written: str = "%Y-%m-%dT%H:%M:%S"
 
-    def run_beside(self, broker: int, script: str) -> CommandResult:
-        assert f"/dev/tcp/10.0.0.{broker}/9092" in script
-        off = 0.0 if self.stuck else self.clocks.get(broker, 0.0)
+    def run(self, node: int, script: str) -> CommandResult:
+        assert f"/dev/tcp/10.0.0.{node}/9092" in script
+        off = 0.0 if self.stuck else self.state.clock_offsets.get(node, 0.0)
         now = datetime.now(UTC) + timedelta(seconds=off)
         stamp = f"{now:{self.written}},{now.microsecond // 1000:03}"
-        self.logged = [f"[{stamp}] WARN Unexpected error from /10.0.0.{broker}; closing (Selector)"]
+        line = f"[{stamp}] WARN Unexpected error from /10.0.0.{node}; closing (Selector)"
+        self.state.logged = [line]
         return CommandResult(exit_status=0, output="")
+
+
+def logging_cluster() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.offer("network", LoggingNetwork(cluster.state))
+    return cluster
 
 
 @pytest.mark.parametrize("by", ["90m", "-90m", "5s", "-5s"])
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 def test_a_clock_is_seen_to_be_off_and_to_be_right_again(by: str, written: str) -> None:
-    cluster = Telling()
-    cluster.written = written
+    cluster = logging_cluster()
+    cluster.network.written = written
     guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)
     assert guard.window.verified, guard.window.evidence
     assert "broker 3 logs with a clock that is" in guard.window.evidence
-    assert set(cluster.clocks) == {1, 3}
+    assert set(cluster.clock_offsets) == {1, 3}
     guard.heal()
     assert guard.recovered()
-    assert set(cluster.clocks.values()) == {0}
+    assert set(cluster.clock_offsets.values()) == {0}
 
 
 def test_a_clock_that_does_not_move_is_not_verified() -> None:
-    cluster = Telling()
-    cluster.stuck = True
+    cluster = logging_cluster()
+    cluster.network.stuck = True
     guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
     assert not guard.window.verified
     assert "not 5400 s" in guard.window.evidence
 
 
 def test_a_clock_that_is_off_by_something_else_is_not_verified() -> None:
-    cluster = Telling()
+    cluster = logging_cluster()
     fault = SkewClock(target=1, by="-90m")
     fault.inject(cluster, [1])
-    cluster.clocks[1] = 5400
+    cluster.clock_offsets[1] = 5400
     with pytest.raises(FaultError, match="not -5400 s"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], None)
 
 
 def test_a_clock_that_stays_wrong_is_not_healed() -> None:
-    cluster = Telling()
+    cluster = logging_cluster()
     fault = SkewClock(target=1, by="-90m")
     fault.inject(cluster, [1])
-    assert not fault.verify_healed(cluster, [1])
-    fault.heal(cluster, [1])
+    assert not fault.verify_healed(cluster, [1], None)
+    fault.heal(cluster, [1], None)
     cluster.recovered = False
-    assert not fault.verify_healed(cluster, [1])
+    assert not fault.verify_healed(cluster, [1], None)
 
 
 def test_a_broker_that_took_too_long_to_answer_proves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = Telling()
+    cluster = logging_cluster()
     fault = SkewClock(target=1, by="5s")
     fault.inject(cluster, [1])
-    told = cluster.await_logged
+    await_line = cluster.logs.await_line
 
     def late(broker: int, text: str, *, since: datetime, within_s: float) -> str:
         _Later.by = timedelta(seconds=8)
-        return told(broker, text, since=since, within_s=within_s)
+        return await_line(broker, text, since=since, within_s=within_s)
 
     class _Later(datetime):
         by = timedelta()
@@ -104,18 +111,18 @@ def test_a_broker_that_took_too_long_to_answer_proves_nothing(
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime.now(UTC) + cls.by
 
-    monkeypatch.setattr("ackproof_faults.process.skew_clock.datetime", _Later)
-    monkeypatch.setattr(cluster, "await_logged", late)
+    monkeypatch.setattr("ackproof_faults.process._broker_clock.datetime", _Later)
+    monkeypatch.setattr(cluster.logs, "await_line", late)
     with pytest.raises(FaultError, match=r"-3\.\d to 5\.\d s ahead"):
-        fault.verify(cluster, [1])
+        fault.verify(cluster, [1], None)
 
 
 def test_a_broker_that_is_down_has_no_clock_that_anybody_sees() -> None:
-    cluster = Telling()
+    cluster = logging_cluster()
     cluster.exits[1] = 137
     guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
     assert not guard.window.verified
-    assert cluster.clocks == {}
+    assert cluster.clock_offsets == {}
 
 
 @pytest.mark.parametrize("by", [0, "1s", "-4s", "90 days", True])
@@ -132,9 +139,9 @@ def problems(fault: SkewClock, shape: Shape) -> Iterator[str]:
     ("target", "controllers", "own_clocks", "said"),
     [
         (1, (100,), True, ""),
-        (1, (100,), False, "fault: skew_clock needs brokers that have clocks of their own"),
-        ("active controller", (100,), True, "target: by the controllers' clocks"),
-        (3, (1,), True, "target: by the controllers' clocks"),
+        (1, (100,), False, "fault: skew_clock needs adjustable clocks"),
+        ("active controller", (100,), True, "target: the controllers' clocks date"),
+        (3, (1,), True, "target: the controllers' clocks date"),
     ],
 )
 def test_where_it_cannot_be_is_said_beforehand(

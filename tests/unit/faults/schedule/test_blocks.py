@@ -391,7 +391,7 @@ def test_state_is_asked_of_the_cluster() -> None:
     world.cluster.now_log_end = (120, 5)
     one.tick()
     assert names(one) == []
-    world.cluster.log_lines = {2: "[x] boo!"}
+    world.cluster.log_text = {2: "[x] boo!"}
     one.tick()
     assert names(one) == []  # a log is not read at every tick
     world.seconds = 1

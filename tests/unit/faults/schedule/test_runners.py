@@ -81,13 +81,13 @@ def test_more_counts_from_the_verification_of_the_fault_before() -> None:
     world = World(acked=50)
     cut = IsolateReplication(target="leader of orders-0", when="50 acked")
     schedule = world.schedule(cut, Kill(target="leader of orders-0", when="10 more acked"))
-    run_beside = world.cluster.run_beside
+    run = world.cluster.network.run
 
     def acks_while_injecting(broker: int, script: str) -> object:
         world.acked += 100  # acked while the cut is being put into force: not counted
-        return run_beside(broker, script)
+        return run(broker, script)
 
-    world.cluster.run_beside = acks_while_injecting  # type: ignore[method-assign, assignment]
+    world.cluster.network.run = acks_while_injecting  # type: ignore[method-assign, assignment]
     schedule.tick()
     schedule.tick()
     assert names(schedule) == ["isolate_replication"]
@@ -202,14 +202,14 @@ def test_heal_all_tries_everything_before_it_complains() -> None:
     schedule = world.schedule(IsolateReplication(target=3), Kill(target=1), Kill(target=2))
     for _ in range(3):
         schedule.tick()
-    start = world.cluster.start
+    start = world.cluster.processes.start
 
     def start_all_but_two(broker: int) -> None:
         if broker == 2:
             raise FaultError("no room")
         start(broker)
 
-    world.cluster.start = start_all_but_two  # type: ignore[method-assign]
+    world.cluster.processes.start = start_all_but_two  # type: ignore[method-assign]
     with pytest.raises(FaultError, match="kill of broker 2: no room"):
         schedule.heal_all()
     assert "start 1" in world.cluster.done

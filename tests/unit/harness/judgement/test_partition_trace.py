@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judgement import partition_trace, trace_validation
@@ -152,7 +154,7 @@ def send(offset: int, second: float, *, sequence: int | None = None) -> dict[str
     }
 
 
-def window(fault: str, evidence: str = "", node: int = 1) -> dict[str, Any]:
+def window(fault: str, node: int = 1, **facts: Any) -> dict[str, Any]:
     return {
         "window": 0,
         "fault": fault,
@@ -165,7 +167,8 @@ def window(fault: str, evidence: str = "", node: int = 1) -> dict[str, Any]:
         "healed_at": at(24),
         "recovered_at": at(26),
         "verified": True,
-        "evidence": evidence,
+        "evidence": "seen",
+        "facts": json.dumps(facts) if facts else None,
     }
 
 
@@ -323,15 +326,26 @@ def loads(run_dir: Path) -> Loads:
     return step
 
 
+def cut(partition: str, end: int, before: int) -> dict[str, Any]:
+    return {"broker": 1, "partition": partition, "end": end, "end_before": before}
+
+
 def test_a_power_loss_tells_what_it_took(run_dir: Path) -> None:
     assert not loads(run_dir).lossy
-    told = "broker 1 orders-0: ends at 100, not 150, torn; broker 1 orders-1: ends at 1, not 2"
-    write(run_dir, "fault_windows", [window("power_loss", told)])
+    cuts = [cut("orders-0", 100, 150), cut("orders-1", 1, 2)]
+    write(run_dir, "fault_windows", [window("power_loss", cuts=cuts)])
     assert (loads(run_dir).lossy, loads(run_dir).before) == (True, 150)
     assert explained(run_dir).local.mismatch == ""
-    write(run_dir, "fault_windows", [window("power_loss", "broker 1 other-0: ends at 1, not 2")])
+    write(run_dir, "fault_windows", [window("power_loss", cuts=[cut("other-0", 1, 2)])])
     assert not loads(run_dir).lossy
     write(run_dir, "fault_windows", [window("power_loss")])
+    assert (loads(run_dir).lossy, loads(run_dir).before) == (True, None)
+
+
+def test_a_run_without_facts_of_faults_is_read(run_dir: Path) -> None:
+    write(run_dir, "fault_windows", [window("power_loss", cuts=[cut("orders-0", 100, 150)])])
+    path = run_dir / LOCATION["fault_windows"]
+    pq.write_table(pq.read_table(path).drop_columns(["facts"]), path)
     assert (loads(run_dir).lossy, loads(run_dir).before) == (True, None)
 
 

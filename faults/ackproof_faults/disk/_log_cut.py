@@ -1,0 +1,116 @@
+"""The end of a log, cut off: what a replica loses, and whether its files show that."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ackproof_faults.disk import _disk
+from ackproof_faults.disk._disk import Replica
+from ackproof_faults.errors import FaultError
+from ackproof_faults.evidence import Evidence
+from ackproof_faults.interfaces.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCut:
+    """What one log loses.
+
+    `before` and `after` are its end offsets; `path` is the segment that is cut to `size` bytes,
+    `dropped` are the segments behind it.
+    """
+
+    broker: int
+    partition: str
+    before: int
+    after: int
+    path: str
+    size: int
+    dropped: tuple[str, ...]
+
+    def apply(self, cluster: Cluster) -> None:
+        lines = [f"truncate -s {self.size} {shlex.quote(self.path)}"]
+        # The indexes of a dropped segment go with it; those of the cut one are rebuilt.
+        lines += [f"rm {shlex.quote(path.removesuffix('.log'))}.*" for path in self.dropped]
+        _disk.run_script(cluster, self.broker, "\n".join(lines))
+
+    def require(self, cluster: Cluster) -> None:
+        """Raise FaultError unless the last whole batch on disk ends where the log was cut."""
+        (replica,) = _disk.select_replicas(cluster, self.broker, [self.partition])
+        active = replica.segments[-1]
+        end = _disk.end_offset(active, cluster.volumes.read_file(self.broker, active.path))
+        if (end, active.size) != (self.after, self.size):
+            raise FaultError(
+                f"{self.partition} of broker {self.broker} ends at {end}, not at {self.after} "
+                "as cut"
+            )
+
+
+def plan_cut(
+    cluster: Cluster,
+    broker: int,
+    replica: Replica,
+    *,
+    to_offset: int | None,
+    last: int | None,
+    torn: bool,
+) -> LogCut | None:
+    """Return the cut before `to_offset`, of the `last` offsets, or at the recovery point.
+
+    `torn` leaves half of the first lost batch. None if the log has nothing there to lose.
+    """
+    active = replica.segments[-1]
+    content = cluster.volumes.read_file(broker, active.path)
+    before = _disk.end_offset(active, content)
+    if last is not None:
+        keep = max(0, before - last)
+    elif to_offset is not None:
+        keep = to_offset
+    else:
+        flushed = _disk.checkpoints(cluster, broker, replica.log_directory, _disk.RECOVERY_POINTS)
+        keep = flushed.get(replica.name, 0)
+    if keep >= before:
+        return None
+    # The last segment that begins before the cut; the first one stays, empty if necessary.
+    index = max((i for i, one in enumerate(replica.segments) if one.base <= keep), default=0)
+    segment = replica.segments[index]
+    if segment is not active:
+        content = cluster.volumes.read_file(broker, segment.path)
+    after, size = segment.base, 0
+    for batch in _disk.batches(content):
+        if batch.last >= keep:
+            size = batch.position + (batch.size // 2 if torn else 0)
+            break
+        after, size = batch.last + 1, batch.position + batch.size
+    return LogCut(
+        broker=broker,
+        partition=replica.name,
+        before=before,
+        after=after,
+        path=segment.path,
+        size=size,
+        dropped=tuple(one.path for one in replica.segments[index + 1 :]),
+    )
+
+
+def cut_evidence(cuts: Sequence[LogCut], *, torn: bool) -> Evidence:
+    """Return the evidence of cuts; its facts are what `partition_trace` of the harness reads."""
+    end = ", torn" if torn else ""
+    return Evidence(
+        text="; ".join(
+            f"broker {cut.broker} {cut.partition}: ends at {cut.after}, not {cut.before}{end}"
+            for cut in cuts
+        ),
+        facts={
+            "cuts": [
+                {
+                    "broker": cut.broker,
+                    "partition": cut.partition,
+                    "end": cut.after,
+                    "end_before": cut.before,
+                }
+                for cut in cuts
+            ]
+        },
+    )

@@ -1,0 +1,20 @@
+"""The evidence that a fault took effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What `Fault.verify` observed: `text` for people, `facts` for programs.
+
+    Both are stored in the run's table `fault_windows`, `facts` as JSON. Nobody parses `text`.
+    """
+
+    text: str
+    facts: Mapping[str, Json] = field(default_factory=dict)
