@@ -157,7 +157,6 @@ __all__ = [
     "PowerLoss",
     "PreferredElection",
     "Problem",
-    "Progress",
     "PurgeClient",
     "RandomBlock",
     "Reassign",
