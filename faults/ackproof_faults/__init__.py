@@ -37,7 +37,7 @@ from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.guard import FaultWindow, Guard, inject
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
@@ -138,6 +138,7 @@ __all__ = [
     "FlipByte",
     "Guard",
     "HalfOpen",
+    "InterfaceNames",
     "Isolate",
     "IsolateReplication",
     "Kill",

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import ast
 import json
 from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ackproof_faults import registry
+from ackproof_faults.effects import Effect
 from unit.faults.registered_faults import FIELDS
 
 
@@ -39,3 +43,30 @@ def test_every_fault_is_written_as_it_is_read() -> None:
         fault = kind.model_validate(given)
         written = json.loads(fault.model_dump_json(by_alias=True))
         assert kind.model_validate(written) == fault
+
+
+#: Names of faults that are also words for something else.
+AMBIGUOUS = {
+    *get_args(Effect),
+    *("bandwidth", "command", "docker", "latency", "link", "partition", "pause", "upgrade"),
+}
+
+
+def test_no_other_module_names_a_fault() -> None:
+    """What is to be known of a fault is in its class; the planner and benches choose faults."""
+    names = set(registry.registered()) - AMBIGUOUS
+    root = Path(__file__).parents[3]
+    sources = [
+        path
+        for package in ("harness/ackproof", "spark_analysis/ackproof_spark")
+        for path in (root / package).rglob("*.py")
+        if path.parent.name not in ("planning", "bench")
+    ]
+    assert sources
+    named = {
+        f"{path.relative_to(root)}:{node.lineno} {node.value}"
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert not named
