@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any, overload
 from pydantic import ValidationError
 
 from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.security import SecuritySpec
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
 from ackproof.ledger.application import Ledger, Verification
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.security import SecuritySpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
@@ -82,7 +82,7 @@ def start_cluster(
     """
     from uuid import uuid4
 
-    from ackproof.cluster.cluster import booted
+    from ackproof.cluster.boot import booted
     from ackproof.containers import images
     from ackproof.containers.engine import connect
     from ackproof.kafka_versions import DEFAULT_KAFKA
@@ -151,6 +151,8 @@ def inject(
     """
     if isinstance(fault, str):
         fault = _named_fault(fault, fields)
+    elif fields:
+        raise TypeError(f"{fault.name} has its fields already; not taken: {', '.join(fields)}")
     if fault.ends_by_itself:
         raise ScenarioError(
             f"{fault.name}: the end of the 'with' block heals: leave out heal_when and heal_after"

@@ -30,7 +30,7 @@ def exercise(
         progress = crew.progress()
         return SendCounts(sent=progress.sent, acked=progress.acked)
 
-    cluster.run_clients = StruckClients(crew)
+    cluster.interfaces.offer("clients", StruckClients(crew))
     schedule = Schedule(
         scenario.faults,
         cluster.interfaces,

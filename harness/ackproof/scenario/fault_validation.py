@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ackproof.cluster.topology import CONTROLLER_ID
 from ackproof.kafka_versions import uses_zookeeper
-from ackproof.scenario.cluster import OWN_LISTENERS
+from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
 from ackproof.scenario.types import Place
 from ackproof_faults import Fault, Shape
 from ackproof_faults.conditions.condition import Condition

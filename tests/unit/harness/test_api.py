@@ -161,19 +161,19 @@ def test_a_wrong_cluster_is_refused() -> None:
 def test_models_and_their_fields_start_the_same_cluster(
     topic: Any, cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ackproof.cluster import cluster as clusters
+    from ackproof.cluster import boot
     from ackproof.containers import engine, images
 
     booted: list[Any] = []
 
     @contextlib.contextmanager
-    def boot(spec: ap.ClusterSpec, **_: Any) -> Iterator[Any]:
+    def booting(spec: ap.ClusterSpec, **_: Any) -> Iterator[Any]:
         booted.append(spec)
         yield SimpleNamespace(create_topics=booted.append)
 
     monkeypatch.setattr(engine, "connect", lambda: None)
     monkeypatch.setattr(images, "ensure", lambda *_, **__: SimpleNamespace(reference="image"))
-    monkeypatch.setattr(clusters, "booted", boot)
+    monkeypatch.setattr(boot, "booted", booting)
     with ap.start_cluster({"orders": topic}, **cluster):
         pass
     assert booted == [ap.ClusterSpec(brokers=5), {"orders": ap.TopicSpec(partitions=2)}]
