@@ -10,8 +10,7 @@ from ackproof.cluster.attached import AnyCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
-from ackproof_faults import FaultError, Schedule
-from ackproof_faults import Progress as Sends
+from ackproof_faults import FaultError, Schedule, SendCounts
 
 #: Seconds between two ticks of the schedule, and between two updates of the progress shown.
 _TICK_S = 0.01
@@ -30,9 +29,9 @@ def run_fault_phase(
     Failures of faults and clients become troubles of the run.
     """
 
-    def sends() -> Sends:
+    def sends() -> SendCounts:
         progress = clients.progress()
-        return Sends(sent=progress.sent, acked=progress.acked)
+        return SendCounts(sent=progress.sent, acked=progress.acked)
 
     cluster.interfaces.offer("clients", RunClients(clients))
     schedule = Schedule(
@@ -41,7 +40,7 @@ def run_fault_phase(
         partitions=[
             (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
         ],
-        progress=sends,
+        sends=sends,
         clock=now,
         monotonic=time.monotonic,
         seed=scenario.seed,

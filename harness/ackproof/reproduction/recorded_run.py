@@ -24,14 +24,11 @@ from ackproof.runs.recovery import recover_run
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain, registered
-from ackproof_faults.conditions.cluster_state import FaultHas
-from ackproof_faults.conditions.conditions import (
-    After,
-    Condition,
-    Conditions,
-    ProgressIs,
-)
+from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.events import FaultHas
+from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.trigger import Conditions, either
 
 _Window = Mapping[str, Any]
 
@@ -131,7 +128,7 @@ class _ReplaySchedule:
             window["trigger"] == f"after {format_duration(fault.or_after)}"
         )
         kept = [] if late else [one for one in fault.when if not _is_progress(one)]
-        counted = any(isinstance(one, ProgressIs | After) for one in fault.when)
+        counted = any(isinstance(one, ProgressIs | After) for one in fault.when.simple)
         if kept and not counted:
             return kept
         before = self._windows[number - 1] if number else None
@@ -170,7 +167,17 @@ class _ReplaySchedule:
         return conditions
 
     def _renamed(self, condition: Condition, healed: datetime | None) -> Condition:
-        """Return a condition on another fault as a condition on the first step that met it."""
+        """Return a condition with steps in place of other faults.
+
+        Alternatives that no step met are left out.
+        """
+        named = [self._step_that_met(one, healed) for one in condition.alternatives]
+        met = [one for one in named if one is not None]
+        events = [one.event for one in condition.alternatives if isinstance(one, FaultHas)]
+        return either(met or [FaultHas(fault=self._faults[0].name, event=events[0])])
+
+    def _step_that_met(self, condition: Condition, healed: datetime | None) -> Condition | None:
+        """Return a condition on another fault as one on the first step that met it, if any."""
         if not isinstance(condition, FaultHas):
             return condition
         field = {"began": "verified_at", "ended": "healed_at", "recovered": "recovered_at"}
@@ -179,12 +186,12 @@ class _ReplaySchedule:
             met = at is not None and (healed is None or at <= healed)
             if met and condition.fault in (fault.id, fault.name):
                 return FaultHas(fault=_step_id(index), event=condition.event)
-        return FaultHas(fault=self._faults[0].name, event=condition.event)
+        return None
 
 
 def _is_progress(condition: Condition) -> bool:
-    """Whether a replay replaces the condition by one on absolute progress."""
-    return isinstance(condition, ProgressIs | After | FaultHas)
+    """Whether a replay replaces the condition, or an alternative, by one on absolute progress."""
+    return any(isinstance(one, ProgressIs | After | FaultHas) for one in condition.alternatives)
 
 
 def _fault(window: _Window, path: Path) -> Fault:

@@ -16,14 +16,10 @@ from pydantic import ValidationError
 from ackproof.reproduction.recorded_run import with_faults
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
-from ackproof_faults.conditions.cluster_state import FaultHas
-from ackproof_faults.conditions.conditions import (
-    After,
-    Condition,
-    Conditions,
-    ProgressIs,
-)
+from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.events import FaultHas
+from ackproof_faults.conditions.progress import After, ProgressIs
 
 #: Minimum duration of a fault; a shorter one ends before it can be verified.
 _LEAST_S = 0.1
@@ -145,12 +141,12 @@ def nodes(scenario: Scenario) -> list[Number]:
 def _without(fault: Fault, removed: set[str]) -> Fault:
     """Return the fault without conditions on removed steps."""
 
-    def kept(conditions: Conditions) -> Conditions:
-        return Conditions(
-            one for one in conditions if not (isinstance(one, FaultHas) and one.fault in removed)
-        )
+    def kept(one: Condition) -> Condition | None:
+        return None if isinstance(one, FaultHas) and one.fault in removed else one
 
-    return fault.model_copy(update={"when": kept(fault.when), "heal_when": kept(fault.heal_when)})
+    return fault.model_copy(
+        update={key: getattr(fault, key).replaced(kept) for key in ("when", "heal_when")}
+    )
 
 
 def _wait(scenario: Scenario, index: int, condition: ProgressIs, before: int) -> Number:
@@ -201,9 +197,7 @@ def _with_conditions(
     scenario: Scenario, index: int, change: Callable[[Condition], Condition]
 ) -> Scenario | None:
     fault = scenario.faults[index]
-    both = {
-        key: Conditions(change(one) for one in getattr(fault, key)) for key in ("when", "heal_when")
-    }
+    both = {key: getattr(fault, key).replaced(change) for key in ("when", "heal_when")}
     return _replaced(scenario, index, fault.model_copy(update=both))
 
 
@@ -253,7 +247,9 @@ def _referenced_partitions(scenario: Scenario) -> list[int]:
     """Return the partitions of the workload's topic that targets and conditions refer to."""
     topic = scenario.workload.topic
     references: list[Any] = [fault.target for fault in scenario.faults]
-    references += [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
+    references += [
+        one for fault in scenario.faults for one in (*fault.when.simple, *fault.heal_when.simple)
+    ]
     return [one.partition for one in references if getattr(one, "topic", "") == topic]
 
 

@@ -59,13 +59,8 @@ def scenario(**workload: object) -> Scenario:
     )
 
 
-class ClusterWith(FakeCluster):
-    def __init__(self, clients: Clients) -> None:
-        super().__init__()
-        self.run_clients = clients
-
-    def clients(self) -> Clients:
-        return self.run_clients
+def cluster_with(clients: Clients) -> FakeCluster:
+    return FakeCluster(clients=clients)
 
 
 @pytest.fixture
@@ -89,13 +84,13 @@ def supervise(tmp_path: Path) -> Iterator[Callable[..., ClientSupervisor]]:
 
 
 def inject_fault(supervisor: ClientSupervisor, fault: Fault) -> Guard:
-    return inject(fault, ClusterWith(RunClients(supervisor)), clock=clock)
+    return inject(fault, cluster_with(RunClients(supervisor)), clock=clock)
 
 
 def in_force(supervisor: ClientSupervisor, fault: Fault) -> Guard:
     """Inject a fault that cannot be verified before; return it in force."""
     with pytest.raises(FaultError):
-        fault.verify(ClusterWith(RunClients(supervisor)), [1])
+        fault.verify(cluster_with(RunClients(supervisor)), [1], ())
     guard = inject_fault(supervisor, fault)
     assert guard.window.verified, guard.window.evidence
     return guard
@@ -155,7 +150,7 @@ def test_a_paused_producer_is_suspended_until_healed(supervise) -> None:
     assert still.progress() == before
     assert not guard.recovered()
     assert (
-        "stands still already"
+        "is already stopped"
         in inject_fault(supervisor, PauseClient(client="producer 0")).window.evidence
     )
     recover_from(guard)
@@ -171,7 +166,7 @@ def test_a_crashed_producer_gets_a_successor_and_is_no_trouble(supervise, how, c
     assert first.returncode == code
     assert supervisor.restart_crashed(), "the workload waits for the successor"
     recover_from(guard)
-    guard.fault.heal(ClusterWith(RunClients(supervisor)), [1])  # twice is a no-op
+    guard.fault.heal(cluster_with(RunClients(supervisor)), [1], ("producer 0",))  # twice is a no-op
     first, successor = supervisor.producers
     assert first.spec.records - successor.spec.records == first.progress().sent
     assert outcomes(first)["unknown"] > 0, "what lingered was not waited for"
@@ -203,7 +198,7 @@ def test_a_full_buffer_loses_nothing(supervise) -> None:
     supervisor = supervise()
     (producer,) = supervisor.producers
     guard = in_force(supervisor, FillBuffer())
-    assert "refused for want of room" in guard.window.evidence
+    assert "refused for a full queue" in guard.window.evidence
     assert producer.progress().sent - producer.progress().acked > 50_000
     recover_from(guard)
     assert producer.page.order is Order.NOTHING

@@ -9,6 +9,7 @@ import pytest
 from ackproof.prediction import replication
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof_faults.effects import Effect
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     Configuration,
@@ -104,9 +105,11 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         {"sequence": [{"fault": "none"}], "repeat": 2},
         {"fault": "kill", "target": "any broker"},
         {"fault": "kill", "target": "active controller"},
+        {"fault": "kill", "target": 1, "when": "5 acked or after 3s"},
+        {"fault": "kill", "target": 1, "heal_when": ["after 3s", "after 1s or 5 acked"]},
     ],
 )
-def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
+def test_of_blocks_drawn_targets_and_alternatives_nothing_is_excluded(step: dict[str, Any]) -> None:
     record = replication.foresee(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
     assert "the model has no words for" in record.prediction.reasons["lost"]
@@ -142,6 +145,7 @@ def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
 def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
+        effect: ClassVar[Effect] = "unknown"
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
