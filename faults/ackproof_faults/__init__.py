@@ -4,7 +4,7 @@ from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.guard import FaultWindow, Guard, inject
-from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
 from ackproof_faults.registry import registered
@@ -22,6 +22,7 @@ __all__ = [
     "FaultError",
     "FaultWindow",
     "Guard",
+    "InterfaceNames",
     "Need",
     "Problem",
     "Progress",

@@ -1,1 +1,1 @@
-"""What a fault may ask of a cluster, as small protocols."""
+"""The interfaces of a cluster that faults use, as small protocols."""

@@ -1,7 +1,7 @@
-"""What faults ask of, and do to, the clients of a run: its producers and consumers.
+"""The client processes of a run: its producers and consumers.
 
-A client is named by its place, ``producer 0``: whoever has taken the place of one that crashed or
-was paused is meant from then on.
+A client is named by kind and number: ``producer 0``. The name stands for whichever process does
+that client's work now: a successor, after the first process crashed or was paused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-#: Whom a fault hits: all of a kind, or one by its number, from 0.
+#: The clients that a fault hits: all of a kind, or one by its number, from 0.
 ClientName = Annotated[
     str,
     Field(
@@ -21,53 +21,52 @@ ClientName = Annotated[
     ),
 ]
 
-#: How a client ends: SIGKILL, or its program ends without waiting for what it has sent.
+#: How a client ends: by SIGKILL, or by an exit without waiting for what it has sent.
 End = Literal["kill", "exit"]
 
-
-#: What a client may be told to do wrong, each time round, until it is told otherwise. dawdle: be
-#: busy for so long with what a poll returned; fill: hand over as many records as are taken, and
-#: serve no delivery report; purge_queue: purge what waits to be sent; purge_all: what is on its
-#: way, too; rejoin: leave the group every so long, and join it again; skew: send records with
-#: timestamps that are so far off.
+#: How a client misbehaves in each round, until it gets another order. dawdle: spend time on what a
+#: poll returned; fill: hand over as many records as are accepted, and serve no delivery report;
+#: purge_queue: purge what waits to be sent; purge_all: what is in flight, too; rejoin: leave the
+#: group at intervals and join it again; skew: send records with timestamps that are off.
 Order = Literal["nothing", "dawdle", "fill", "purge_queue", "purge_all", "rejoin", "skew"]
 
 
 class Clients(Protocol):
-    """The client processes of a run. A process is named by its number: ``producer 0``."""
+    """Stop, end, replace and mislead the client processes of a run."""
 
     def running(self, what: str) -> Sequence[str]:
-        """Return who has these places now, if they run."""
+        """Return the names of the processes that run as these clients (`ClientName`)."""
 
     def stop(self, client: str) -> None:
-        """Have the process stand still (SIGSTOP)."""
+        """Stop the process (SIGSTOP)."""
 
     def go_on(self, client: str) -> None:
-        """Have a process that stands still go on; a no-op if it does not, or has ended."""
+        """Continue a stopped process (SIGCONT); a no-op if it is not stopped, or has ended."""
 
     def stands_still(self, client: str) -> bool:
-        """Whether the operating system calls the process stopped."""
+        """Whether the operating system reports the process stopped."""
 
     def end(self, client: str, how: End) -> None:
-        """End the process, and wait until it is gone; that it does is no trouble of the run."""
+        """End the process and wait until it is gone; the run does not count that as an error."""
 
     def ended_by(self, client: str) -> End | None:
-        """Return how the process has ended, None if it runs or ended in another way."""
+        """Return how the process ended, None if it runs or ended in another way."""
 
     def succeed(self, client: str) -> str:
-        """Start another process in its place, and return its name; the one that is there if any.
+        """Start a successor and return its name; return the existing one if there is one.
 
-        It goes on where the first one was: with the same settings, group and transactional.id.
+        It continues where the first process was: with the same settings, group and
+        transactional.id.
         """
 
     def begun(self, client: str) -> bool:
         """Whether the process has connected and works."""
 
     def await_begun(self, client: str, *, within_s: float) -> bool:
-        """Wait until the process works; return whether it does."""
+        """Wait until `begun`, and return it."""
 
     def order(self, client: str, order: Order, *, milliseconds: int = 0) -> None:
-        """Tell the process what to do from now on; raise FaultError if it was told other things."""
+        """Set how the process behaves from now on; raise FaultError if another order holds."""
 
     def obeyed(self, client: str, *, more_than: int, within_s: float) -> int:
-        """Return how often it did as told, as soon as that is more than so often."""
+        """Return how often the process did as ordered, once that exceeds `more_than`."""

@@ -9,4 +9,4 @@ class Clocks(Protocol):
     """Set the time of day that a broker's JVM sees (`cluster.clock: adjustable`)."""
 
     def shift(self, broker: int, by_s: float) -> None:
-        """Set the broker's clock ahead of the machine's by so many seconds (behind if < 0)."""
+        """Set the broker's clock ahead of the machine's by `by_s` seconds (behind if < 0)."""

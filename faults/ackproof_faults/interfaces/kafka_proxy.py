@@ -1,10 +1,10 @@
-"""What a proxy that understands Kafka's framing can do to requests and responses.
+"""A proxy that understands Kafka's framing, and its rules for requests and responses.
 
-Nodes are told apart by their client.id: a follower fetches as ``broker-2-fetcher-0``, a broker asks
-controllers as its id.
+Clients are identified by their client.id: a follower fetches as ``broker-2-fetcher-0``, a broker
+sends requests to controllers with its id.
 
-The proxy is in the path of a listener only where a scenario asks (`cluster.proxied`). It acts by
-rules: one API, requests or responses, of some brokers and clients.
+The proxy is in the path of a listener only where a scenario asks for it (`cluster.proxied`). A rule
+covers one API, its requests or its responses, of some brokers and clients.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ API_KEYS: Mapping[Api, int] = {
     "AllocateProducerIds": 67,
 }
 
-#: Which of them go to controllers, and which to brokers, only over the listener between nodes.
+#: APIs that are sent only between nodes: to controllers, and to brokers.
 TO_CONTROLLERS: frozenset[Api] = frozenset(
     {
         "Vote",
@@ -90,11 +90,12 @@ Action = Literal["hold", "delay", "drop", "duplicate", "cut"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What to do with the messages of one API in one direction.
+    """What happens to the messages of one API in one direction.
 
-    hold: until the rule is removed, with everything behind it on its connection; delay: the same
-    for `delay_s`; drop: it never arrives; duplicate: it arrives twice; cut: its connection is
-    closed instead. `client` is how the `client.id` must begin. `count`: only so many messages.
+    hold: they wait until the rule is removed, with everything behind them on their connections;
+    delay: the same for `delay_s`; drop: they never arrive; duplicate: they arrive twice; cut: their
+    connections are closed instead. `client` is a prefix of the `client.id`. `count`: the rule
+    applies to this many messages only.
     """
 
     api: Api
@@ -107,16 +108,19 @@ class Rule:
 
 
 class Link(Protocol):
-    """The proxy, as faults use it."""
+    """Add and remove rules of the proxy, and see what they did."""
 
     def add(self, rule: Rule) -> None:
-        """Act on messages by this rule from now on."""
+        """Apply this rule from now on."""
 
     def remove(self, rule: Rule) -> None:
-        """Act on no further message, and let go what is held; a no-op without the rule."""
+        """Stop applying the rule and release what it holds; a no-op without the rule."""
 
     def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
-        """Return what the rule was applied to, in words, after waiting for so many of them."""
+        """Return the messages that the rule was applied to, in words.
+
+        Waits until there are `at_least` that many, for `within_s` at most.
+        """
 
     def held(self, rule: Rule) -> int:
-        """Return how many messages are held or delayed by the rule now."""
+        """Return how many messages the rule holds or delays now."""

@@ -1,7 +1,7 @@
-"""What faults need of a machine: each asked with a script beside a container of ours.
+"""Kernel features that faults use, each probed by a script in a container.
 
-`ackproof doctor` asks them all. A run asks those of its faults before it boots anything, and is
-refused with the reason where one is missing.
+`ackproof doctor` probes all of them. A run probes those of its faults before it boots anything, and
+is refused with the reason if one is missing.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from enum import Enum
 
 
 class Need(Enum):
-    """One ability of the kernel: in words, and the script that ends with 0 where it is there.
+    """One kernel feature: its name, what it is for, and a script that ends with 0 if it is there.
 
-    The script runs in a network namespace of its own, with NET_ADMIN.
+    The script runs in its own network namespace, with NET_ADMIN.
     """
 
     NFTABLES = (

@@ -1,7 +1,7 @@
-"""What an operator does to a running cluster, as faults ask for it.
+"""An operator's work on a running cluster.
 
-Most steps return as soon as Kafka has taken the request; whether it was done is asked for with
-`topic` and `setting`, which say what the cluster has committed.
+Most methods return as soon as Kafka has accepted the request. `topic` and `setting` tell what the
+cluster has committed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Place = tuple[str, int]
-"""A topic, and the number of a partition."""
+"""A topic and a partition number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,10 @@ class Placement:
 
 
 class Operations(Protocol):
-    """What Kafka's own tools do. Everything raises FaultError with Kafka's reason to refuse."""
+    """What Kafka's own tools do. Every method raises FaultError with Kafka's reason to refuse."""
 
     def topic(self, name: str) -> Mapping[int, Placement]:
-        """Return the topic's partitions; empty if it is not there, or nobody can say now."""
+        """Return the topic's partitions; empty if it does not exist or is unknown now."""
 
     def await_topic(
         self,
@@ -36,25 +36,25 @@ class Operations(Protocol):
         *,
         within_s: float,
     ) -> Mapping[int, Placement]:
-        """Return what `look` says as soon as it is good, or what it said last."""
+        """Return what `look` returns once it is `good`, or its last result after `within_s`."""
 
     def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
-        """Elect the preferred leader, or (`unclean`) whoever is there if there is none."""
+        """Elect the preferred leaders; with `unclean`, any live replica where there is no leader."""
 
     def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
-        """Ask for other replicas; do not wait until they have copied everything."""
+        """Request other replicas; do not wait until they have copied everything."""
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """Have the topic have `count` partitions."""
+        """Increase the topic's partitions to `count`."""
 
     def setting(self, topic: str, key: str) -> str | None:
-        """Return a topic's setting in force, None if nobody can say now."""
+        """Return a topic's setting in force, None if it is unknown now."""
 
     def await_setting(self, topic: str, key: str, value: str, *, within_s: float) -> str | None:
-        """Return a topic's setting as soon as it has this value, or what it was last."""
+        """Return a topic's setting once it has this value, or its last value after `within_s`."""
 
     def override(self, topic: str, key: str, value: str) -> None:
-        """Change a topic's setting, and remember what it was."""
+        """Change a topic's setting, and remember its value before."""
 
     def restore(self, topic: str, key: str) -> None:
         """Change a topic's setting back; a no-op if it was not overridden."""
@@ -63,31 +63,31 @@ class Operations(Protocol):
         """Delete a topic and create it with the same replicas and settings."""
 
     def recreated(self, topic: str) -> tuple[str | None, str | None]:
-        """Return the id that a topic had before it was recreated, and its id now (KIP-516)."""
+        """Return a topic's id before it was recreated, and its id now (KIP-516)."""
 
     def add_broker(self) -> None:
-        """Boot another broker, until every other lists it."""
+        """Boot another broker, and wait until every other broker lists it."""
 
     def added(self) -> Sequence[int]:
         """Return the brokers that were added, in order."""
 
     def remove_broker(self, broker: int) -> None:
-        """Move a broker's replicas to the others, shut it down, make the cluster forget it."""
+        """Move a broker's replicas to the others, shut it down, and unregister it."""
 
     def listed(self, broker: int) -> bool:
         """Whether a broker lists this one, or a partition has a replica on it."""
 
     def add_controller(self) -> None:
-        """Boot another controller, until it votes in the metadata quorum."""
+        """Boot another controller, and wait until it is a voter of the metadata quorum."""
 
     def added_controllers(self) -> Sequence[int]:
         """Return the controllers that were added, in order."""
 
     def remove_controller(self, controller: int) -> None:
-        """Have a controller vote no more, and end it for good."""
+        """Remove a controller from the voters, and end it for good."""
 
     def voters(self) -> Sequence[int]:
-        """Return who votes over metadata and is caught up, by what the quorum says of itself."""
+        """Return the voters that are caught up, as the quorum describes itself."""
 
     def feature_level(self, feature: str) -> str | None:
         """Return a feature's finalized level, None if the cluster does not know the feature."""
@@ -96,7 +96,7 @@ class Operations(Protocol):
         """Finalize a higher level of a feature."""
 
     def version(self, broker: int) -> str | None:
-        """Return the Kafka version that the broker said it started last."""
+        """Return the Kafka version that the broker logged at its last start."""
 
     def upgrade(self, broker: int, version: str) -> None:
-        """Restart a broker with another Kafka version on its disk, until it is in every ISR."""
+        """Restart a broker with another Kafka version on its disk, and wait until it is in sync."""

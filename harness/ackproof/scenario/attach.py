@@ -124,12 +124,7 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[
     for where, fault in placed_faults(steps):
         place: Place = ("faults", *where, "fault")
         missing = attach.missing(fault)
-        if missing == ["processes"]:
-            yield (
-                place,
-                f"cluster.attach.containers must name the containers that {fault.name!r} may touch",
-            )
-        elif missing:
+        if missing not in ([], ["processes"]):
             legal = ", ".join(
                 name for name, kind in registered().items() if not attach.missing(kind)
             )
@@ -143,4 +138,9 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[
                 place,
                 f"{fault.name!r} breaks a cluster that ackproof did not start: "
                 f"cluster.attach.i_own must say {attach.bootstrap!r}",
+            )
+        elif missing:
+            yield (
+                place,
+                f"cluster.attach.containers must name the containers that {fault.name!r} may touch",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -181,7 +182,12 @@ class FakeNetwork:
         self.state.scripts.append((node, script))
         if self.state.says:
             return self.state.says.pop(0)
-        return CommandResult(exit_status=0, output="internal=124\nexternal=0\n")
+        output = "internal=124\nexternal=0\n"
+        if probes := re.findall(r"echo (\d+:\d+) \$\?", script):
+            output = "\n".join(f"{probe} 124" for probe in probes)
+        elif script.endswith("wc -l"):
+            output = "1"
+        return CommandResult(exit_status=0, output=output)
 
     def start(self, node: int, name: str, script: str) -> None:
         self.state.scripts.append((node, script))

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import ast
 import json
 from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ackproof_faults import registry
+from ackproof_faults.effects import Effect
+from unit.faults.registered_faults import FIELDS
 
 
 def test_every_file_with_a_fault_is_registered_under_its_own_name() -> None:
@@ -31,31 +36,37 @@ def test_a_plugin_that_is_no_fault_or_has_another_name_is_refused(
         registry.registered.__wrapped__()
 
 
-#: What a fault must be given beside its target.
-GIVEN: dict[str, dict[str, object]] = {
-    "add_partitions": {"topic": "orders", "partitions": 4},
-    "alter_config": {"topic": "orders", "key": "retention.ms", "value": 1000},
-    "change_replication_factor": {"topic": "orders", "replication_factor": 2},
-    "crash_client": {"client": "producer 0"},
-    "pause_client": {"client": "consumers"},
-    "skew_clock": {"by": "-90m"},
-    "skew_timestamps": {"by": "90m"},
-    "slow_client": {"client": "producers", "delay": "1s"},
-    "command": dict.fromkeys(("inject", "verify", "heal"), "true"),
-    "link": {"api": "Produce", "direction": "response", "action": "drop"},
-    "preferred_election": {"topic": "orders"},
-    "reassign": {"topic": "orders", "to": [1, 2]},
-    "recreate_topic": {"topic": "orders"},
-    "unclean_election": {"topic": "orders"},
-    "upgrade": {"to": "4.3.1"},
-    "upgrade_feature": {"feature": "transaction.version", "level": "2"},
-}
-
-
 def test_every_fault_is_written_as_it_is_read() -> None:
     for name, kind in registry.registered().items():
-        own = GIVEN.get(name, {})
+        own = FIELDS.get(name, {})
         given = {"fault": name, "target": "all", "when": "5 acked", "heal_after": "2s", **own}
         fault = kind.model_validate(given)
         written = json.loads(fault.model_dump_json(by_alias=True))
         assert kind.model_validate(written) == fault
+
+
+#: Names of faults that are also words for something else.
+AMBIGUOUS = {
+    *get_args(Effect),
+    *("bandwidth", "command", "docker", "latency", "link", "partition", "pause", "upgrade"),
+}
+
+
+def test_no_other_module_names_a_fault() -> None:
+    """What is to be known of a fault is in its class; the planner and benches choose faults."""
+    names = set(registry.registered()) - AMBIGUOUS
+    root = Path(__file__).parents[3]
+    sources = [
+        path
+        for package in ("harness/ackproof", "spark_analysis/ackproof_spark")
+        for path in (root / package).rglob("*.py")
+        if path.parent.name not in ("planning", "bench")
+    ]
+    assert sources
+    named = {
+        f"{path.relative_to(root)}:{node.lineno} {node.value}"
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert not named

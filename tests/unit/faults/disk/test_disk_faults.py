@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from pathlib import Path
 
-import google_crc32c
 import pytest
 from pydantic import ValidationError
 
@@ -22,6 +19,7 @@ from ackproof_faults.disk.replace_disk import ReplaceDisk
 from ackproof_faults.disk.truncate_index import TruncateIndex
 from ackproof_faults.disk.wipe_partition import WipePartition
 from ackproof_faults.disk.wipe_volume import WipeVolume
+from unit.faults.disk.kafka_disk import batch, write, write_disk
 from unit.faults.fake_cluster import FakeCluster
 
 SHAPE = Shape(
@@ -34,33 +32,9 @@ SHAPE = Shape(
 )
 
 
-def batch(first: int, count: int, size: int = 100) -> bytes:
-    """Return a batch with a CRC that fits; what its records hold nobody asks here."""
-    covered = struct.pack(">hi", 0, count - 1) + bytes(40 - 6) + b"r" * size
-    crc = google_crc32c.value(covered)
-    rest = struct.pack(">ibI", 0, 2, crc) + covered
-    return struct.pack(">qi", first, len(rest)) + rest
-
-
-def write(folder: Path, base: int, batches: Sequence[bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{base:020}.log").write_bytes(b"".join(batches))
-    (folder / f"{base:020}.index").write_bytes(bytes(16))
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
-    """Broker 1 has orders-0: offsets 0 to 9 in a full segment, 10 to 19 in the active one."""
-    data = tmp_path / "1" / "data"
-    write(data / "orders-0", 0, [batch(0, 5), batch(5, 5)])
-    write(data / "orders-0", 10, [batch(10, 4), batch(14, 6)])
-    write(data / "__cluster_metadata-0", 0, [batch(0, 5)])
-    (tmp_path / "1" / "data-2").mkdir()
-    for folder in ("data", "data-2"):
-        (tmp_path / "1" / folder / "meta.properties").write_text("version=1")
-        for file in (_disk.RECOVERY_POINTS, _disk.HIGH_WATERMARKS):
-            held = {"orders-0": 10} if folder == "data" else {}
-            (tmp_path / "1" / folder / file).write_text(_disk.checkpoint_text(held))
+    write_disk(tmp_path / "1")
     return FakeCluster(root=tmp_path)
 
 

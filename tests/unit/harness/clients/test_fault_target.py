@@ -59,13 +59,8 @@ def scenario(**workload: object) -> Scenario:
     )
 
 
-class ClusterWith(FakeCluster):
-    def __init__(self, clients: Clients) -> None:
-        super().__init__()
-        self.run_clients = clients
-
-    def clients(self) -> Clients:
-        return self.run_clients
+def cluster_with(clients: Clients) -> FakeCluster:
+    return FakeCluster(clients=clients)
 
 
 @pytest.fixture
@@ -89,13 +84,13 @@ def crew_of(tmp_path: Path) -> Iterator[Callable[..., Crew]]:
 
 
 def strike(crew: Crew, fault: Fault) -> Guard:
-    return inject(fault, ClusterWith(StruckClients(crew)), clock=clock)
+    return inject(fault, cluster_with(StruckClients(crew)), clock=clock)
 
 
 def struck(crew: Crew, fault: Fault) -> Guard:
     """Show that it is not proved before it is injected, and return it in force."""
     with pytest.raises(FaultError):
-        fault.verify(ClusterWith(StruckClients(crew)), [1])
+        fault.verify(cluster_with(StruckClients(crew)), [1], ())
     guard = strike(crew, fault)
     assert guard.window.verified, guard.window.evidence
     return guard
@@ -154,7 +149,7 @@ def test_a_paused_producer_stands_still_until_it_is_healed(crew_of) -> None:
     go_on(crew, other)
     assert still.progress() == before
     assert not guard.recovered()
-    assert "stands still already" in strike(crew, PauseClient(client="producer 0")).window.evidence
+    assert "is already stopped" in strike(crew, PauseClient(client="producer 0")).window.evidence
     recover_from(guard)
     go_on(crew, still)
     assert settled(crew) == []
@@ -168,7 +163,7 @@ def test_a_crashed_producer_is_succeeded_and_no_trouble(crew_of, how, code) -> N
     assert first.returncode == code
     assert crew.tend(), "the workload waits for who takes its place"
     recover_from(guard)
-    guard.fault.heal(ClusterWith(StruckClients(crew)), [1])  # twice is a no-op
+    guard.fault.heal(cluster_with(StruckClients(crew)), [1], ("producer 0",))  # twice is a no-op
     first, heir = crew.producers
     assert first.spec.records - heir.spec.records == first.progress().sent
     assert outcomes(first)["unknown"] > 0, "what lingered was not waited for"
@@ -200,7 +195,7 @@ def test_a_full_buffer_refuses_and_loses_nothing(crew_of) -> None:
     crew = crew_of()
     (producer,) = crew.producers
     guard = struck(crew, FillBuffer())
-    assert "refused for want of room" in guard.window.evidence
+    assert "refused for a full queue" in guard.window.evidence
     assert producer.progress().sent - producer.progress().acked > 50_000
     recover_from(guard)
     assert producer.order is Order.NOTHING

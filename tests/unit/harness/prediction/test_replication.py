@@ -9,6 +9,7 @@ import pytest
 from ackproof.prediction import replication
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
+from ackproof_faults.effects import Effect
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     Configuration,
@@ -142,6 +143,7 @@ def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
 def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
+        effect: ClassVar[Effect] = "unknown"
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})

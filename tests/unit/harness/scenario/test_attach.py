@@ -45,7 +45,8 @@ def test_what_is_resolved_is_read_again(tmp_path: Path) -> None:
         ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
         ({}, [KILL], "i_own must say 'kafka:9092'"),
         ({"i_own": "kafka:9092"}, [KILL], "containers must name"),
-        ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "'kill' needs a cluster"),
+        ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "that 'kill' may touch"),
+        ({"i_own": "kafka:9092"}, [{"fault": "isolate", "target": 1}], "'isolate' needs"),
         ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
         ({"client": {"bootstrap.servers": "x:1"}}, [], "set by ackproof itself"),
         ({"bootstrap": "kafka"}, [], "bootstrap"),
@@ -62,6 +63,12 @@ def test_what_is_refused(
 def test_with_leave_and_containers_the_fault_is_taken(tmp_path: Path) -> None:
     (one,) = load(scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"}))
     assert [fault.name for fault in one.scenario.faults] == ["docker"]
+
+
+def test_faults_of_processes_are_taken_where_containers_are_listed(tmp_path: Path) -> None:
+    faults = [{"fault": name, "target": 1} for name in ("kill", "restart", "rolling_restart")]
+    (one,) = load(scenario(tmp_path, faults=faults, i_own="kafka:9092", containers={1: "kafka-1"}))
+    assert [fault.name for fault in one.scenario.faults] == ["kill", "restart", "rolling_restart"]
 
 
 def test_faults_for_others_clusters_are_not_for_ours(tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""One valid instance of every registered fault."""
+
+from __future__ import annotations
+
+from ackproof_faults import Fault, registered
+
+#: What a fault must be given beside its target.
+FIELDS: dict[str, dict[str, object]] = {
+    "add_partitions": {"topic": "orders", "partitions": 4},
+    "alter_config": {"topic": "orders", "key": "retention.ms", "value": 1000},
+    "change_replication_factor": {"topic": "orders", "replication_factor": 2},
+    "crash_client": {"client": "producer 0"},
+    "pause_client": {"client": "consumers"},
+    "skew_clock": {"by": "-90m"},
+    "skew_timestamps": {"by": "90m"},
+    "slow_client": {"client": "producers", "delay": "1s"},
+    "command": dict.fromkeys(("inject", "verify", "heal"), "true"),
+    "link": {"api": "Produce", "direction": "response", "action": "drop"},
+    "preferred_election": {"topic": "orders"},
+    "reassign": {"topic": "orders", "to": [1, 2]},
+    "recreate_topic": {"topic": "orders"},
+    "unclean_election": {"topic": "orders"},
+    "upgrade": {"to": "4.3.1"},
+    "upgrade_feature": {"feature": "transaction.version", "level": "2"},
+}
+
+
+def fault(name: str, **fields: object) -> Fault:
+    given = {"fault": name, "target": 1, **FIELDS.get(name, {}), **fields}
+    return registered()[name].model_validate(given)

@@ -1,0 +1,113 @@
+"""What every registered fault must keep to: its declared interfaces, and what it hands on."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from ackproof_faults import CommandResult, Evidence, Fault, Guard, registered
+from ackproof_faults.interfaces.operations import Placement
+from integration.command import clock
+from unit.faults.disk.kafka_disk import write_disk
+from unit.faults.fake_cluster import FakeCluster
+from unit.faults.registered_faults import fault
+
+
+class Touched(dict[str, Any]):
+    """The offered interfaces; remembers which were used."""
+
+    def __init__(self, offered: dict[str, Any]) -> None:
+        super().__init__(offered)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+def operations() -> MagicMock:
+    topic = {0: Placement(leader=None, replicas=(2, 1, 3), isr=(1, 2, 3))}
+    fake = MagicMock()
+    fake.topic.return_value = topic
+    fake.await_topic.side_effect = lambda look, good, within_s: look()
+    fake.added.return_value = [3]
+    fake.added_controllers.return_value = fake.voters.return_value = [102]
+    fake.recreated.return_value = ("a", "b")
+    return fake
+
+
+def clients() -> MagicMock:
+    fake = MagicMock()
+    fake.running.return_value = ["producer 0"]
+    fake.stands_still.return_value = False
+    fake.obeyed.return_value = 5
+    return fake
+
+
+def cluster_for(kind: type[Fault], root: Path) -> FakeCluster:
+    """Return a cluster that offers what the fault requires, and nothing else."""
+    write_disk(root / "1")
+    cluster = FakeCluster(
+        only=kind.requires,
+        root=root,
+        exits=dict.fromkeys([1, 2, 3, 100, 101, 102]),
+        logged=[
+            "[2026-01-01T00:00:00,000] Unexpected error from",
+            "Starting log cleanup with a period of",
+            f"Stopping serving replicas in dir {root}/1/data-2",
+        ],
+        operations=operations(),
+        clients=clients(),
+        proxy=MagicMock(hits=lambda rule, **_: ["a message"], held=lambda rule: 0),
+    )
+    if kind.name == "disk_full":  # it would fill the disk of this machine
+        printed = "No space left on device"
+        run = MagicMock(return_value=CommandResult(exit_status=0, output=printed))
+        cluster.volumes.run = run  # type: ignore[method-assign]
+    cluster.offered = Touched(cluster.offered)
+    return cluster
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_a_fault_uses_the_interfaces_that_it_requires(name: str, tmp_path: Path) -> None:
+    kind = registered()[name]
+    cluster = cluster_for(kind, tmp_path)
+    target = {"target": "active controller"} if name == "remove_controller" else {}
+    guard = Guard(fault(name, **target), cluster, [1], trigger="", clock=clock)
+    guard.inject()
+    guard.heal()
+    guard.recovered()
+    # A missing interface raises FaultError, which a guard turns into evidence.
+    assert "does not offer" not in guard.window.evidence
+    touched = cluster.offered.names  # type: ignore[attr-defined]
+    assert touched == set(kind.requires)
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_what_inject_returns_is_what_the_other_methods_take(name: str) -> None:
+    """The base class says Any, so the type checker does not compare the methods of a fault."""
+    kind = registered()[name]
+    done = typing.get_type_hints(kind.inject)["return"]
+    verified = typing.get_type_hints(kind.verify)
+    assert verified["return"] is Evidence
+    assert verified["done"] == done or _items(verified["done"]) == _items(done)
+    for method in (kind.heal, kind.verify_healed):
+        accepted = typing.get_type_hints(method)["done"]
+        if accepted not in (Any, object, type(None)):
+            assert type(None) in typing.get_args(accepted), f"{method} must accept None"
+        assert accepted is not type(None) or done is type(None)
+
+
+def _items(hint: Any) -> Any:
+    """Return the type of the items, if the hint is a sequence."""
+    return typing.get_args(hint)[:1]
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_a_fault_holds_no_state(name: str) -> None:
+    assert registered()[name].__private_attributes__ == {}
+    assert registered()[name].model_config.get("frozen")

@@ -1,0 +1,177 @@
+"""A fault of another package, one file: everything that ackproof says of faults includes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ackproof.execution.run_state import window_row
+from ackproof.judgement.judge import fault_kinds
+from ackproof.report import write_html
+from ackproof.report.terminal import print_run
+from ackproof_faults import FaultWindow, inject, registry
+from ackproof_spark.forensics.cases import Case, Circumstances, Fault, Settings
+from ackproof_spark.forensics.sentences import cause
+from ackproof_spark.forensics.terms import Election, Term
+from integration.command import clock
+from unit.faults.fake_cluster import FakeCluster
+from unit.harness.report import synthetic
+
+FILE = '''
+"""Brokers drown."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ackproof_faults import Cluster, Evidence, Fault
+
+
+class Drown(Fault):
+    """Drown brokers; heal dries them."""
+
+    name: ClassVar[str] = "drown"
+    past_tense: ClassVar[str] = "was drowned"
+    fault: Literal["drown"] = "drown"
+    proof: ClassVar[str] = "the broker is wet"
+    depth: int = Field(default=3, ge=1, description="metres of water")
+
+    def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None: ...
+
+    def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
+        return Evidence(text="the broker is wet", facts={"depth": self.depth})
+
+    def heal(self, cluster: Cluster, nodes: Sequence[int], done: None) -> None: ...
+'''
+
+_MAIN = "from ackproof.cli.main import main; main()"
+
+SCENARIO = """\
+version: 1
+name: wet
+topics: {orders: {partitions: 1}}
+workload: {topic: orders, settings: {acks: all, enable.idempotence: true}}
+faults:
+  - {fault: drown, target: 1, depth: 7}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Return a folder in which the package is installed: its one file, and its entry point."""
+    folder = tmp_path / "site-packages"
+    metadata = folder / "drown-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (folder / "drown_plugin.py").write_text(FILE)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: drown\nVersion: 1.0\n")
+    point = f"[{registry.GROUP}]\ndrown = drown_plugin:Drown\n"
+    (metadata / "entry_points.txt").write_text(point)
+    return folder
+
+
+def ackproof(package: Path, *arguments: object) -> str:
+    """Return what the command prints in a process that finds the package."""
+    path = os.pathsep.join([str(package), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", _MAIN, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def registered(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Find the package in this process, too."""
+    monkeypatch.syspath_prepend(str(package))
+    registry.registered.cache_clear()
+    yield
+    registry.registered.cache_clear()
+    sys.modules.pop("drown_plugin", None)
+
+
+def window() -> FaultWindow:
+    drown = registry.registered()["drown"]
+    fault = drown.model_validate({"fault": "drown", "target": 1, "depth": 7})
+    with inject(fault, FakeCluster(), clock=clock) as guard:
+        pass
+    assert guard.recovered()
+    return guard.window
+
+
+def test_it_is_listed_with_its_fields_and_in_the_page_of_faults(package: Path) -> None:
+    listed = json.loads(ackproof(package, "faults", "--json"))["drown"]
+    assert listed["properties"]["depth"]["description"] == "metres of water"
+    row = (
+        "| `drown` | Drown brokers; heal dries them. | `depth`: metres of water; by default 3 "
+        "| metadata | nothing | the broker is wet |"
+    )
+    assert row in ackproof(package, "faults", "--markdown")
+
+
+def test_the_schema_of_scenarios_has_it(package: Path) -> None:
+    schema = json.loads(ackproof(package, "schema"))
+    assert schema["$defs"]["Drown"]["properties"]["depth"]["minimum"] == 1
+
+
+def test_the_prediction_excludes_nothing_and_names_it(package: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wet.yaml"
+    path.write_text(SCENARIO)
+    (found,) = json.loads(ackproof(package, "predict", path, "--json"))
+    assert set(found["predicted"].values()) == {"possible"}
+    assert "the fault drown" in json.dumps(found)
+
+
+def test_its_window_has_its_evidence_and_facts(registered: None) -> None:
+    row = window_row(0, window())
+    assert row["evidence"] == "the broker is wet"
+    assert json.loads(str(row["facts"])) == {"depth": 7}
+
+
+def test_stories_of_lost_records_have_its_past_tense(registered: None) -> None:
+    at = window().injected_at
+    term = Term(
+        epoch=0,
+        leader=1,
+        elected_at=at,
+        election=Election.FIRST,
+        isr_before=(1, 2, 3),
+        changes=((at, (1, 2, 3)),),
+        start=0,
+    )
+    kind = fault_kinds()["drown"]
+    circumstances = Circumstances(
+        settings=Settings(acks="1", min_insync_replicas=2, kafka_version="4.3.1"),
+        acked=term,
+        isr=(1, 2, 3),
+        next=None,
+        offsets=(0, 1),
+        faults=(Fault(window=0, fault="drown", nodes=(1,), injected_at=at, until=None, kind=kind),),
+    )
+    assert "leader 1 was drowned (drown, window 0)" in cause(circumstances, Case.B2, "", None)
+
+
+def test_the_reports_show_it(
+    registered: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = window_row(0, window())
+    monkeypatch.setattr(synthetic, "_windows", lambda options: [row])
+    run_dir = tmp_path / "run"
+    verdict = synthetic.make(run_dir, synthetic.Options(rate=300, acks="1"))
+    console = Console(record=True, width=100)
+    print_run(console, verdict, run_dir)
+    assert "drown" in console.export_text()
+    page = tmp_path / "report.html"
+    write_html(page, [run_dir], title="wet")
+    assert "the broker is wet" in page.read_text()
