@@ -316,5 +316,5 @@ def test_a_rolling_upgrade(engine: DockerClient) -> None:
         assert send(cluster, "orders") == (0, 1)
         # The highest levels of 4.1 and of 4.3 (MetadataVersion).
         assert known_versions(cluster) == {1: [27, 30], 2: [27, 30]}
-        with pytest.raises(FaultError, match="no downgrade"):
+        with pytest.raises(FaultError, match="downgrades are not supported"):
             fault("upgrade", target=1, to="4.1.1").inject(cluster.interfaces, [1])
