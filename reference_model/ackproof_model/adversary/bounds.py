@@ -11,6 +11,7 @@ from functools import cached_property
 
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.policy import Policy
 
 #: Epochs and versions are packed into four bits.
 LARGEST_EPOCH = 15
@@ -94,31 +95,14 @@ class Question:
         return Profile.of_any(self.kafka_version)
 
     @cached_property
-    def everyone(self) -> int:
-        """All replicas, as a bitmask."""
-        return (1 << self.replicas) - 1
-
-    @cached_property
-    def elr(self) -> bool:
-        """Whether eligible leader replicas are on (KIP-966)."""
-        return self.profile.elr if self.elr_enabled is None else self.elr_enabled
-
-    @cached_property
-    def enough(self) -> int:
-        """See `controller.Policy`."""
-        return min(self.min_insync_replicas, self.replicas)
-
-    @cached_property
-    def min_isr(self) -> int:
-        """The min.insync.replicas that acks=all obeys: capped from 3.7 (KAFKA-15583)."""
-        return self.enough if self.profile.hw_freeze else self.min_insync_replicas
-
-    @cached_property
-    def freeze(self) -> bool:
-        """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
-        return self.profile.hw_freeze and self.rules.hw_freeze
-
-    @property
-    def fenced_last_known(self) -> bool:
-        """See `Profile.fenced_last_known`."""
-        return self.profile.fenced_last_known
+    def policy(self) -> Policy:
+        """What the rules of the partition read."""
+        return Policy(
+            replicas=self.replicas,
+            min_insync_replicas=self.min_insync_replicas,
+            acks=self.acks,
+            unclean_election=self.unclean_election,
+            elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
+            profile=self.profile,
+            rules=self.rules,
+        )

@@ -16,6 +16,7 @@ from ackproof_model.adversary.state import (
 )
 from ackproof_model.replication.controller import (
     active,
+    alter_partition_accepted,
     change,
     enrol,
     fence,
@@ -46,7 +47,7 @@ def moves(
     fenced = controller.fenced >> number & 1
     if not replica.alive:
         if not fenced:
-            after = committed(partition, fence(question, controller, number))
+            after = committed(partition, fence(question.policy, controller, number))
             yield ("fence", number), after, replica
         return
     if behind(question, partition, replica, number):
@@ -57,7 +58,7 @@ def moves(
     if fenced:
         yield (
             ("unfence", number),
-            committed(partition, unfence(question, controller, number)),
+            committed(partition, unfence(question.policy, controller, number)),
             replica,
         )
     for label, asked in expansions(question, partition, replica, number):
@@ -65,10 +66,10 @@ def moves(
     if replica.pending:
         yield from _alter_partition(question, partition, replica, number)
     if replica.status == STOPPING and controller.leader != number:
-        down = stopped(question, replica, replica.log)._replace(clean=question.elr)
+        down = stopped(question, replica, replica.log)._replace(clean=question.policy.elr)
         yield (
             ("exit", number),
-            committed(partition, fence(question, controller, number)),
+            committed(partition, fence(question.policy, controller, number)),
             down,
         )
 
@@ -81,20 +82,17 @@ def _alter_partition(
     INELIGIBLE_REPLICA makes the leader take its wish back; it keeps it after other refusals, until
     it learns of newer metadata.
     """
-    controller, rules = partition.controller, question.rules
-    if rules.leader_epoch_check and (
-        controller.leader != number or controller.epoch != replica.epoch
-    ):
-        return
-    if rules.partition_epoch_check and replica.version != partition.version:
+    controller, policy = partition.controller, question.policy
+    current = replica.version == partition.version
+    if not alter_partition_accepted(policy, controller, number, replica.epoch, current=current):
         return
     added = replica.pending & ~replica.isr
     renewed = added & replica.stale
-    anew = renewed and question.profile.broker_epochs and rules.broker_epoch_check
+    anew = renewed and question.profile.broker_epochs and policy.rules.broker_epoch_check
     if anew or any(not active(controller, member) for member in members(added)):
         yield ("refuse", number), partition, replica._replace(pending=0)
         return
-    after = committed(partition, change(question, controller, replica.pending))
+    after = committed(partition, change(question.policy, controller, replica.pending))
     yield ("apply", number), after, replica
 
 
@@ -107,7 +105,7 @@ def restart(question: Question, partition: Partition, replica: Replica, number: 
     controller = partition.controller
     if replica.status != DOWN or not controller.fenced >> number & 1:
         return None
-    enrolled = committed(partition, enrol(question, controller, number, clean=replica.clean))
+    enrolled = committed(partition, enrol(question.policy, controller, number, clean=replica.clean))
     known = learn(question, enrolled, replica._replace(status=UP), number)
     leads = enrolled.controller.leader == number
     return (

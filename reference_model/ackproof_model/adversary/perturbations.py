@@ -45,7 +45,7 @@ def clean_stops(
     """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing."""
     controller = partition.controller
     if replica.status == UP and not controller.fenced >> number & 1:
-        after = committed(partition, begin_shutdown(question, controller, number))
+        after = committed(partition, begin_shutdown(question.policy, controller, number))
         yield ("stop", number), after, replica._replace(status=STOPPING)
 
 
@@ -63,7 +63,7 @@ def fencings(
     if replica.alive and not controller.fenced >> number & 1:
         yield (
             ("cut off", number),
-            committed(partition, fence(question, controller, number)),
+            committed(partition, fence(question.policy, controller, number)),
             replica,
         )
 

@@ -19,6 +19,13 @@ from ackproof_model.adversary.state import (
     prefix,
 )
 from ackproof_model.replication.controller import active
+from ackproof_model.replication.leader import (
+    advanced_high_watermark,
+    committed,
+    enough_in_sync,
+    fences_fetch,
+    may_join,
+)
 from ackproof_model.replication.log_truncation import agreed
 from ackproof_model.replication.state import NOBODY, members
 
@@ -31,18 +38,18 @@ def maximal_isr(replica: Replica) -> int:
     return replica.isr | replica.pending
 
 
-def high_watermark(question: Question, leader: Replica, number: int) -> Replica:
-    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
-
-    To the least log end of the maximal ISR; not at all while the ISR is below the minimum
-    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
-    """
-    if question.freeze and leader.isr.bit_count() < question.min_isr:
-        return leader
-    waited_for = maximal_isr(leader) if question.rules.maximal_isr else leader.isr
-    ends = [max(0, leader.ends[r]) for r in members(waited_for & ~(1 << number))]
-    watermark = min([leader.end, *ends])
-    return reached_start(leader._replace(hw=max(watermark, leader.hw)))
+def moved_high_watermark(question: Question, leader: Replica, number: int) -> Replica:
+    """Return the leader with its high watermark moved (`leader.advanced_high_watermark`)."""
+    watermark = advanced_high_watermark(
+        question.policy,
+        number,
+        current=leader.hw,
+        log_end=leader.end,
+        fetched=leader.ends,
+        isr=leader.isr,
+        maximal=maximal_isr(leader),
+    )
+    return reached_start(leader._replace(hw=watermark))
 
 
 def reached_start(leader: Replica) -> Replica:
@@ -74,7 +81,7 @@ def learn(question: Question, partition: Partition, replica: Replica, number: in
         view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
         hw = min(replica.hw, replica.end) if keeps_hw else 0
         view = view._replace(isr=controller.isr, start=replica.end, hw=hw)
-    return high_watermark(question, view, number)
+    return moved_high_watermark(question, view, number)
 
 
 def behind(question: Question, partition: Partition, replica: Replica, number: int) -> bool:
@@ -101,21 +108,19 @@ def writes(
     """
     if not replica.alive or replica.leader != number:
         return
-    waits = question.acks == "all"
-    checks = waits and question.rules.min_isr_precheck
+    policy = question.policy
+    waits = policy.acks == "all"
     record = len(written.epochs)
-    enough = not checks or replica.isr.bit_count() >= question.min_isr
-    if record < question.budgets.records and enough:
+    if record < question.budgets.records and enough_in_sync(policy, replica.isr):
         longer = replica._replace(log=replica.log | 1 << record)
         acked = written.acked if waits else written.acked | 1 << record
         after = Writes((*written.epochs, replica.epoch), acked)
-        yield ("write", number, record), high_watermark(question, longer, number), after
-    if not waits or (checks and maximal_isr(replica).bit_count() < question.min_isr):
+        yield ("write", number, record), moved_high_watermark(question, longer, number), after
+    if not waits or not enough_in_sync(policy, maximal_isr(replica)):
         return
     for record in members(replica.log & ~written.acked):
         offset = (replica.log & (1 << record) - 1).bit_count()
-        committed = offset < replica.hw or not question.rules.high_watermark_ack
-        if written.epochs[record] == replica.epoch and committed:
+        if written.epochs[record] == replica.epoch and committed(policy, offset, replica.hw):
             yield (
                 ("ack", number, record),
                 replica,
@@ -134,8 +139,8 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     """Return what a fetch of `fetcher` from the leader it knows does, None for nothing."""
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
-    if leader.epoch != fetcher.epoch and question.rules.fetch_epoch_check:
-        return None  # FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320)
+    if fences_fetch(question.policy, leader.epoch, fetcher.epoch):
+        return None
     end = fetcher.end
     if question.profile.leader_epochs and question.rules.epoch_truncation:
         kept = agreed(_epochs(leader.log, epochs), _epochs(fetcher.log, epochs))
@@ -151,7 +156,7 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     bit = 1 << number
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
     told = leader._replace(ends=ends, stale=leader.stale & ~bit)
-    told = high_watermark(question, told, source)
+    told = moved_high_watermark(question, told, source)
     follower_log = fetcher._replace(log=fetcher.log | new)
     if not question.profile.leader_epochs:  # the response carries the high watermark before it
         hw = min(follower_log.end, leader.hw)
@@ -161,8 +166,8 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     return ("fetch", number, source), follower_log, told
 
 
-def _epochs(log: int, epochs: tuple[int, ...]) -> list[int]:
-    return [epochs[record] for record in members(log)]
+def _epochs(log: int, epochs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(epochs[record] for record in members(log))
 
 
 def expansions(
@@ -175,10 +180,11 @@ def expansions(
     """
     if replica.pending or not replica.alive or replica.leader != number:
         return
-    rules = question.rules
-    floor = max(replica.hw, replica.start) if rules.epoch_start_check else replica.hw
-    for joiner in members(question.everyone & ~replica.isr):
-        if replica.ends[joiner] >= floor and active(partition.controller, joiner):
+    policy, controller = question.policy, partition.controller
+    for joiner in members(policy.everyone & ~replica.isr):
+        fetched = replica.ends[joiner]
+        reached = may_join(policy, fetched, high_watermark=replica.hw, epoch_start=replica.start)
+        if reached and active(controller, joiner):
             asked = replica._replace(pending=replica.isr | 1 << joiner)
             yield ("expand", number, joiner), asked
 

@@ -87,10 +87,10 @@ def initial(question: Question) -> State:
     """Return the start: ISR full, leader 0, logs empty."""
     n = question.replicas
     leader = Replica(
-        UP, False, 0, 0, 0, 0, 0, question.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
+        UP, False, 0, 0, 0, 0, 0, question.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
     )
     return State(
-        Partition(Controller(0, 0, question.everyone, 0, NOBODY, 0, 0), 0),
+        Partition(Controller(0, 0, question.policy.everyone, 0, NOBODY, 0, 0), 0),
         (leader, *(follower(n, 0, 0),) * (n - 1)),
         Writes((), 0),
         (*question.budgets.of_kinds, question.budgets.perturbations),

@@ -119,7 +119,7 @@ def target_masks(model: Model, state: State, fault: int) -> list[int]:
     if Role.LEADER in injection.targets:
         fixed |= 1 << leader
     if Role.FOLLOWERS in injection.targets:
-        fixed |= model.everyone & ~(1 << leader)
+        fixed |= model.policy.everyone & ~(1 << leader)
     if Role.ANY_ONE not in injection.targets:
         return [fixed]
     masks = {fixed | 1 << replica for replica in range(model.replicas)}
@@ -197,7 +197,7 @@ def _stop_next(model: Model, state: State) -> State:
         if broker.status == UP:
             state = state.with_broker(number, broker._replace(status=STOPPING))
             return state._replace(
-                controller=begin_shutdown(model, state.controller, number),
+                controller=begin_shutdown(model.policy, state.controller, number),
                 run=run._replace(phase=fault),
             )
     return state._replace(run=run._replace(phase=fault + 1))
@@ -219,7 +219,7 @@ def exit_cleanly(model: Model, state: State, number: int) -> State:
     """Return the state after a controlled shutdown has ended; the next one begins, if any."""
     down = Broker(DOWN, True, state.brokers[number].log, NOBODY, 0)
     state = disconnect(model, state.with_broker(number, down), number)
-    state = state._replace(controller=fence(model, state.controller, number))
+    state = state._replace(controller=fence(model.policy, state.controller, number))
     return _stop_next(model, state)
 
 

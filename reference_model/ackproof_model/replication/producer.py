@@ -7,6 +7,7 @@ order; only what is already in flight can overtake a record that has to be sent 
 
 from __future__ import annotations
 
+from ackproof_model.replication.leader import committed, enough_in_sync
 from ackproof_model.replication.question import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.replica import advance_high_watermark
 from ackproof_model.replication.state import (
@@ -176,12 +177,8 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
             state = fail(model, state, record)
         return "not leader", record, forget_leader(state, number)
 
-    if (
-        model.acks == "all"
-        and model.rules.min_isr_precheck
-        and leader.isr.bit_count() < model.min_isr
-    ):
-        hopeless = model.min_isr > model.replicas  # until delivery.timeout.ms
+    if not enough_in_sync(model.policy, leader.isr):
+        hopeless = model.policy.min_isr > model.replicas  # until delivery.timeout.ms
         failed = give_up if hopeless else fail
         return "not enough replicas", record, failed(model, state, record)
 
@@ -222,9 +219,9 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
     record = state.client.status.index(appended)
     leader = state.brokers[number]
     if model.acks == "all":
-        if model.rules.high_watermark_ack and _last_offset(state, number, record) >= leader.hw:
+        if not committed(model.policy, _last_offset(state, number, record), leader.hw):
             return None
-        if model.rules.min_isr_precheck and leader.maximal.bit_count() < model.min_isr:
+        if not enough_in_sync(model.policy, leader.maximal):
             return "not enough replicas after append", record, fail(model, state, record)
     return "ack", record, set_status(state, record, ACKED)
 
@@ -241,7 +238,8 @@ def blocked(model: Model, state: State, number: int) -> int | None:
     leader, offset = state.brokers[number], _last_offset(state, number, record)
     if leader.hw > offset:
         return None
-    frozen = model.freeze and leader.isr.bit_count() < model.min_isr
+    policy = model.policy
+    frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
     silent = any(
         leader.remote[r] <= offset
         and (not state.brokers[r].alive or state.run.cuts[number] >> r & 1)

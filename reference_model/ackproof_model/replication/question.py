@@ -19,6 +19,7 @@ from ackproof_model.replication.fault_schedule import (
     Timing,
 )
 from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -78,11 +79,6 @@ class Model:
         return self.configuration.replication_factor
 
     @cached_property
-    def everyone(self) -> int:
-        """All replicas, as a bitmask."""
-        return (1 << self.replicas) - 1
-
-    @cached_property
     def faults(self) -> int:
         """How many faults the schedule has."""
         return len(self.schedule)
@@ -93,35 +89,18 @@ class Model:
         return self.configuration.acks
 
     @cached_property
-    def elr(self) -> bool:
-        """Whether eligible leader replicas are on."""
-        return self.configuration.profile.elr
-
-    @cached_property
-    def enough(self) -> int:
-        """See `controller.Policy`."""
-        return min(self.configuration.min_insync_replicas, self.replicas)
-
-    @cached_property
-    def unclean_election(self) -> bool:
-        """Whether unclean.leader.election.enable is on."""
-        return self.configuration.unclean_leader_election
-
-    @property
-    def fenced_last_known(self) -> bool:
-        """See `Profile.fenced_last_known`."""
-        return self.configuration.profile.fenced_last_known
-
-    @cached_property
-    def freeze(self) -> bool:
-        """Whether the high watermark stands still below the minimum ISR."""
-        return self.configuration.profile.hw_freeze and self.rules.hw_freeze
-
-    @cached_property
-    def min_isr(self) -> int:
-        """The effective min.insync.replicas: capped at the replicas from 3.7 (KAFKA-15583)."""
-        wanted = self.configuration.min_insync_replicas
-        return min(wanted, self.replicas) if self.configuration.profile.hw_freeze else wanted
+    def policy(self) -> Policy:
+        """What the rules of the partition read."""
+        configuration = self.configuration
+        return Policy(
+            replicas=self.replicas,
+            min_insync_replicas=configuration.min_insync_replicas,
+            acks=configuration.acks,
+            unclean_election=configuration.unclean_leader_election,
+            elr=configuration.profile.elr,
+            profile=configuration.profile,
+            rules=self.rules,
+        )
 
     @cached_property
     def timing(self) -> Timing:
@@ -152,14 +131,21 @@ class Model:
 
     def initial(self) -> State:
         """Return the state before the first fault: ISR full, leader 0, all logs equal."""
-        n = self.replicas
+        n, everyone = self.replicas, self.policy.everyone
         leader = Broker(
-            UP, False, (), 0, 0, self.everyone, self.everyone, remote=(NOBODY, *(0,) * (n - 1))
+            UP,
+            False,
+            (),
+            0,
+            0,
+            self.policy.everyone,
+            self.policy.everyone,
+            remote=(NOBODY, *(0,) * (n - 1)),
         )
         follower = Broker(UP, False, (), 0, 0)
         retries = self.configuration.retries if self.limited_retries else 0
         return State(
-            Controller(0, 0, self.everyone, 0, NOBODY, 0, 0),
+            Controller(0, 0, everyone, 0, NOBODY, 0, 0),
             (leader, *(follower,) * (n - 1)),
             Client(0, (UNSENT,) * self.records, (retries,) * self.records),
             Run(0, 0, 0, False, (), (), (0,) * n),

@@ -7,7 +7,8 @@ follower's record one fetch after the follower has it, as in Kafka.
 
 from __future__ import annotations
 
-from ackproof_model.replication.controller import active, change
+from ackproof_model.replication.controller import active, alter_partition_accepted, change
+from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch, may_join
 from ackproof_model.replication.log_truncation import agreed
 from ackproof_model.replication.question import Model
 from ackproof_model.replication.state import (
@@ -80,18 +81,20 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
-
-    To the least log end offset of the maximal ISR; not at all while the ISR is below the minimum
-    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
-    """
-    if model.acks != "all" or (model.freeze and leader.isr.bit_count() < model.min_isr):
+    """Return the leader with its high watermark moved; it is kept for acks=all only."""
+    if model.acks != "all":
         return leader
-    if not leader.remote:
-        return leader._replace(hw=len(leader.log))  # see `steps.simplify`
-    waited_for = leader.maximal if model.rules.maximal_isr else leader.isr
-    ends = [max(0, leader.remote[r]) for r in members(waited_for & ~(1 << number))]
-    watermark = min([len(leader.log), *ends])
+    if not leader.remote:  # see `transitions.simplify`
+        return leader._replace(hw=len(leader.log))
+    watermark = advanced_high_watermark(
+        model.policy,
+        number,
+        current=leader.hw,
+        log_end=len(leader.log),
+        fetched=leader.remote,
+        isr=leader.isr,
+        maximal=leader.maximal,
+    )
     return leader._replace(hw=watermark) if watermark > leader.hw else leader
 
 
@@ -106,7 +109,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
         return _catch_up(model, state, number)
     end = len(follower.log)
     if model.rules.epoch_truncation:
-        kept = agreed(list(map(epoch_of, leader.log)), list(map(epoch_of, follower.log)))
+        kept = agreed(tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log)))
         if kept < end:
             return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
     elif end > len(leader.log):
@@ -129,9 +132,7 @@ def _answered(model: Model, state: State, number: int) -> bool:
     if not follower.alive or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
         return False
     leader = state.brokers[source]
-    if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
-        return False  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
-    return leads(leader, source)
+    return leads(leader, source) and not fences_fetch(model.policy, leader.epoch, follower.epoch)
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
@@ -163,11 +164,11 @@ def lagging(state: State, number: int) -> int:
 def joining(model: Model, state: State, number: int) -> list[int]:
     """Return the replicas that leader `number` may add to the ISR (`Partition.canAddReplica`)."""
     leader = state.brokers[number]
-    floor = max(leader.hw, leader.start) if model.rules.epoch_start_check else leader.hw
+    hw, start, policy = leader.hw, leader.start, model.policy
     return [
         r
-        for r in members(model.everyone & ~leader.maximal)
-        if leader.remote[r] >= floor
+        for r in members(policy.everyone & ~leader.maximal)
+        if may_join(policy, leader.remote[r], high_watermark=hw, epoch_start=start)
         and active(state.controller, r)
         and state.brokers[r].status == UP
     ]
@@ -179,11 +180,10 @@ def may_alter(model: Model, state: State, number: int) -> bool:
     It refuses a wrong leader or leader epoch, and an old partition epoch.
     """
     broker, controller = state.brokers[number], state.controller
-    if not leads(broker, number) or controller.leader != number:
+    if not leads(broker, number) or broker.isr != broker.maximal:
         return False
-    if broker.epoch != controller.epoch or broker.isr != broker.maximal:
-        return False
-    return not model.rules.partition_epoch_check or broker.isr == controller.isr
+    current = broker.isr == controller.isr
+    return alter_partition_accepted(model.policy, controller, number, broker.epoch, current=current)
 
 
 def shrink(model: Model, state: State, number: int, out: int) -> State:
@@ -192,7 +192,7 @@ def shrink(model: Model, state: State, number: int, out: int) -> State:
     The leader itself counts on the old ISR until it learns of the new one.
     """
     isr = state.brokers[number].isr & ~out
-    return state._replace(controller=change(model, state.controller, isr))
+    return state._replace(controller=change(model.policy, state.controller, isr))
 
 
 def expand(model: Model, state: State, number: int, joiner: int) -> State:
@@ -203,4 +203,4 @@ def expand(model: Model, state: State, number: int, joiner: int) -> State:
     leader = state.brokers[number]
     isr = leader.isr | 1 << joiner
     state = state.with_broker(number, leader._replace(maximal=isr))
-    return state._replace(controller=change(model, state.controller, isr))
+    return state._replace(controller=change(model.policy, state.controller, isr))

@@ -45,7 +45,7 @@ def simplify(model: Model, state: State) -> State:
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
         return state  # an old leader may still append
     if model.acks == "all":
-        if isr.bit_count() < model.min_isr or state.run.cuts[leader]:
+        if isr.bit_count() < model.policy.min_isr or state.run.cuts[leader]:
             return state
         if any(state.brokers[number].status != UP for number in members(isr)):
             return state
@@ -54,7 +54,7 @@ def simplify(model: Model, state: State) -> State:
             return state  # an old leader may still answer
     epoch, log = state.controller.epoch, state.brokers[leader].log
     other = Broker(UP, False, (), leader, epoch)
-    everyone, count = model.everyone, model.replicas
+    everyone, count = model.policy.everyone, model.replicas
     watermark = len(log) if model.acks == "all" else 0
     chief = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
     return State(
@@ -150,11 +150,11 @@ def _dead(model: Model, state: State, number: int, broker: Broker) -> Iterator[S
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
         timer = ("session", _killing(model, state, number))
         if model.may_have_fired(timer, state, unhealed=broker.status == DOWN):
-            after = state._replace(controller=fence(model, controller, number))
+            after = state._replace(controller=fence(model.policy, controller, number))
             yield ("fence", number), after, timer
     elif broker.status == STARTING:
         view = Broker(UP, False, broker.log, controller.leader, controller.epoch)
-        registered = register(model, controller, number, clean=broker.clean)
+        registered = register(model.policy, controller, number, clean=broker.clean)
         after = state.with_broker(number, view)._replace(controller=registered)
         yield ("rejoin", number), after, None
 

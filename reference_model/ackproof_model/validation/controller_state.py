@@ -18,6 +18,7 @@ from ackproof_model.kafka.partition_change import (
     ControllerRules,
     Registration,
 )
+from ackproof_model.replication.policy import effective_min_isr
 
 Place = tuple[str, int]
 """A partition: its topic's id and its number."""
@@ -165,7 +166,7 @@ class ControllerState:
 
     def _min_isr(self, topic: str) -> int:
         replicas = self.partitions[topic, 0].replicas
-        return min(int(self._setting(topic, "min.insync.replicas")), len(replicas))
+        return effective_min_isr(int(self._setting(topic, "min.insync.replicas")), len(replicas))
 
     def _setting(self, topic: str, key: str) -> str:
         """Return a topic's setting, its own or the cluster's (`getTopicConfig`)."""

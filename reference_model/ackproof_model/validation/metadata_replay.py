@@ -31,31 +31,10 @@ from ackproof_model.validation.controller_state import (
     created,
     place_of,
 )
+from ackproof_model.validation.mismatch import Mismatch
 
 _CHANGE = "PARTITION_CHANGE_RECORD"
 _CREATED = "partition created"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """The first step that does not fit.
-
-    offset: of the record in the metadata log. partition: ``orders-0``; empty if it is about none.
-    written: the record, in words. before: the partition's state. expected: what the rules would
-    have written, one line an event that may have happened.
-    """
-
-    offset: int
-    partition: str
-    written: str
-    before: str
-    expected: tuple[str, ...]
-
-    def __str__(self) -> str:
-        about = f" about {self.partition}" if self.partition else ""
-        rules = "; ".join(self.expected) or "nothing"
-        state = f" (it was {self.before})" if self.before else ""
-        return f"metadata offset {self.offset}{about}: {self.written}{state}; by the rules: {rules}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +100,7 @@ class _Run:
         try:
             self.state.apply(record)
         except LogError as error:
-            return _mismatch(record, "", written=str(error), before="", expected=())
+            return _mismatch(record, "", observed=str(error), before="", expected=())
         return None
 
     def _change(self, index: int) -> Mismatch | None:
@@ -141,7 +120,7 @@ class _Run:
             return _mismatch(
                 record,
                 self.state.name(place),
-                written=tell(written),
+                observed=tell(written),
                 before=describe(now),
                 expected=tuple(
                     dict.fromkeys(f"{_name(one)}: {tell(one.change)}" for one in possible)
@@ -192,7 +171,7 @@ class _Run:
                 return _mismatch(
                     record,
                     self.state.name(place),
-                    written="nothing was written before it",
+                    observed="nothing was written before it",
                     before=describe(self.state.partitions[place]),
                     expected=(f"{_name(step)}: {tell(step.change)}",),
                 )
@@ -218,7 +197,7 @@ class _Run:
         return _mismatch(
             record,
             self.state.name(place_of(record.data)),
-            written=describe(found),
+            observed=describe(found),
             before="",
             expected=(f"created: {describe(expected)}",),
         )
@@ -273,12 +252,12 @@ def _name(step: Step) -> str:
 
 
 def _mismatch(
-    record: MetadataRecord, partition: str, *, written: str, before: str, expected: tuple[str, ...]
+    record: MetadataRecord, partition: str, *, observed: str, before: str, expected: tuple[str, ...]
 ) -> Mismatch:
+    about = f" about {partition}" if partition else ""
     return Mismatch(
-        offset=record.offset,
-        partition=partition,
-        written=written,
+        where=f"metadata offset {record.offset}{about}",
+        observed=observed,
         before=before,
         expected=expected,
     )

@@ -11,13 +11,7 @@ import sys
 from itertools import zip_longest
 from typing import NamedTuple
 
-from ackproof_model.kafka.epoch_cache import (
-    UNDEFINED,
-    Epochs,
-    assign,
-    end_offset_for,
-    truncate_from_end,
-)
+from ackproof_model.kafka.epoch_cache import Epochs, assign, truncate_from_end
 
 #: The end of what is not bounded.
 OPEN = sys.maxsize
@@ -54,22 +48,3 @@ def common(one: Log, other: Log) -> int:
         if mine != yours:
             return min(mine[1], yours[1], one.end, other.end)
     return min(one.end, other.end)
-
-
-def truncation(leader: Log, follower: Log) -> int:
-    """Return where a follower's fetch makes it cut its log; its end, for nowhere.
-
-    The leader answers the last epoch fetched with its own largest not above it, and where that ends
-    (KIP-595, `Partition.readRecords`); the follower compares that with its own
-    (`AbstractFetcherThread.getOffsetTruncationState`). It may take several rounds.
-    """
-    if not follower.epochs:
-        return follower.end
-    asked = follower.epochs[-1][0]
-    epoch, end = end_offset_for(leader.epochs, asked, leader.end)
-    if epoch == asked and end >= follower.end:
-        return follower.end
-    mine = end_offset_for(follower.epochs, epoch, follower.end)
-    if mine == UNDEFINED:
-        return min(end, follower.end)
-    return min(mine[1], follower.end) if mine[0] != epoch else min(mine[1], end, follower.end)

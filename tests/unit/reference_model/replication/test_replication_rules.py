@@ -29,29 +29,29 @@ def start(configure):
 
 def test_the_first_in_assignment_order_is_elected(start):
     model, controller = start("3.9.1")
-    after = fence(model, controller, 0)
+    after = fence(model.policy, controller, 0)
     assert (after.leader, after.epoch, after.isr, after.fenced) == (1, 1, B | C, A)
-    assert fence(model, after, 2).leader == 1  # the leader stays while it is valid
+    assert fence(model.policy, after, 2).leader == 1  # the leader stays while it is valid
 
 
 def test_without_elr_the_last_member_is_waited_for(start):
     # No unclean leader election: only the last in-sync replica may lead again.
     model, controller = start("3.9.1")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
+        controller = fence(model.policy, controller, replica)
     assert (controller.leader, controller.isr) == (NOBODY, C)
-    controller = register(model, controller, 0, clean=True)
+    controller = register(model.policy, controller, 0, clean=True)
     assert controller.leader == NOBODY
-    assert register(model, controller, 2, clean=False).leader == 2
+    assert register(model.policy, controller, 2, clean=False).leader == 2
 
 
 def test_an_eligible_replica_that_stopped_cleanly_is_elected(start):
     model, controller = start("4.1.0")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
+        controller = fence(model.policy, controller, replica)
     assert (controller.leader, controller.isr, controller.elr) == (NOBODY, 0, B | C)
     assert controller.last_known == 2
-    after = register(model, controller, 1, clean=True)
+    after = register(model.policy, controller, 1, clean=True)
     assert (after.leader, after.isr, after.elr) == (1, B, C)
 
 
@@ -59,18 +59,18 @@ def test_after_unclean_stops_only_the_last_known_leader_is_elected(start):
     # KIP-966: an unclean registration leaves the ELR; an empty ELR falls back to the last leader.
     model, controller = start("4.1.0")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
-    first = register(model, controller, 2, clean=False)
+        controller = fence(model.policy, controller, replica)
+    first = register(model.policy, controller, 2, clean=False)
     assert (first.leader, first.elr) == (NOBODY, B)  # B may still come back with its log
-    both = register(model, first, 1, clean=False)
+    both = register(model.policy, first, 1, clean=False)
     assert (both.leader, both.isr, both.elr) == (2, C, 0)
 
 
 def test_a_full_isr_empties_the_elr(start):
     model, controller = start("4.1.0")
-    alone = change(model, controller, A)
+    alone = change(model.policy, controller, A)
     assert (alone.isr, alone.elr) == (A, B | C)
-    assert change(model, alone, A | B).elr == 0
+    assert change(model.policy, alone, A | B).elr == 0
 
 
 @pytest.mark.parametrize(
