@@ -8,7 +8,7 @@ modelled, where each rule comes from, and what is left out.
 from ackproof_model.configuration import Acks, Configuration, Profile
 from ackproof_model.prediction.predict import (
     ANOMALIES,
-    Outlook,
+    Likelihood,
     Prediction,
     join,
     predict,
@@ -23,7 +23,7 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Role,
 )
-from ackproof_model.replication.guards import Rules
+from ackproof_model.replication.safety_checks import SafetyChecks
 
 __all__ = [
     "ANOMALIES",
@@ -35,12 +35,12 @@ __all__ = [
     "Injection",
     "IsrSize",
     "LeaderChanged",
-    "Outlook",
+    "Likelihood",
     "Prediction",
     "Profile",
     "Progress",
     "Role",
-    "Rules",
+    "SafetyChecks",
     "join",
     "predict",
 ]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.replication.guards import KAFKA, Rules
 from ackproof_model.replication.policy import Policy
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: Epochs and versions are packed into four bits.
 LARGEST_EPOCH = 15
@@ -63,7 +63,7 @@ PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
     `elr` overrides the version's default (4.0 has it off, and may switch it on). With
@@ -79,7 +79,7 @@ class Question:
     flush_every_record: bool = False
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
-    rules: Rules = KAFKA
+    checks: SafetyChecks = ALL_CHECKS
     reduction: bool = True
 
     def __post_init__(self) -> None:
@@ -104,5 +104,5 @@ class Question:
             unclean_election=self.unclean_election,
             elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
             profile=self.profile,
-            rules=self.rules,
+            checks=self.checks,
         )

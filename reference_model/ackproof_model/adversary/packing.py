@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ackproof_model.adversary.bounds import LARGEST_EPOCH, PERTURBATIONS, Question
+from ackproof_model.adversary.bounds import LARGEST_EPOCH, PERTURBATIONS, AdversaryModel
 from ackproof_model.adversary.state import Partition, Replica, Writes
 from ackproof_model.replication.state import Controller
 
 #: How wide a replica's number is in a tail.
-PLACE_BITS = 20
+REPLICA_BITS = 20
 
 _EPOCH_BITS = 4
 _BUDGET_BITS = 3
@@ -33,18 +33,18 @@ class EpochOverflowError(RuntimeError):
 class Packing:
     """How the parts of a state lie in an int, from the lowest bit on."""
 
-    question: Question
+    model: AdversaryModel
 
     @cached_property
     def _name(self) -> int:
-        return self.question.replicas.bit_length()
+        return self.model.replicas.bit_length()
 
     @cached_property
     def _offset(self) -> int:
-        return (self.question.budgets.records + 1).bit_length()
+        return (self.model.budgets.records + 1).bit_length()
 
     def _partition(self, partition: Partition) -> Fields:
-        controller, n = partition.controller, self.question.replicas
+        controller, n = partition.controller, self.model.replicas
         yield controller.leader + 1, self._name
         yield controller.epoch, _EPOCH_BITS
         yield partition.version, _EPOCH_BITS
@@ -55,7 +55,7 @@ class Packing:
         yield controller.stopping, n
 
     def _writes(self, written: Writes) -> Fields:
-        records = self.question.budgets.records
+        records = self.model.budgets.records
         yield len(written.epochs), self._offset
         for record in range(records):
             epoch = written.epochs[record] if record < len(written.epochs) else 0
@@ -88,12 +88,12 @@ class Packing:
     @cached_property
     def acked_at(self) -> int:
         """Where the acked records begin within what was written."""
-        return self._offset + self.question.budgets.records * _EPOCH_BITS
+        return self._offset + self.model.budgets.records * _EPOCH_BITS
 
     @cached_property
     def writes_bits(self) -> int:
         """How wide what was written is."""
-        return self.acked_at + self.question.budgets.records
+        return self.acked_at + self.model.budgets.records
 
     @cached_property
     def writes_at(self) -> int:
@@ -121,14 +121,14 @@ class Packing:
 
     def read_partition(self, number: int) -> Partition:
         """Return the partition of a number."""
-        n, take = self.question.replicas, _Taker(number)
+        n, take = self.model.replicas, _Taker(number)
         leader, epoch, version = take(self._name) - 1, take(_EPOCH_BITS), take(_EPOCH_BITS)
         isr, elr, last = take(n), take(n), take(self._name) - 1
         return Partition(Controller(leader, epoch, isr, elr, last, take(n), take(n)), version)
 
     def read_writes(self, number: int) -> Writes:
         """Return what was written, of a number."""
-        take, records = _Taker(number), self.question.budgets.records
+        take, records = _Taker(number), self.model.budgets.records
         count = take(self._offset)
         epochs = [take(_EPOCH_BITS) for _ in range(records)]
         return Writes(tuple(epochs[:count]), take(records))
@@ -169,8 +169,8 @@ class Replicas:
         if known is not None:
             return known
         number = self._numbers[replica] = len(self.values)
-        if number >> PLACE_BITS:
-            raise EpochOverflowError(f"more than {1 << PLACE_BITS} values of a replica")
+        if number >> REPLICA_BITS:
+            raise EpochOverflowError(f"more than {1 << REPLICA_BITS} values of a replica")
         self.values.append(replica)
         self.leaders.append(replica.leader + 1)
         self.terms.append(self._packing.term(replica.leader, replica.epoch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.metadata import Move, committed, stopped
 from ackproof_model.adversary.replicas import shrinks
 from ackproof_model.adversary.state import (
@@ -18,52 +18,54 @@ from ackproof_model.replication.controller import begin_shutdown, fence
 
 
 def kills(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """SIGKILL: what was appended stays, since the page cache does."""
     if replica.alive:
-        yield ("kill", number), partition, stopped(question, replica, replica.log)
+        yield ("kill", number), partition, stopped(model, replica, replica.log)
 
 
 def power_losses(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """Power loss: of what was never fsynced any suffix is gone (`LogLoader.recover`).
 
     The recovery point is taken to be at the start: nothing was fsynced.
     """
     if replica.alive:
-        least = replica.end if question.flush_every_record else 0
+        least = replica.end if model.flush_every_record else 0
         for kept in range(least, replica.end + 1):
             log = prefix(replica.log, kept)
-            yield ("lose power", number, kept), partition, stopped(question, replica, log)
+            yield ("lose power", number, kept), partition, stopped(model, replica, log)
 
 
 def clean_stops(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing."""
     controller = partition.controller
     if replica.status == UP and not controller.fenced >> number & 1:
-        after = committed(partition, begin_shutdown(question.policy, controller, number))
+        after = committed(partition, begin_shutdown(model.policy, controller, number))
         yield ("stop", number), after, replica._replace(status=STOPPING)
 
 
-def lags(question: Question, partition: Partition, replica: Replica, number: int) -> Iterator[Move]:
+def lags(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
     """Lag: a leader asks for a follower to leave the ISR."""
     for label, asked in shrinks(replica, number):
         yield label, partition, asked
 
 
 def fencings(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """Lost session: the controller fences a living broker."""
     controller = partition.controller
     if replica.alive and not controller.fenced >> number & 1:
         yield (
             ("cut off", number),
-            committed(partition, fence(question.policy, controller, number)),
+            committed(partition, fence(model.policy, controller, number)),
             replica,
         )
 

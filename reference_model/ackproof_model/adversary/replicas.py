@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.state import (
     Label,
     Partition,
@@ -38,10 +38,10 @@ def maximal_isr(replica: Replica) -> int:
     return replica.isr | replica.pending
 
 
-def moved_high_watermark(question: Question, leader: Replica, number: int) -> Replica:
+def moved_high_watermark(model: AdversaryModel, leader: Replica, number: int) -> Replica:
     """Return the leader with its high watermark moved (`leader.advanced_high_watermark`)."""
     watermark = advanced_high_watermark(
-        question.policy,
+        model.policy,
         number,
         current=leader.hw,
         log_end=leader.end,
@@ -60,15 +60,15 @@ def reached_start(leader: Replica) -> Replica:
     return leader._replace(start=0) if leader.hw >= leader.start else leader
 
 
-def learn(question: Question, partition: Partition, replica: Replica, number: int) -> Replica:
+def learn(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> Replica:
     """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
 
     Becoming leader begins an epoch at the log end, with nothing known of the followers. Its high
     watermark begins at what it had (before 0.11), else at 0, which only delays acks. Before 0.11
     a new follower truncates to its own high watermark (KIP-101 tells why not).
     """
-    controller, n = partition.controller, question.replicas
-    keeps_hw = not question.profile.leader_epochs
+    controller, n = partition.controller, model.replicas
+    keeps_hw = not model.profile.leader_epochs
     if controller.leader != number:
         moved = (replica.leader, replica.epoch) != (controller.leader, controller.epoch)
         log = prefix(replica.log, replica.hw) if keeps_hw and moved else replica.log
@@ -81,16 +81,16 @@ def learn(question: Question, partition: Partition, replica: Replica, number: in
         view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
         hw = min(replica.hw, replica.end) if keeps_hw else 0
         view = view._replace(isr=controller.isr, start=replica.end, hw=hw)
-    return moved_high_watermark(question, view, number)
+    return moved_high_watermark(model, view, number)
 
 
-def behind(question: Question, partition: Partition, replica: Replica, number: int) -> bool:
+def behind(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> bool:
     """Whether a living broker has not seen metadata that concerns it.
 
     That nobody leads concerns nobody: whoever has not learned it may do nothing, as if it had.
     """
     controller = partition.controller
-    if controller.leader == NOBODY and question.reduction:
+    if controller.leader == NOBODY and model.reduction:
         return False
     if (replica.leader, replica.epoch) != (controller.leader, controller.epoch):
         return True
@@ -98,7 +98,7 @@ def behind(question: Question, partition: Partition, replica: Replica, number: i
 
 
 def writes(
-    question: Question, replica: Replica, number: int, written: Writes
+    model: AdversaryModel, replica: Replica, number: int, written: Writes
 ) -> Iterator[tuple[Label, Replica, Writes]]:
     """Yield what a producer may see at a broker: an append, or an ack of one.
 
@@ -108,14 +108,14 @@ def writes(
     """
     if not replica.alive or replica.leader != number:
         return
-    policy = question.policy
+    policy = model.policy
     waits = policy.acks == "all"
     record = len(written.epochs)
-    if record < question.budgets.records and enough_in_sync(policy, replica.isr):
+    if record < model.budgets.records and enough_in_sync(policy, replica.isr):
         longer = replica._replace(log=replica.log | 1 << record)
         acked = written.acked if waits else written.acked | 1 << record
         after = Writes((*written.epochs, replica.epoch), acked)
-        yield ("write", number, record), moved_high_watermark(question, longer, number), after
+        yield ("write", number, record), moved_high_watermark(model, longer, number), after
     if not waits or not enough_in_sync(policy, maximal_isr(replica)):
         return
     for record in members(replica.log & ~written.acked):
@@ -129,7 +129,7 @@ def writes(
 
 
 def fetch(  # noqa: PLR0917 -- the two sides of a request
-    question: Question,
+    model: AdversaryModel,
     fetcher: Replica,
     number: int,
     leader: Replica,
@@ -139,10 +139,10 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     """Return what a fetch of `fetcher` from the leader it knows does, None for nothing."""
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
-    if fences_fetch(question.policy, leader.epoch, fetcher.epoch):
+    if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
         return None
     end = fetcher.end
-    if question.profile.leader_epochs and question.rules.epoch_truncation:
+    if model.profile.leader_epochs and model.checks.epoch_truncation:
         kept = agreed(_epochs(leader.log, epochs), _epochs(fetcher.log, epochs))
         if kept < end:
             return (
@@ -156,9 +156,9 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     bit = 1 << number
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
     told = leader._replace(ends=ends, stale=leader.stale & ~bit)
-    told = moved_high_watermark(question, told, source)
+    told = moved_high_watermark(model, told, source)
     follower_log = fetcher._replace(log=fetcher.log | new)
-    if not question.profile.leader_epochs:  # the response carries the high watermark before it
+    if not model.profile.leader_epochs:  # the response carries the high watermark before it
         hw = min(follower_log.end, leader.hw)
         follower_log = follower_log._replace(hw=max(hw, fetcher.hw))
     if told == leader and follower_log == fetcher:
@@ -171,7 +171,7 @@ def _epochs(log: int, epochs: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def expansions(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[tuple[Label, Replica]]:
     """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
 
@@ -180,7 +180,7 @@ def expansions(
     """
     if replica.pending or not replica.alive or replica.leader != number:
         return
-    policy, controller = question.policy, partition.controller
+    policy, controller = model.policy, partition.controller
     for joiner in members(policy.everyone & ~replica.isr):
         fetched = replica.ends[joiner]
         reached = may_join(policy, fetched, high_watermark=replica.hw, epoch_start=replica.start)
@@ -198,9 +198,9 @@ def shrinks(replica: Replica, number: int) -> Iterator[tuple[Label, Replica]]:
         yield ("shrink", number, lagging), asked
 
 
-def forget(question: Question, replica: Replica, restarted: int) -> Replica:
+def forget(model: AdversaryModel, replica: Replica, restarted: int) -> Replica:
     """Return a leader whose follower started anew: its last fetch came from the old incarnation."""
     known = replica.alive and replica.ends[restarted] != NOBODY
-    if not known or not question.profile.broker_epochs:
+    if not known or not model.profile.broker_epochs:
         return replica
     return replica._replace(stale=replica.stale | 1 << restarted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.replication.state import NOBODY, Controller
 
 DOWN, UP, STOPPING = range(3)
@@ -83,17 +83,17 @@ class State(NamedTuple):
 Label = tuple[str, *tuple[int, ...]]
 
 
-def initial(question: Question) -> State:
+def initial(model: AdversaryModel) -> State:
     """Return the start: ISR full, leader 0, logs empty."""
-    n = question.replicas
+    n = model.replicas
     leader = Replica(
-        UP, False, 0, 0, 0, 0, 0, question.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
+        UP, False, 0, 0, 0, 0, 0, model.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
     )
     return State(
-        Partition(Controller(0, 0, question.policy.everyone, 0, NOBODY, 0, 0), 0),
+        Partition(Controller(0, 0, model.policy.everyone, 0, NOBODY, 0, 0), 0),
         (leader, *(follower(n, 0, 0),) * (n - 1)),
         Writes((), 0),
-        (*question.budgets.of_kinds, question.budgets.perturbations),
+        (*model.budgets.of_kinds, model.budgets.perturbations),
     )
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.adversary.checkpoint import Checkpoint
 from ackproof_model.adversary.explorer import Explorer, Tails
-from ackproof_model.adversary.keeping import Keeper
-from ackproof_model.adversary.packing import PLACE_BITS
+from ackproof_model.adversary.packing import REPLICA_BITS
 from ackproof_model.adversary.state import Replica, State
 
 #: A lost message must not hang a search for ever (seconds).
@@ -43,9 +43,9 @@ class Workers(ABC):
     """Whoever keeps the states."""
 
     @staticmethod
-    def of(question: Question, count: int, keep: Path | None = None) -> Workers:
+    def of(model: AdversaryModel, count: int, keep: Path | None = None) -> Workers:
         """Return `count` processes, 0 for none but this one, that keep their levels in a folder."""
-        return Several(question, count, keep) if count else Alone(question, keep)
+        return Several(model, count, keep) if count else Alone(model, keep)
 
     @property
     @abstractmethod
@@ -88,11 +88,11 @@ class Share:
     processes search.
     """
 
-    def __init__(self, question: Question, keeper: Keeper | None = None) -> None:
-        self.explorer = Explorer(question)
+    def __init__(self, model: AdversaryModel, keeper: Checkpoint | None = None) -> None:
+        self.explorer = Explorer(model)
         self.levels: list[dict[int, Collection[int]]] = []
         self._seen: dict[int, list[Collection[int]]] = {}
-        self._narrow = question.replicas * PLACE_BITS <= 64
+        self._narrow = model.replicas * REPLICA_BITS <= 64
         self._keeper = keeper
         self._told = 0  # how many values of replicas the keeper has
 
@@ -176,8 +176,8 @@ class Share:
 class Alone(Workers):
     """All states in this process."""
 
-    def __init__(self, question: Question, keep: Path | None) -> None:
-        self._share = Share(question, Keeper(keep, question, workers=0, me=0) if keep else None)
+    def __init__(self, model: AdversaryModel, keep: Path | None) -> None:
+        self._share = Share(model, Checkpoint(keep, model, workers=0, me=0) if keep else None)
         self._share.begin(self._share.kept)
 
     @property
@@ -201,7 +201,7 @@ class Alone(Workers):
 class Several(Workers):
     """States shared out over processes."""
 
-    def __init__(self, question: Question, count: int, keep: Path | None) -> None:
+    def __init__(self, model: AdversaryModel, count: int, keep: Path | None) -> None:
         context = multiprocessing.get_context("spawn")
         inboxes: list[Queue[_Parcel]] = [context.Queue() for _ in range(count)]
         self._inboxes = inboxes  # a process that is still starting finds them as long as this does
@@ -210,7 +210,7 @@ class Several(Workers):
         for number in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(question, number, inboxes, theirs, keep), daemon=True
+                target=_work, args=(model, number, inboxes, theirs, keep), daemon=True
             )
             process.start()
             theirs.close()
@@ -267,7 +267,7 @@ class Several(Workers):
 
 
 def _work(
-    question: Question,
+    model: AdversaryModel,
     me: int,
     inboxes: list[Queue[_Parcel]],
     connection: Connection,
@@ -276,7 +276,7 @@ def _work(
     """One process: answer requests until the other end is closed."""
     gc.disable()  # what is remembered has no cycles, and is never dropped
     before = _largest()
-    share = Share(question, Keeper(keep, question, workers=len(inboxes), me=me) if keep else None)
+    share = Share(model, Checkpoint(keep, model, workers=len(inboxes), me=me) if keep else None)
     exchange = _Exchange(share, me, inboxes)
     found: Tails = defaultdict(set)
     while True:
@@ -325,8 +325,8 @@ class _Exchange:
         self._share, self._me, self._inboxes = share, me, inboxes
         self._told = [0] * len(inboxes)  # how many of our values of replicas each one knows
         self._numbers: list[list[int]] = [[] for _ in inboxes]  # ours for those of each one
-        n = share.explorer.packing.question.replicas
-        self._shifts = [number * PLACE_BITS for number in range(n)]
+        n = share.explorer.packing.model.replicas
+        self._shifts = [number * REPLICA_BITS for number in range(n)]
 
     def owner(self, head: int) -> int:
         """Return which process a state with this head belongs to."""
@@ -356,7 +356,7 @@ class _Exchange:
     ) -> None:
         numbers, shifts = self._numbers[sender], self._shifts
         numbers += map(self._share.explorer.replicas.of, values)
-        place = (1 << PLACE_BITS) - 1
+        place = (1 << REPLICA_BITS) - 1
         for head, tails in states:
             found[head].update(
                 [

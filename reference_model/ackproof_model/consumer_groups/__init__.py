@@ -12,8 +12,8 @@ from ackproof_model.consumer_groups.bounds import (
     PERTURBATIONS,
     CommitMode,
     OffsetBudgets,
-    OffsetGuards,
-    OffsetQuestion,
+    OffsetChecks,
+    OffsetModel,
 )
 from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
 
@@ -23,7 +23,7 @@ __all__ = [
     "PERTURBATIONS",
     "CommitMode",
     "OffsetBudgets",
-    "OffsetGuards",
-    "OffsetQuestion",
+    "OffsetChecks",
+    "OffsetModel",
     "search",
 ]

@@ -42,7 +42,7 @@ class OffsetBudgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetGuards:
+class OffsetChecks:
     """One flag for each guard of committed offsets; False takes it away.
 
     generation_check: a commit of an older generation is refused (ILLEGAL_GENERATION).
@@ -61,7 +61,7 @@ class OffsetGuards:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffsetQuestion:
+class OffsetModel:
     """How a group commits, and what may happen to it.
 
     asynchronous: a member polls on before what it polled is processed (other threads do that).
@@ -80,7 +80,7 @@ class OffsetQuestion:
     reset: Literal["earliest", "latest"] = "earliest"
     same_id: bool = False
     budgets: OffsetBudgets = OffsetBudgets()
-    guards: OffsetGuards = OffsetGuards()
+    checks: OffsetChecks = OffsetChecks()
 
     def __post_init__(self) -> None:
         if self.commit not in get_args(CommitMode):
@@ -100,14 +100,14 @@ class OffsetQuestion:
     @cached_property
     def checks_transactions(self) -> bool:
         """Whether the group refuses a transaction's offsets of an older generation."""
-        return self.profile.group_fencing and self.guards.transaction_generation_check
+        return self.profile.group_fencing and self.checks.transaction_generation_check
 
     @cached_property
     def fences_ids(self) -> bool:
         """Whether who takes over takes the transactional.id, too, and so fences who had it."""
-        return self.same_id and self.guards.id_fencing
+        return self.same_id and self.checks.id_fencing
 
     @cached_property
     def waits(self) -> bool:
         """Whether who takes over waits for a transaction's offsets."""
-        return self.profile.group_fencing and self.guards.stable_fetch
+        return self.profile.group_fencing and self.checks.stable_fetch

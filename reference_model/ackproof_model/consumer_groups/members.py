@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ackproof_model.consumer_groups.bounds import PERTURBATIONS, OffsetQuestion
+from ackproof_model.consumer_groups.bounds import PERTURBATIONS, OffsetModel
 
 
 class Member(NamedTuple):
@@ -43,9 +43,9 @@ class State(NamedTuple):
 Step = tuple[str, State]
 
 
-def initial(question: OffsetQuestion) -> State:
+def initial(model: OffsetModel) -> State:
     """Return the start: the first member has the partition, from its beginning on."""
-    budgets = question.budgets
+    budgets = model.budgets
     return State(
         generation=0,
         offset=None,
@@ -57,31 +57,31 @@ def initial(question: OffsetQuestion) -> State:
     )
 
 
-def begin(question: OffsetQuestion, state: State) -> int:
+def begin(model: OffsetModel, state: State) -> int:
     """Return where a new member begins."""
     if state.offset is not None:
         return state.offset
-    return 0 if question.reset == "earliest" else question.budgets.records
+    return 0 if model.reset == "earliest" else model.budgets.records
 
 
-def successors(question: OffsetQuestion, state: State) -> Iterator[Step]:
+def successors(model: OffsetModel, state: State) -> Iterator[Step]:
     """Yield every step from a state, with what it is called."""
     left = dict(zip(PERTURBATIONS, state.left, strict=True))
     for number, member in enumerate(state.members):
         if member.alive:
-            yield from _polling(question, state, number, member)
-            yield from _processing(question, state, number, member)
-            if question.commit == "transaction":
-                yield from _in_transactions(question, state, number, member)
+            yield from _polling(model, state, number, member)
+            yield from _processing(model, state, number, member)
+            if model.commit == "transaction":
+                yield from _in_transactions(model, state, number, member)
             else:
-                yield from _committing(question, state, number, member, late=left["delays"] > 0)
+                yield from _committing(model, state, number, member, late=left["delays"] > 0)
     for generation, offset in state.flight:
         arrived = state._replace(flight=state.flight - {(generation, offset)})
-        if _accepted(question, state, generation):
+        if _accepted(model, state, generation):
             yield f"the late commit of {offset} arrives", arrived._replace(offset=offset)
     holder = len(state.members) - 1  # whoever joined last has the partition
     if state.members[holder].generation < state.generation:
-        yield from _joining(question, state)
+        yield from _joining(model, state)
     elif not state.members[holder].alive:
         yield "the group notices", state._replace(generation=state.generation + 1)
     else:
@@ -95,20 +95,20 @@ def successors(question: OffsetQuestion, state: State) -> Iterator[Step]:
         yield "the offsets are lost", _spent(state._replace(offset=None), "offset_losses")
 
 
-def _joining(question: OffsetQuestion, state: State) -> Iterator[Step]:
+def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
     """Yield that the next member takes the partition over, from the committed offset on.
 
     A transaction that holds offsets of it is ended first by who has the same transactional.id, is
     waited for (KIP-447), or is not seen. One that nobody ends times out.
     """
     if state.pending is not None:
-        if question.fences_ids:
-            yield from _joining(question, _fenced(state))
+        if model.fences_ids:
+            yield from _joining(model, _fenced(state))
             return
-        if question.waits:
+        if model.waits:
             yield "the transaction times out", _fenced(state)
             return
-    offset = begin(question, state)
+    offset = begin(model, state)
     number = len(state.members)
     member = Member(True, state.generation, offset, offset, offset)
     yield f"member {number} begins at {offset}", state._replace(members=(*state.members, member))
@@ -123,69 +123,63 @@ def _fenced(state: State) -> State:
     return _with(state, number, out)._replace(pending=None)
 
 
-def _polling(question: OffsetQuestion, state: State, number: int, member: Member) -> Iterator[Step]:
+def _polling(model: OffsetModel, state: State, number: int, member: Member) -> Iterator[Step]:
     """Poll, when what was polled before is processed, and committed if that is asked for."""
     done = member.position == member.polled
-    if not done and not question.asynchronous:
+    if not done and not model.asynchronous:
         return
-    if question.commit in {"after", "transaction"} and member.committed < member.polled:
+    if model.commit in {"after", "transaction"} and member.committed < member.polled:
         return
-    for end in range(member.polled + 1, question.budgets.records + 1):
+    for end in range(member.polled + 1, model.budgets.records + 1):
         polled = _with(state, number, member._replace(polled=end))
         yield f"member {number} polls up to {end}", polled
-        if question.commit == "auto-on-poll" and member.polled > member.committed:
-            committed, ok = _committed(question, polled, number, member.polled)
+        if model.commit == "auto-on-poll" and member.polled > member.committed:
+            committed, ok = _committed(model, polled, number, member.polled)
             if ok:
                 yield f"member {number} polls up to {end}, and commits", committed
 
 
-def _processing(
-    question: OffsetQuestion, state: State, number: int, member: Member
-) -> Iterator[Step]:
+def _processing(model: OffsetModel, state: State, number: int, member: Member) -> Iterator[Step]:
     record = member.position
-    if record == member.polled or (
-        question.commit == "before" and member.committed < member.polled
-    ):
+    if record == member.polled or (model.commit == "before" and member.committed < member.polled):
         return
     after = _with(state, number, member._replace(position=record + 1))
-    if question.commit != "transaction":
+    if model.commit != "transaction":
         after = _effected(after, record, record + 1)
     yield f"member {number} processes {record}", after
 
 
 def _committing(
-    question: OffsetQuestion, state: State, number: int, member: Member, *, late: bool
+    model: OffsetModel, state: State, number: int, member: Member, *, late: bool
 ) -> Iterator[Step]:
     due = {
         "before": member.position < member.polled,
         "after": member.position == member.polled,
         "auto": True,
-    }.get(question.commit, False)
+    }.get(model.commit, False)
     offset = member.polled
     if not due or member.committed >= offset:
         return
-    committed, _ = _committed(question, state, number, offset)
+    committed, _ = _committed(model, state, number, offset)
     yield f"member {number} commits {offset}", committed
     if late:
         held = state._replace(flight=state.flight | {(member.generation, offset)})
         yield f"member {number}'s commit of {offset} is late", _spent(held, "delays")
 
 
-def _accepted(question: OffsetQuestion, state: State, generation: int) -> bool:
+def _accepted(model: OffsetModel, state: State, generation: int) -> bool:
     """Whether the group takes a commit (`ClassicGroup.validateOffsetCommit`)."""
-    return generation == state.generation or not question.guards.generation_check
+    return generation == state.generation or not model.checks.generation_check
 
 
-def _committed(
-    question: OffsetQuestion, state: State, number: int, offset: int
-) -> tuple[State, bool]:
+def _committed(model: OffsetModel, state: State, number: int, offset: int) -> tuple[State, bool]:
     """Return the state after a member's commit, and whether it was accepted.
 
     One that is refused has lost the partition: it stops, unless it is heedless.
     """
     member = state.members[number]
-    if not _accepted(question, state, member.generation):
-        if question.heedless:
+    if not _accepted(model, state, member.generation):
+        if model.heedless:
             return _with(state, number, member._replace(committed=offset)), False
         return _with(state, number, member._replace(alive=False)), False
     told = member._replace(committed=offset)
@@ -193,7 +187,7 @@ def _committed(
 
 
 def _in_transactions(
-    question: OffsetQuestion, state: State, number: int, member: Member
+    model: OffsetModel, state: State, number: int, member: Member
 ) -> Iterator[Step]:
     """Offsets go into the transaction, and count, with what was written, at its end.
 
@@ -203,8 +197,8 @@ def _in_transactions(
     if member.position < offset or member.committed >= offset:
         return
     if not member.open:
-        old = member.generation < state.generation and question.checks_transactions
-        succeeded = number < len(state.members) - 1 and question.fences_ids
+        old = member.generation < state.generation and model.checks_transactions
+        succeeded = number < len(state.members) - 1 and model.fences_ids
         if old or succeeded:
             out = _with(state, number, member._replace(alive=False))
             yield f"member {number} is refused", out
@@ -219,7 +213,7 @@ def _in_transactions(
     told = _with(mine, number, member._replace(committed=offset, open=False))
     effects = _effected(told, member.committed, offset)
     yield f"member {number} commits up to {offset}", effects._replace(offset=offset)
-    if not question.guards.atomic and dict(zip(PERTURBATIONS, state.left, strict=True))["crashes"]:
+    if not model.checks.atomic and dict(zip(PERTURBATIONS, state.left, strict=True))["crashes"]:
         killed = _with(mine, number, member._replace(alive=False, open=False))
         halfway = _effected(killed, member.committed, offset)
         yield f"member {number} is killed between records and offsets", _spent(halfway, "crashes")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ackproof_model.breadth_first import Found, explore
-from ackproof_model.consumer_groups.bounds import OffsetQuestion
+from ackproof_model.breadth_first import SearchResult, explore
+from ackproof_model.consumer_groups.bounds import OffsetModel
 from ackproof_model.consumer_groups.members import (
     State,
     begin,
@@ -22,19 +22,19 @@ MAX_STATES = 1_000_000
 
 
 def search(
-    question: OffsetQuestion, *, wanted: Collection[str] = (), max_states: int = MAX_STATES
-) -> Found[str, State]:
-    """Search all that may happen to a group, or until all `wanted` anomalies are found."""
+    model: OffsetModel, *, until: Collection[str] = (), max_states: int = MAX_STATES
+) -> SearchResult[str, State]:
+    """Search all that may happen to a group, or until all `until` anomalies are found."""
     return explore(
-        initial(question),
-        lambda state: successors(question, state),
-        lambda state: anomalies(question, state),
-        wanted=wanted,
+        initial(model),
+        lambda state: successors(model, state),
+        lambda state: anomalies(model, state),
+        until=until,
         max_states=max_states,
     )
 
 
-def anomalies(question: OffsetQuestion, state: State) -> Iterator[str]:
+def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     """Yield the anomalies of a state."""
     if any(times > 1 for times in state.effects):
         yield "reprocessed"
@@ -42,7 +42,7 @@ def anomalies(question: OffsetQuestion, state: State) -> Iterator[str]:
     if not any(member.generation == state.generation for member in living):
         return
     # A transaction's records have an effect at its end only.
-    begins = [begin(question, state)]
-    begins += [m.committed if question.commit == "transaction" else m.position for m in living]
+    begins = [begin(model, state)]
+    begins += [m.committed if model.commit == "transaction" else m.position for m in living]
     if any(times == 0 for times in state.effects[: min(begins)]):
         yield "unprocessed"

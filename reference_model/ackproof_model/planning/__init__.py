@@ -1,10 +1,10 @@
 """From a loss that the model finds to a schedule that makes it happen on a cluster.
 
 `adversary.search` finds a shortest way to a loss; `realized` finds the operations that take it
-where nothing dawdles; `nastiest` those that come closest where nothing can be lost.
+where nothing dawdles; `covering_plans` those that come closest where nothing can be lost.
 """
 
-from ackproof_model.planning.coverage import ModelContradictsItselfError, kinds, nastiest
+from ackproof_model.planning.coverage import ModelContradictsItselfError, covering_plans, kinds
 from ackproof_model.planning.plan import (
     MOST_OPERATIONS,
     Plan,
@@ -13,29 +13,29 @@ from ackproof_model.planning.plan import (
     realized,
     with_clean_stops,
 )
-from ackproof_model.planning.scene import (
+from ackproof_model.planning.plan_state import (
     CUTS,
-    ENDS,
     HEALS,
-    Deed,
+    PROCESS_STOPS,
     Operation,
-    Scene,
+    OperationKind,
+    PlanState,
 )
 
 __all__ = [
     "CUTS",
-    "ENDS",
     "HEALS",
     "MOST_OPERATIONS",
-    "Deed",
+    "PROCESS_STOPS",
     "ModelContradictsItselfError",
     "Operation",
+    "OperationKind",
     "Plan",
-    "Scene",
+    "PlanState",
     "Stage",
     "carried_out",
+    "covering_plans",
     "kinds",
-    "nastiest",
     "realized",
     "with_clean_stops",
 ]

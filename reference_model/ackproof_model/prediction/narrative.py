@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ackproof_model.replication.fault_schedule import Injection
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked
-from ackproof_model.replication.question import Model
 from ackproof_model.replication.state import (
     NOBODY,
     Label,

@@ -15,15 +15,15 @@ from ackproof_model.prediction.diagram import ERROR_CODES, draw
 from ackproof_model.prediction.narrative import tell
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
-from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import IN_FLIGHT
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: How many states a prediction may search; a few seconds.
 MAX_STATES = 150_000
 
 
-class Outlook(StrEnum):
+class Likelihood(StrEnum):
     """What is foretold of one anomaly."""
 
     IMPOSSIBLE = "impossible"
@@ -60,7 +60,7 @@ ANOMALIES = (*SEARCHED, _INCONSISTENT, *_NEVER)
 class Prediction:
     """What a configuration and a schedule allow.
 
-    outlook, reasons: by anomaly (`ANOMALIES`). trace: the shortest story to a loss, one sentence
+    likelihood, reasons: by anomaly (`ANOMALIES`). trace: the shortest story to a loss, one sentence
     a step; empty if there is none. diagram: the same as a sequence diagram, a line a step. at_risk:
     when the records were sent that may be acked and lost. error_codes: what a producer may be
     answered; some of what only delays is not searched, so there may be more. bounds: within what
@@ -68,7 +68,7 @@ class Prediction:
     nothing searched for is called impossible or certain.
     """
 
-    outlook: Mapping[str, Outlook]
+    likelihood: Mapping[str, Likelihood]
     trace: tuple[str, ...]
     diagram: tuple[str, ...]
     at_risk: tuple[str, ...]
@@ -84,7 +84,7 @@ def predict(
     schedule: Sequence[Injection],
     *,
     max_states: int = MAX_STATES,
-    rules: Rules = KAFKA,
+    checks: SafetyChecks = ALL_CHECKS,
 ) -> Prediction:
     """Return what `schedule` may do to records written under `configuration`.
 
@@ -95,18 +95,18 @@ def predict(
     prompt steps (acks=all with replication cut, say, and the ISR not yet shrunk). `rules` are
     Kafka's; tests take one away.
     """
-    model = Model(configuration, tuple(schedule), rules)
+    model = Model(configuration, tuple(schedule), checks)
     found = explore(model, max_states=max_states)
-    outlook = dict.fromkeys(_NEVER, Outlook.IMPOSSIBLE)
+    likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)
     if configuration.profile.stale_fetch and configuration.replication_factor > 1:
-        outlook["diverged"], reasons["diverged"] = Outlook.POSSIBLE, _STALE_FETCH
+        likelihood["diverged"], reasons["diverged"] = Likelihood.POSSIBLE, _STALE_FETCH
     for anomaly in SEARCHED:
-        outlook[anomaly], reasons[anomaly] = _judge(found, anomaly)
-    outlook[_INCONSISTENT], reasons[_INCONSISTENT] = _offsets(configuration, outlook)
+        likelihood[anomaly], reasons[anomaly] = _judge(found, anomaly)
+    likelihood[_INCONSISTENT], reasons[_INCONSISTENT] = _offsets(configuration, likelihood)
     way = found.trace(found.first["lost"]) if "lost" in found.first else []
     return Prediction(
-        outlook={anomaly: outlook[anomaly] for anomaly in ANOMALIES},
+        likelihood={anomaly: likelihood[anomaly] for anomaly in ANOMALIES},
         trace=tell(model, way),
         diagram=draw(model, way),
         at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
@@ -118,19 +118,22 @@ def predict(
     )
 
 
-def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
+def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
     having, final, saying = found.having[anomaly], found.final, _SAYING[anomaly]
     if not found.complete:
-        return Outlook.POSSIBLE, (
+        return Likelihood.POSSIBLE, (
             f"the search was cut off after {len(found.states)} states, so nothing is excluded"
         )
     if not final:
-        return Outlook.POSSIBLE, "no way leads to a final log at all, so nothing is excluded"
+        return Likelihood.POSSIBLE, "no way leads to a final log at all, so nothing is excluded"
     if not having:
-        return Outlook.IMPOSSIBLE, f"no way leads to a final log {saying} ({final} final states)"
+        return Likelihood.IMPOSSIBLE, f"no way leads to a final log {saying} ({final} final states)"
     if having == final and not found.stuck:
-        return Outlook.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
-    return Outlook.POSSIBLE, f"some ways lead to a final log {saying} ({having} of {final} states)"
+        return Likelihood.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
+    return (
+        Likelihood.POSSIBLE,
+        f"some ways lead to a final log {saying} ({having} of {final} states)",
+    )
 
 
 def _error_codes(model: Model, found: Exploration) -> tuple[str, ...]:
@@ -151,7 +154,9 @@ def _sent(model: Model, phase: int) -> str:
     return f"after {faults[-1]} is verified"
 
 
-def _offsets(configuration: Configuration, outlook: Mapping[str, Outlook]) -> tuple[Outlook, str]:
+def _offsets(
+    configuration: Configuration, likelihood: Mapping[str, Likelihood]
+) -> tuple[Likelihood, str]:
     """Judge whether an acked offset may come to hold anything but its record.
 
     Logs that agree in an offset and its epoch agree up to there (log matching, KIP-101), so only a
@@ -159,12 +164,12 @@ def _offsets(configuration: Configuration, outlook: Mapping[str, Outlook]) -> tu
     record acked with acks=all is removed only where one without another copy is, and lost.
     """
     if configuration.acks == "0":
-        return Outlook.IMPOSSIBLE, "with acks=0 no offset is acked"
-    kept = outlook["lost"] is Outlook.IMPOSSIBLE
-    single = outlook["duplicated"] is Outlook.IMPOSSIBLE
+        return Likelihood.IMPOSSIBLE, "with acks=0 no offset is acked"
+    kept = likelihood["lost"] is Likelihood.IMPOSSIBLE
+    single = likelihood["duplicated"] is Likelihood.IMPOSSIBLE
     if kept and (single or configuration.acks == "all"):
-        return Outlook.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
-    return Outlook.POSSIBLE, (
+        return Likelihood.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
+    return Likelihood.POSSIBLE, (
         "an acked record may be removed, and its offset given to another, or another copy of it "
         "be left at another offset"
     )
@@ -199,16 +204,18 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
     """
     if not predictions:
         raise ValueError("there is no prediction to join: give at least one")
-    weight = list(Outlook)
-    outlook, reasons = {}, {}
+    weight = list(Likelihood)
+    likelihood, reasons = {}, {}
     for anomaly in ANOMALIES:
-        worst = max(predictions, key=lambda one: weight.index(one.outlook[anomaly]))
-        outlook[anomaly], reasons[anomaly] = worst.outlook[anomaly], worst.reasons[anomaly]
-    losing = [one for one in predictions if one.trace and one.outlook["lost"] == outlook["lost"]]
+        worst = max(predictions, key=lambda one: weight.index(one.likelihood[anomaly]))
+        likelihood[anomaly], reasons[anomaly] = worst.likelihood[anomaly], worst.reasons[anomaly]
+    losing = [
+        one for one in predictions if one.trace and one.likelihood["lost"] == likelihood["lost"]
+    ]
     shortest = min(losing, key=lambda one: len(one.trace), default=None)
     every = [code for one in predictions for code in one.error_codes]
     return Prediction(
-        outlook=outlook,
+        likelihood=likelihood,
         trace=shortest.trace if shortest else (),
         diagram=shortest.diagram if shortest else (),
         at_risk=tuple(dict.fromkeys(when for one in predictions for when in one.at_risk)),

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ackproof_model.replication.effects import Pending, heal
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked, unresolved
-from ackproof_model.replication.question import Model
-from ackproof_model.replication.replica import reigns
+from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (
     Label,
     State,
@@ -77,7 +77,7 @@ def settled(model: Model, state: State) -> bool:
     nothing dies any more. What is left is that the others truncate, fetch and join the ISR.
     """
     waiting = any(unresolved(status) for status in state.client.status)
-    return model.ended(state) and not waiting and reigns(model, state)
+    return model.ended(state) and not waiting and leads_for_good(model, state)
 
 
 def lost(model: Model, state: State) -> list[int]:

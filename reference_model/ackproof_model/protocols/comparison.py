@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ackproof_model.adversary import Budgets, Question, search
-from ackproof_model.planning import Deed, Operation, carried_out
+from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.planning import Operation, OperationKind, carried_out
 from ackproof_model.protocols import quorum
-from ackproof_model.protocols.quorum import QuorumQuestion
+from ackproof_model.protocols.quorum import QuorumModel
 
 #: Of each search; what takes more is not decided.
 MAX_STATES = 150_000
@@ -106,7 +106,7 @@ def _lost(
 ) -> bool | None:
     if protocol.min_insync_replicas is None:  # its followers may lag at any time, for nothing
         found = quorum.search(
-            QuorumQuestion(
+            QuorumModel(
                 voters=protocol.copies,
                 fsync=protocol.fsync,
                 kills=failures.kills,
@@ -118,7 +118,7 @@ def _lost(
     budgets = Budgets(
         kills=failures.kills, power_losses=failures.power_losses, shrinks=failures.lags
     )
-    asked = _question(protocol, kafka_version, budgets)
+    asked = _model(protocol, kafka_version, budgets)
     answer = search(asked, max_states=max_states)
     return answer.lost if answer.lost or answer.complete else None
 
@@ -126,14 +126,14 @@ def _lost(
 def _writable(protocol: Protocol, dead: int, kafka_version: str) -> bool:
     """Whether records are acked while the first `dead` brokers are down, for good."""
     if protocol.min_insync_replicas is None:
-        return quorum.writable(QuorumQuestion(voters=protocol.copies), dead)
-    deaths = [Operation(deed=Deed.KILL, broker=number) for number in range(dead)]
-    plan = carried_out(_question(protocol, kafka_version, Budgets()), deaths)
+        return quorum.writable(QuorumModel(voters=protocol.copies), dead)
+    deaths = [Operation(kind=OperationKind.KILL, broker=number) for number in range(dead)]
+    plan = carried_out(_model(protocol, kafka_version, Budgets()), deaths)
     return plan is not None and plan.fate(plan.stages[-1]) != "none"
 
 
-def _question(protocol: Protocol, kafka_version: str, budgets: Budgets) -> Question:
-    return Question(
+def _model(protocol: Protocol, kafka_version: str, budgets: Budgets) -> AdversaryModel:
+    return AdversaryModel(
         kafka_version=kafka_version,
         replicas=protocol.copies,
         min_insync_replicas=protocol.min_insync_replicas or 1,

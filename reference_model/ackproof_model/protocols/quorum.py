@@ -22,7 +22,7 @@ MAX_STATES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumQuestion:
+class QuorumModel:
     """How many voters, whether they fsync before they answer (KRaft's do), and what may happen.
 
     kills: SIGKILLs; power_losses: SIGKILLs after which a log that was not fsynced keeps any
@@ -47,10 +47,10 @@ class QuorumQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumAnswer:
+class QuorumResult:
     """What a search found: a shortest way to a loss (empty for none), and how far it went."""
 
-    question: QuorumQuestion
+    model: QuorumModel
     trace: tuple[str, ...]
     states: int
     complete: bool
@@ -87,26 +87,26 @@ class QuorumState(NamedTuple):
     left: tuple[int, int, int]
 
 
-def initial(question: QuorumQuestion) -> QuorumState:
+def initial(model: QuorumModel) -> QuorumState:
     """Return the start: the first voter leads epoch 0, and all know it."""
     follower = Voter(True, False, 0, ())
-    voters = (Voter(True, True, 0, ()), *(follower,) * (question.voters - 1))
-    left = (question.kills, question.power_losses, question.elections)
+    voters = (Voter(True, True, 0, ()), *(follower,) * (model.voters - 1))
+    left = (model.kills, model.power_losses, model.elections)
     return QuorumState(tuple(sorted(voters)), (), 0, left)
 
 
-def search(question: QuorumQuestion, *, max_states: int = MAX_STATES) -> QuorumAnswer:
+def search(model: QuorumModel, *, max_states: int = MAX_STATES) -> QuorumResult:
     """Search breadth-first for a leader that lacks a committed record."""
     found = explore(
-        initial(question),
-        lambda state: successors(question, state),
+        initial(model),
+        lambda state: successors(model, state),
         lambda state: ["lost"] if lost(state) else [],
-        wanted=["lost"],
+        until=["lost"],
         max_states=max_states,
     )
-    return QuorumAnswer(
-        question=question,
-        trace=tuple(what for what, _ in found.ways.get("lost", ())),
+    return QuorumResult(
+        model=model,
+        trace=tuple(what for what, _ in found.traces.get("lost", ())),
         states=found.states,
         complete=found.complete,
     )
@@ -121,27 +121,27 @@ def lost(state: QuorumState) -> int:
     return 0
 
 
-def writable(question: QuorumQuestion, dead: int) -> bool:
+def writable(model: QuorumModel, dead: int) -> bool:
     """Whether records can still be committed while so many voters are down."""
-    return question.voters - dead >= question.majority
+    return model.voters - dead >= model.majority
 
 
-def successors(question: QuorumQuestion, state: QuorumState) -> Iterator[tuple[str, QuorumState]]:
+def successors(model: QuorumModel, state: QuorumState) -> Iterator[tuple[str, QuorumState]]:
     """Yield every step from a state, with what it is called."""
     kills, power_losses, _ = state.left
     for number, voter in enumerate(state.voters):
         if voter.alive:
             if voter.leads:
-                yield from _leading(question, state, number, voter)
+                yield from _leading(model, state, number, voter)
             else:
                 yield from _following(state, number, voter)
-            yield from _election(question, state, number, voter)
+            yield from _election(model, state, number, voter)
             down = voter._replace(alive=False, leads=False)
             if kills:
                 left = (kills - 1, *state.left[1:])
                 yield "kill", _with(state, number, down)._replace(left=left)
             if power_losses:
-                least = len(voter.log) if question.fsync else 0
+                least = len(voter.log) if model.fsync else 0
                 left = (kills, power_losses - 1, state.left[2])
                 for kept in range(least, len(voter.log) + 1):
                     cut = down._replace(log=voter.log[:kept])
@@ -151,14 +151,14 @@ def successors(question: QuorumQuestion, state: QuorumState) -> Iterator[tuple[s
 
 
 def _leading(
-    question: QuorumQuestion, state: QuorumState, number: int, leader: Voter
+    model: QuorumModel, state: QuorumState, number: int, leader: Voter
 ) -> Iterator[tuple[str, QuorumState]]:
     """Yield what a leader does: append, and commit what a majority has in its epoch.
 
     Records of earlier epochs are committed with one of its own (`LeaderState`, KIP-595).
     """
     record = len(state.epochs)
-    if record < question.records:
+    if record < model.records:
         longer = leader._replace(log=(*leader.log, record))
         yield "write", _with(state, number, longer)._replace(epochs=(*state.epochs, leader.epoch))
     for end, own in enumerate(leader.log, start=1):
@@ -169,7 +169,7 @@ def _leading(
             voter.epoch == leader.epoch and voter.log[:end] == prefix for voter in state.voters
         )
         mask = sum(1 << committed for committed in prefix)
-        if having >= question.majority and mask & ~state.acked:
+        if having >= model.majority and mask & ~state.acked:
             yield "commit", state._replace(acked=state.acked | mask)
 
 
@@ -192,7 +192,7 @@ def _following(
 
 
 def _election(
-    question: QuorumQuestion, state: QuorumState, number: int, candidate: Voter
+    model: QuorumModel, state: QuorumState, number: int, candidate: Voter
 ) -> Iterator[tuple[str, QuorumState]]:
     """Yield the elections that a voter wins: a majority lives, and nobody in it has a longer log.
 
@@ -208,7 +208,7 @@ def _election(
         for other, voter in enumerate(state.voters)
         if other != number and voter.alive and _reach(state, voter) <= _reach(state, candidate)
     ]
-    for granting in combinations(others, question.majority - 1):
+    for granting in combinations(others, model.majority - 1):
         voters = list(state.voters)
         for other in granting:
             voters[other] = voters[other]._replace(epoch=epoch, leads=False)

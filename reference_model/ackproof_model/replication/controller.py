@@ -36,7 +36,7 @@ def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int 
 
     `unclean` are replicas known to have crashed: they are not eligible (KIP-966).
     """
-    if not policy.rules.isr_election:  # anyone may lead, as if in sync
+    if not policy.checks.isr_election:  # anyone may lead, as if in sync
         candidates = [r for r in (before.leader, *range(policy.replicas)) if r != NOBODY]
         target_isr |= next((1 << r for r in candidates if active(before, r)), 0)
     return _changed(
@@ -114,10 +114,10 @@ def alter_partition_accepted(
     It refuses a wrong leader or leader epoch, and an old partition epoch; `current`: the broker
     knows the latest one (`ReplicationControlManager.validateAlterPartitionData`, KIP-497).
     """
-    rules = policy.rules
-    if rules.leader_epoch_check and (controller.leader, controller.epoch) != (leader, epoch):
+    checks = policy.checks
+    if checks.leader_epoch_check and (controller.leader, controller.epoch) != (leader, epoch):
         return False
-    return current or not rules.partition_epoch_check
+    return current or not checks.partition_epoch_check
 
 
 def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
@@ -154,7 +154,7 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
     """
     bit = 1 << replica
     held = (controller.isr | controller.elr) & bit
-    if policy.elr and held and not clean and policy.rules.unclean_registration:
+    if policy.elr and held and not clean and policy.checks.unclean_registration:
         return change(policy, controller, controller.isr & ~bit, unclean=bit)
     return controller
 

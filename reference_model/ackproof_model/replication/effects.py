@@ -18,8 +18,8 @@ from ackproof_model.replication.fault_schedule import (
     heal_wait,
     injection_wait,
 )
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect, is_acked
-from ackproof_model.replication.question import Model
 from ackproof_model.replication.replica import behind
 from ackproof_model.replication.state import (
     DOWN,

@@ -19,14 +19,14 @@ def enough_in_sync(policy: Policy, isr: int) -> bool:
     before the ack the maximal ISR (NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     `checkEnoughReplicasReachOffset`).
     """
-    if policy.acks != "all" or not policy.rules.min_isr_precheck:
+    if policy.acks != "all" or not policy.checks.min_isr_precheck:
         return True
     return isr.bit_count() >= policy.min_isr
 
 
 def committed(policy: Policy, offset: int, high_watermark: int) -> bool:
     """Whether acks=all may answer for the record at `offset` (`checkEnoughReplicasReachOffset`)."""
-    return offset < high_watermark or not policy.rules.high_watermark_ack
+    return offset < high_watermark or not policy.checks.high_watermark_ack
 
 
 def high_watermark(
@@ -56,7 +56,7 @@ def advanced_high_watermark(
     fetched: the log end offset of each replica as of its last fetch, -1 for none in this epoch. A
     replica that is being added to the ISR counts, too: the `maximal` ISR (KIP-497).
     """
-    awaited = maximal if policy.rules.maximal_isr else isr
+    awaited = maximal if policy.checks.maximal_isr else isr
     ends = [log_end, *(max(0, fetched[r]) for r in members(awaited & ~(1 << leader)))]
     reached = high_watermark(
         ends, isr_size=isr.bit_count(), min_isr=policy.min_isr, freeze=policy.freeze
@@ -74,10 +74,10 @@ def join_offset(*, high_watermark: int, epoch_start: int) -> int:
 
 def may_join(policy: Policy, log_end: int, *, high_watermark: int, epoch_start: int) -> bool:
     """Whether a follower's log end offset lets it join the ISR (`canAddReplicaToIsr`)."""
-    start = epoch_start if policy.rules.epoch_start_check else 0
+    start = epoch_start if policy.checks.epoch_start_check else 0
     return log_end >= join_offset(high_watermark=high_watermark, epoch_start=start)
 
 
 def fences_fetch(policy: Policy, leader_epoch: int, fetch_epoch: int) -> bool:
     """Whether a fetch is refused: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)."""
-    return policy.rules.fetch_epoch_check and leader_epoch != fetch_epoch
+    return policy.checks.fetch_epoch_check and leader_epoch != fetch_epoch

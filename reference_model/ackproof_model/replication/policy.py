@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 
 def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
@@ -30,7 +30,7 @@ class Policy:
     unclean_election: bool
     elr: bool
     profile: Profile
-    rules: Rules = KAFKA
+    checks: SafetyChecks = ALL_CHECKS
 
     @cached_property
     def everyone(self) -> int:
@@ -47,4 +47,4 @@ class Policy:
     @cached_property
     def freeze(self) -> bool:
         """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
-        return self.profile.hw_freeze and self.rules.hw_freeze
+        return self.profile.hw_freeze and self.checks.hw_freeze

@@ -8,7 +8,7 @@ order; only what is already in flight can overtake a record that has to be sent 
 from __future__ import annotations
 
 from ackproof_model.replication.leader import committed, enough_in_sync
-from ackproof_model.replication.question import REQUEST_TIMEOUT_S, Model
+from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.replica import advance_high_watermark
 from ackproof_model.replication.state import (
     ACKED,
@@ -67,7 +67,7 @@ def next_unsent(model: Model, state: State) -> int | None:
 def send(model: Model, state: State, record: int) -> State:
     """Return the state after the application sent a record: in flight if it can be, else queued."""
     client = state.client
-    queued = model.rules.retry_order and WAITING in client.status
+    queued = model.checks.retry_order and WAITING in client.status
     if client.leader == NOBODY or queued or not _room(model, client):
         return set_status(state, record, WAITING)
     return set_status(state, record, FLYING + client.leader)
@@ -184,9 +184,9 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
 
     stored = [record_of(one) for one in leader.log]
     if model.configuration.idempotence:
-        if record in stored and model.rules.idempotent_dedup:
+        if record in stored and model.checks.idempotent_dedup:
             return "duplicate", record, set_status(state, record, appended)
-        if model.rules.sequence_check and _gap(state, record, stored):
+        if model.checks.sequence_check and _gap(state, record, stored):
             return "out of order", record, fail(model, state, record)
     # A log with a duplicate takes no second copy of any record: wherever it may be truncated, what
     # is left has the same records in the same order, and a duplicate if it would have had one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ackproof_model.replication.controller import active, alter_partition_accepted, change
 from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch, may_join
 from ackproof_model.replication.log_truncation import agreed
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     NOBODY,
     UP,
@@ -27,7 +27,7 @@ def leads(broker: Broker, number: int) -> bool:
     return broker.alive and broker.leader == number
 
 
-def reigns(model: Model, state: State) -> bool:
+def leads_for_good(model: Model, state: State) -> bool:
     """Whether there is a leader that knows it leads, and nothing can depose it any more.
 
     All faults have happened, so its log is the final one, and the others only take time.
@@ -105,10 +105,10 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
-    if model.reduces and reigns(model, state) and model.rules.epoch_truncation:
+    if model.reduces and leads_for_good(model, state) and model.checks.epoch_truncation:
         return _catch_up(model, state, number)
     end = len(follower.log)
-    if model.rules.epoch_truncation:
+    if model.checks.epoch_truncation:
         kept = agreed(tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log)))
         if kept < end:
             return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
@@ -136,7 +136,7 @@ def _answered(model: Model, state: State, number: int) -> bool:
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return all that a follower's fetches lead to under a leader that reigns, in one step."""
+    """Return all that a follower's fetches lead to under the final leader, in one step."""
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ackproof_model.replication import effects, producer, replica
 from ackproof_model.replication.controller import fence, register
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     DOWN,
     FLYING,
@@ -39,7 +39,7 @@ def simplify(model: Model, state: State) -> State:
     log is the final one. If acks do not hang on the others, or all that they hang on can fetch,
     the others are taken as equal to the leader: what they do only takes time.
     """
-    if not model.reduces or not replica.reigns(model, state):
+    if not model.reduces or not replica.leads_for_good(model, state):
         return state
     leader, isr = state.controller.leader, state.controller.isr
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
@@ -68,7 +68,9 @@ def simplify(model: Model, state: State) -> State:
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
     # A leader without knowledge of the others is one that `simplify` left alone.
-    alone = replica.reigns(model, state) and not state.brokers[state.controller.leader].remote
+    alone = (
+        replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
+    )
     for number, broker in enumerate(state.brokers):
         if broker.alive:
             yield from _requests(model, state, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.requests import marker, markers
 from ackproof_model.transactions.state import (
     PREPARED,
@@ -34,10 +34,10 @@ ANOMALIES = (
 )
 
 
-def anomalies(question: TransactionQuestion, state: State) -> Iterator[str]:
+def anomalies(model: TransactionModel, state: State) -> Iterator[str]:
     """Yield the anomalies of a state."""
     logs = [partition.log for partition in state.partitions]
-    seen = [log.readable(question, one) for one in logs]
+    seen = [log.readable(model, one) for one in logs]
     aborted = [log.aborted(one) for one in logs]
     for transaction, (fate, acked) in enumerate(state.outcomes):
         if fate is Fate.OPEN and any(transaction in one for one in seen):
@@ -55,10 +55,10 @@ def anomalies(question: TransactionQuestion, state: State) -> Iterator[str]:
             yield "lost"
         if gone and any(transaction in log.committed(one) for one in logs):
             yield "torn"
-    yield from _of_logs(question, state)
+    yield from _of_logs(model, state)
 
 
-def _of_logs(question: TransactionQuestion, state: State) -> Iterator[str]:
+def _of_logs(model: TransactionModel, state: State) -> Iterator[str]:
     coordinator = state.coordinator
     known = coordinator.state is Txn.ONGOING or coordinator.state in PREPARED
     for at, partition in enumerate(state.partitions):
@@ -70,5 +70,5 @@ def _of_logs(question: TransactionQuestion, state: State) -> Iterator[str]:
         if log.is_open(partition) and not (known and coordinator.partitions >> at & 1):
             yield "hanging"
     for request in markers(coordinator):
-        if log.marked(question, state.partitions[request.partition], marker(request)) is None:
+        if log.marked(model, state.partitions[request.partition], marker(request)) is None:
             yield "stuck"

@@ -62,7 +62,7 @@ class TransactionBudgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
+class TransactionChecks:
     """One flag for each guard of transactions; False takes it away.
 
     fencing: a new producer of a transactional.id gets a new epoch
@@ -116,7 +116,7 @@ class Guards:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransactionQuestion:
+class TransactionModel:
     """One transactional.id of a version, and what may happen to it.
 
     Raises ValueError for a version before 0.11, or a protocol that it has not.
@@ -125,7 +125,7 @@ class TransactionQuestion:
     kafka_version: str
     protocol: Protocol = 1
     budgets: TransactionBudgets = TransactionBudgets()
-    guards: Guards = Guards()
+    checks: TransactionChecks = TransactionChecks()
 
     def __post_init__(self) -> None:
         if not self.profile.leader_epochs:
@@ -143,7 +143,7 @@ class TransactionQuestion:
     @cached_property
     def bumps(self) -> bool:
         """Whether each transaction has an epoch of its own."""
-        return self.protocol == 2 and self.guards.epoch_bump
+        return self.protocol == 2 and self.checks.epoch_bump
 
     @cached_property
     def fence_bumps(self) -> int:
@@ -152,7 +152,7 @@ class TransactionQuestion:
         In 4.0.0 twice: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
         protocol, which is 2 there, whatever its client speaks.
         """
-        return 2 if self.profile.double_bump and self.guards.epoch_bump else 1
+        return 2 if self.profile.double_bump and self.checks.epoch_bump else 1
 
     @cached_property
     def pending_first(self) -> bool:
@@ -163,15 +163,15 @@ class TransactionQuestion:
     def verifies(self) -> bool:
         """Whether a log asks the coordinator; with protocol 2 that adds the partition."""
         return self.protocol == 2 or (
-            self.profile.verifies_transactions and self.guards.verification
+            self.profile.verifies_transactions and self.checks.verification
         )
 
     @cached_property
     def compares_open(self) -> bool:
         """Whether an open transaction vouches for records of its epoch only."""
-        return self.profile.transactions_v2 and self.guards.open_epoch
+        return self.profile.transactions_v2 and self.checks.open_epoch
 
     @cached_property
     def strict(self) -> bool:
         """Whether a marker must bring a newer epoch."""
-        return self.bumps and self.profile.strict_markers and self.guards.strict_marker
+        return self.bumps and self.profile.strict_markers and self.checks.strict_marker

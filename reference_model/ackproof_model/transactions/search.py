@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ackproof_model.breadth_first import Found, explore
+from ackproof_model.breadth_first import SearchResult, explore
 from ackproof_model.transactions.anomalies import anomalies
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import State, initial
 from ackproof_model.transactions.successors import successors
 
@@ -15,16 +15,16 @@ MAX_STATES = 2_000_000
 
 
 def search(
-    question: TransactionQuestion,
+    model: TransactionModel,
     *,
-    wanted: Collection[str] = (),
+    until: Collection[str] = (),
     max_states: int = MAX_STATES,
-) -> Found[str, State]:
-    """Search all that may happen to a transactional.id, or until all `wanted` are found."""
+) -> SearchResult[str, State]:
+    """Search all that may happen to a transactional.id, or until all `until` are found."""
     return explore(
-        initial(question),
-        lambda state: successors(question, state),
-        lambda state: anomalies(question, state),
-        wanted=wanted,
+        initial(model),
+        lambda state: successors(model, state),
+        lambda state: anomalies(model, state),
+        until=until,
         max_states=max_states,
     )

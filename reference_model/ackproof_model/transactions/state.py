@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ackproof_model.kafka.producer_state import Verification
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 
 
 class Txn(IntEnum):
@@ -148,19 +148,19 @@ class State(NamedTuple):
         return max(begun)
 
 
-def idle(question: TransactionQuestion, epoch: int) -> Producer:
+def idle(model: TransactionModel, epoch: int) -> Producer:
     """Return a producer with an epoch and without a transaction."""
-    sequences = (0,) * question.budgets.partitions
+    sequences = (0,) * model.budgets.partitions
     return Producer(Phase.IDLE, epoch, -1, 0, 0, 0, sequences)
 
 
-def initial(question: TransactionQuestion) -> State:
+def initial(model: TransactionModel) -> State:
     """Return the start: the first producer has epoch 0."""
     return State(
         Coordinator(Txn.EMPTY, 0, 0, 0),
-        (Partition((), None),) * question.budgets.partitions,
-        (idle(question, 0),),
+        (Partition((), None),) * model.budgets.partitions,
+        (idle(model, 0),),
         (),
         frozenset(),
-        question.budgets.of_kinds,
+        model.budgets.of_kinds,
     )

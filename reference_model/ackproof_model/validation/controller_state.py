@@ -20,7 +20,7 @@ from ackproof_model.kafka.partition_change import (
 )
 from ackproof_model.replication.policy import effective_min_isr
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 """A partition: its topic's id and its number."""
 
 _TOPIC, _BROKER = 2, 4  # org.apache.kafka.common.config.ConfigResource.Type
@@ -75,7 +75,7 @@ class ControllerState:
         self.rules = rules
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, str] = {}
-        self.partitions: dict[Place, Registration] = {}
+        self.partitions: dict[PartitionId, Registration] = {}
         self._features: dict[str, int] = {}
         self._settings: dict[tuple[int, str, str], str] = {}
 
@@ -85,14 +85,14 @@ class ControllerState:
         return self._features.get(_ELR, 0) > 0
 
     def cluster(
-        self, place: Place, *, without: int | None = None, joining: int | None = None
+        self, partition: PartitionId, *, without: int | None = None, joining: int | None = None
     ) -> Cluster:
         """Return what is around a partition.
 
         `without` is never acceptable as leader, `joining` is although it is still fenced
         (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
         """
-        now = self.partitions[place]
+        now = self.partitions[partition]
 
         def acceptable(replica: int) -> bool:  # LeaderAcceptor
             broker = self.brokers.get(replica)
@@ -103,15 +103,15 @@ class ControllerState:
         return Cluster(
             rules=self.rules,
             acceptable=acceptable,
-            min_isr=self._min_isr(place[0]),
+            min_isr=self._min_isr(partition[0]),
             elr=self.elr,
             metadata_version=self._features.get("metadata.version", 1),
             default_directory=self.default_directory,
         )
 
-    def unclean(self, place: Place) -> bool:
+    def unclean(self, partition: PartitionId) -> bool:
         """Tell whether the topic allows unclean elections."""
-        return self._setting(place[0], "unclean.leader.election.enable") == "true"
+        return self._setting(partition[0], "unclean.leader.election.enable") == "true"
 
     def default_directory(self, broker: int) -> str:
         """Return where a broker puts a new replica (`ClusterControlManager.defaultDir`)."""
@@ -122,9 +122,9 @@ class ControllerState:
             return directories[0]
         return pc.UNASSIGNED if directories else pc.MIGRATING
 
-    def name(self, place: Place) -> str:
+    def name(self, partition: PartitionId) -> str:
         """Return a partition's name for people: ``orders-0``."""
-        return f"{self.topics.get(place[0], place[0])}-{place[1]}"
+        return f"{self.topics.get(partition[0], partition[0])}-{partition[1]}"
 
     def apply(self, record: MetadataRecord) -> None:
         """Take in one record.
@@ -139,10 +139,12 @@ class ControllerState:
                 case "REMOVE_TOPIC_RECORD":
                     self._remove_topic(data["topicId"])
                 case "PARTITION_RECORD":
-                    self.partitions[place_of(data)] = created(data)
+                    self.partitions[partition_of(data)] = created(data)
                 case "PARTITION_CHANGE_RECORD":
-                    place = place_of(data)
-                    self.partitions[place] = pc.apply(self.partitions[place], change_of(data))
+                    partition = partition_of(data)
+                    self.partitions[partition] = pc.apply(
+                        self.partitions[partition], change_of(data)
+                    )
                 case "CLEAR_ELR_RECORD":
                     self._clear_elr(data["topicName"])
                 case "FEATURE_LEVEL_RECORD":
@@ -191,12 +193,12 @@ class ControllerState:
 
         It counts as a change of each partition that had any.
         """
-        for place, now in self.partitions.items():
-            if topic in ("", self.topics[place[0]]) and (now.elr or now.last_known_elr):
-                self.partitions[place] = pc.apply(now, Change(elr=(), last_known_elr=()))
+        for partition, now in self.partitions.items():
+            if topic in ("", self.topics[partition[0]]) and (now.elr or now.last_known_elr):
+                self.partitions[partition] = pc.apply(now, Change(elr=(), last_known_elr=()))
 
 
-def place_of(data: Mapping[str, Any]) -> Place:
+def partition_of(data: Mapping[str, Any]) -> PartitionId:
     """Return the partition that a record speaks of."""
     return data["topicId"], data["partitionId"]
 

@@ -26,10 +26,10 @@ from ackproof_model.validation.controller_state import (
     ControllerState,
     LogError,
     MetadataRecord,
-    Place,
+    PartitionId,
     change_of,
     created,
-    place_of,
+    partition_of,
 )
 from ackproof_model.validation.mismatch import Mismatch
 
@@ -78,7 +78,7 @@ class _Run:
         self.steps: list[tuple[int, str]] = []
         #: The last record that changes no partition, and what its event is yet to write.
         self.before: MetadataRecord | None = None
-        self.due: dict[Place, Step] = {}
+        self.due: dict[PartitionId, Step] = {}
 
     def take(self, index: int) -> Mismatch | None:
         """Check and apply one record; return what does not fit."""
@@ -105,21 +105,23 @@ class _Run:
 
     def _change(self, index: int) -> Mismatch | None:
         record = self.records[index]
-        place = place_of(record.data)
-        now = self.state.partitions.get(place)
+        partition = partition_of(record.data)
+        now = self.state.partitions.get(partition)
         if now is None:
             return None  # applying it says so
         written = change_of(record.data)
         later = (self.records[at] for at in range(index + 1, len(self.records)))
         after = next((one for one in later if one.kind != _CHANGE), None)
-        possible = list(events.steps(self.state, place, written, before=self.before, after=after))
-        if place in self.due:  # the records of one event stand together
-            possible = [self.due.pop(place)]
+        possible = list(
+            events.steps(self.state, partition, written, before=self.before, after=after)
+        )
+        if partition in self.due:  # the records of one event stand together
+            possible = [self.due.pop(partition)]
         step = next((one for one in possible if one.change == written), None)
         if step is None:
             return _mismatch(
                 record,
-                self.state.name(place),
+                self.state.name(partition),
                 observed=tell(written),
                 before=describe(now),
                 expected=tuple(
@@ -129,22 +131,25 @@ class _Run:
         self.steps.append((record.offset, f"{step.event}: {effect(now, written)}"))
         return None
 
-    def _due(self, record: MetadataRecord) -> dict[Place, Step]:
+    def _due(self, record: MetadataRecord) -> dict[PartitionId, Step]:
         """Return what the event of a broker's record, just applied, is yet to write."""
         if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
             return {}
         broker, partitions = record.data["brokerId"], self.state.partitions
-        steps: dict[Place, Step] = {}
+        steps: dict[PartitionId, Step] = {}
         if record.data.get("fenced") == -1:
-            leaderless = [place for place, now in partitions.items() if now.leader == NO_LEADER]
+            leaderless = [
+                partition for partition, now in partitions.items() if now.leader == NO_LEADER
+            ]
             steps = {
-                place: events.broker_unfenced(self.state, place, broker) for place in leaderless
+                partition: events.broker_unfenced(self.state, partition, broker)
+                for partition in leaderless
             }
         elif record.data.get("inControlledShutdown") == 1:
             steps = self._leaves(broker, "controlled shutdown")
-        return {place: step for place, step in steps.items() if step.change is not None}
+        return {partition: step for partition, step in steps.items() if step.change is not None}
 
-    def _gone(self, record: MetadataRecord) -> dict[Place, Step]:
+    def _gone(self, record: MetadataRecord) -> dict[PartitionId, Step]:
         """Return what the event of a broker's record should have written before it."""
         broker = record.data.get("brokerId", NO_LEADER)
         if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD" and record.data.get("fenced") == 1:
@@ -157,22 +162,22 @@ class _Run:
             return self._leaves(broker, "registered after a clean stop") if again else {}
         return {}
 
-    def _leaves(self, broker: int, event: str) -> dict[Place, Step]:
+    def _leaves(self, broker: int, event: str) -> dict[PartitionId, Step]:
         return {
-            place: events.broker_goes(self.state, place, broker, event)
-            for place, now in self.state.partitions.items()
+            partition: events.broker_goes(self.state, partition, broker, event)
+            for partition, now in self.state.partitions.items()
             if broker in now.isr
         }
 
-    def _missing(self, record: MetadataRecord, due: Mapping[Place, Step]) -> Mismatch | None:
+    def _missing(self, record: MetadataRecord, due: Mapping[PartitionId, Step]) -> Mismatch | None:
         """Return the first partition about which an event should have written, and has not."""
-        for place, step in due.items():
-            if step.change is not None and place in self.state.partitions:
+        for partition, step in due.items():
+            if step.change is not None and partition in self.state.partitions:
                 return _mismatch(
                     record,
-                    self.state.name(place),
+                    self.state.name(partition),
                     observed="nothing was written before it",
-                    before=describe(self.state.partitions[place]),
+                    before=describe(self.state.partitions[partition]),
                     expected=(f"{_name(step)}: {tell(step.change)}",),
                 )
         return None
@@ -196,7 +201,7 @@ class _Run:
             return None
         return _mismatch(
             record,
-            self.state.name(place_of(record.data)),
+            self.state.name(partition_of(record.data)),
             observed=describe(found),
             before="",
             expected=(f"created: {describe(expected)}",),

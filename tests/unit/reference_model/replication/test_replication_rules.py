@@ -1,4 +1,4 @@
-"""Single rules: elections, eligible replicas, truncation, the high watermark, configurations."""
+"""Single checks: elections, eligible replicas, truncation, the high watermark, configurations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from ackproof_model import Configuration, Profile, predict
 from ackproof_model.replication.controller import change, fence, register
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.replica import advance_high_watermark, fetch, joining
 from ackproof_model.replication.state import (
     NOBODY,
@@ -88,7 +88,7 @@ def test_a_follower_truncates_what_diverges(configure, mine, leaders, kept):
     log = tuple(entry(*one) for one in leaders)
     leader = state.brokers[0]._replace(log=log, epoch=3, start=len(log), remote=(NOBODY, NOBODY))
     follower = Broker(UP, False, tuple(entry(*one) for one in mine), 0, 3)
-    run = state.run._replace(injected=-1, phase=-1)  # not under a leader that reigns
+    run = state.run._replace(injected=-1, phase=-1)  # not under a leader that leads_for_good
     state = state._replace(brokers=(leader, follower), run=run)
     what, after = fetch(model, state, 1)
     assert len(after.brokers[1].log) == (kept if what == "truncate" else kept + 1)
@@ -140,9 +140,9 @@ def test_versions_differ_in_freeze_and_elr(version, hw_freeze, elr, stale_fetch,
 )
 def test_replicas_may_diverge_where_late_fetch_responses_are_appended(configure, version, may):
     prediction = predict(configure(kafka_version=version), [])
-    assert (prediction.outlook["diverged"] == "possible") is may
+    assert (prediction.likelihood["diverged"] == "possible") is may
     assert ("KAFKA-18723" in prediction.reasons["diverged"]) is may
-    assert prediction.outlook["gap"] == "impossible"
+    assert prediction.likelihood["gap"] == "impossible"
 
 
 @pytest.mark.parametrize(

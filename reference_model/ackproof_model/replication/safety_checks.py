@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SafetyChecks:
     """One flag for each guard; False takes it away.
 
     `leader_epoch_check` and `broker_epoch_check` are guards of `adversary` only; those of the
@@ -58,4 +58,4 @@ class Rules:
     retry_order: bool = True
 
 
-KAFKA = Rules()
+ALL_CHECKS = SafetyChecks()

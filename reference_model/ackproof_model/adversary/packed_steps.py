@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ackproof_model.adversary.metadata import Move, moves, restart
-from ackproof_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
 from ackproof_model.adversary.perturbations import DEPOSING, KINDS
 from ackproof_model.adversary.replicas import fetch, forget, writes
 from ackproof_model.adversary.state import Partition, Replica, Writes
@@ -24,13 +24,13 @@ Difference = tuple[int, int]
 Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
 
 
-class Effects:
+class PackedSteps:
     """Runs the rules on parts of a packed state."""
 
     def __init__(self, packing: Packing, replicas: Replicas) -> None:
         self._packing = packing
         self._replicas = replicas
-        self._question = packing.question
+        self._model = packing.model
         self._partitions: dict[int, Partition] = {}
         self._written: dict[int, Writes] = {}
 
@@ -50,7 +50,7 @@ class Effects:
 
     def _tail(self, number: int, after: Replica, own: int) -> int:
         """Return what a tail gains when broker `number` changes."""
-        return self._replicas.of(after) - own << number * PLACE_BITS
+        return self._replicas.of(after) - own << number * REPLICA_BITS
 
     def _steps(
         self, found: Iterable[Move], number: int, part: int, own: int, cost: int = 0
@@ -65,13 +65,13 @@ class Effects:
 
         Its restart apart, since that concerns the others, too.
         """
-        question, partition = self._question, self._partition(part)
+        model, partition = self._model, self._partition(part)
         replica = self._replicas.values[own]
-        steps = list(self._steps(moves(question, partition, replica, number), number, part, own))
+        steps = list(self._steps(moves(model, partition, replica, number), number, part, own))
         for kind in kinds:
-            perturbed = KINDS[kind](question, partition, replica, number)
+            perturbed = KINDS[kind](model, partition, replica, number)
             steps += self._steps(perturbed, number, part, own, self._packing.cost(kind))
-        started = restart(question, partition, replica, number)
+        started = restart(model, partition, replica, number)
         return (
             tuple(tail for head, tail in steps if not head),
             tuple((head, tail) for head, tail in steps if head),
@@ -80,7 +80,7 @@ class Effects:
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return what the restart of another broker changes in what broker `number` knows."""
-        after = forget(self._question, self._replicas.values[own], restarted)
+        after = forget(self._model, self._replicas.values[own], restarted)
         return self._tail(number, after, own)
 
     def of_writes(
@@ -91,7 +91,7 @@ class Effects:
         replica, before = self._replicas.values[own], self._writes(written)
         appends: list[Difference] = []
         acks: list[Difference] = []
-        for label, after, then in writes(self._question, replica, number, before):
+        for label, after, then in writes(self._model, replica, number, before):
             head = packing.writes(then) - written << packing.writes_at
             (acks if label[0] == "ack" else appends).append((head, self._tail(number, after, own)))
         return tuple(appends), tuple(acks)
@@ -100,7 +100,7 @@ class Effects:
         """Return what a fetch of broker `number` from `source` adds to the tail, 0 for nothing."""
         values = self._replicas.values
         epochs = self._writes(written).epochs
-        fetched = fetch(self._question, values[own], number, values[other], source, epochs)
+        fetched = fetch(self._model, values[own], number, values[other], source, epochs)
         if fetched is None:
             return 0
         _, fetcher, leader = fetched

@@ -18,8 +18,8 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Timing,
 )
-from ackproof_model.replication.guards import KAFKA, Rules
 from ackproof_model.replication.policy import Policy
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -53,7 +53,7 @@ class Model:
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
-    rules: Rules = KAFKA
+    checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
 
@@ -99,7 +99,7 @@ class Model:
             unclean_election=configuration.unclean_leader_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
-            rules=self.rules,
+            checks=self.checks,
         )
 
     @cached_property

@@ -1,6 +1,6 @@
 """The levels of a search in files, so that one that was interrupted can go on where it stood.
 
-A folder for each question, number of processes and version of the model; in it a file for each
+A folder for each model, number of processes and version of the model; in it a file for each
 level of each process. The first line holds the replicas that have had a number since the level
 before, each other line a head and its tails.
 """
@@ -15,18 +15,18 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ackproof_model import source_digest
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.state import Replica
 
 #: One level of one process: the tails of its states by their heads.
 Level = Mapping[int, Collection[int]]
 
 
-class Keeper:
+class Checkpoint:
     """Keeps one process's share of a search; several share a folder, each under its number."""
 
-    def __init__(self, folder: Path, question: Question, *, workers: int, me: int) -> None:
-        asked = f"{source_digest.digest()} {workers} {question}"
+    def __init__(self, folder: Path, model: AdversaryModel, *, workers: int, me: int) -> None:
+        asked = f"{source_digest.digest()} {workers} {model}"
         self._folder = folder / hashlib.sha256(asked.encode()).hexdigest()[:32]
         self._me = me
 
