@@ -1,8 +1,8 @@
 """An executable model of Kafka's replication of one partition.
 
-`predict` says beforehand what a configuration and a fault schedule can do to acked records, by
-searching all interleavings. Standard library only, no effects. `docs/model.md` tells what is
-modelled, where each rule comes from, and what is left out.
+`predict` returns what a configuration and a fault schedule can do to acked records, by searching
+all interleavings. Standard library only, pure functions. `docs/model.md` describes what is
+modelled, the source of each rule, and what is left out.
 """
 
 from ackproof_model.configuration import Acks, Configuration, Profile

@@ -1,4 +1,4 @@
-"""Breadth-first search of all that a specification allows, for the shortest way to each anomaly."""
+"""Breadth-first search of a specification's states for a shortest trace to each anomaly."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Label = TypeVar("Label")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult(Generic[Label, State]):
-    """What a search found.
+    """The result of a search.
 
-    traces: by anomaly, a shortest way to it, as (label, state after it). states: how many were
-    stored. complete: whether all were searched, so that an anomaly that is not in `traces` is
-    impossible.
+    traces: by anomaly, a shortest trace to it, as (label, state after it). states: how many were
+    stored. complete: whether the search reached its end; then an anomaly that was searched for and
+    is not in `traces` is impossible.
     """
 
     traces: Mapping[str, tuple[tuple[Label, State], ...]]
@@ -33,9 +33,9 @@ def explore(
     until: Collection[str] = (),
     max_states: int = sys.maxsize,
 ) -> SearchResult[Label, State]:
-    """Search all states from `start`, until all `until` anomalies are found, or no room is left.
+    """Search the states reachable from `start`, at most `max_states`.
 
-    Without `until`, all states are searched.
+    The search ends early once all anomalies of `until` are found; with none given, it does not.
     """
     before: dict[State, tuple[State, Label] | None] = {start: None}
     first: dict[str, State] = {}

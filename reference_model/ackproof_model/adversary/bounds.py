@@ -1,7 +1,7 @@
 """What an adversary may do to one partition, and under which rules.
 
-Only perturbations are counted. Whatever heals (restarts, unfencing, fetches, metadata, a replica
-joining the ISR) is free and may happen at any time, or not yet: so nothing is said about speed.
+Only perturbations are counted. Steps that heal (restarts, unfencing, fetches, metadata, a replica
+that joins the ISR) are free and may happen at any time, so the model has no notion of speed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ LARGEST_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """How often the adversary may do each thing; the search is exhaustive within these.
+    """How often the adversary may do each thing; the search is exhaustive within these budgets.
 
-    kills: SIGKILL, the log stays (page cache). power_losses: SIGKILL, and the log keeps any prefix
-    of what was appended. clean_stops: controlled shutdown, SIGTERM. shrinks: the leader takes a
-    follower from the ISR for lagging (its fetches were late for replica.lag.time.max.ms; the
-    records it lags by need not be modelled). fencings: the controller loses a living broker.
-    in_all: all of these together, None for their sum. records: how many are written.
+    records: how many are written.
+    kills: SIGKILL; the log stays (page cache).
+    power_losses: SIGKILL, and the log keeps any prefix of what was appended.
+    clean_stops: controlled shutdown, SIGTERM.
+    shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
+        replica.lag.time.max.ms; the records it lags by need not be modelled).
+    fencings: the controller loses contact to a running broker.
+    in_all: all perturbations together, None for their sum.
     """
 
     records: int = 1
@@ -43,12 +46,12 @@ class Budgets:
                 raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
         if self.perturbations > 7:
             raise ValueError(
-                f"{self.perturbations} perturbations in all: at most 7 can be searched"
+                f"{self.perturbations} perturbations in all: at most 7 can be searched; set in_all"
             )
 
     @property
     def perturbations(self) -> int:
-        """How many perturbations there may be in all."""
+        """The most perturbations in all."""
         total = sum(self.of_kinds)
         return total if self.in_all is None else min(total, self.in_all)
 
@@ -66,9 +69,9 @@ PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
-    `elr` overrides the version's default (4.0 has it off, and may switch it on). With
-    `flush_every_record` (log.flush.interval.messages=1) a power loss takes nothing. Without
-    `reduction` every state is searched, see `reduction`.
+    elr_enabled: overrides the version's default (4.0 has ELR off, and may switch it on).
+    flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
+    reduction: False searches every state (see `adversary.reduction`).
     """
 
     kafka_version: str
@@ -86,7 +89,9 @@ class AdversaryModel:
         if not 1 <= self.replicas <= 5:
             raise ValueError(f"replicas is {self.replicas}: it must be from 1 to 5")
         if self.min_insync_replicas < 1:
-            raise ValueError(f"min_insync_replicas is {self.min_insync_replicas}: at least 1")
+            raise ValueError(
+                f"min_insync_replicas is {self.min_insync_replicas}: it must be at least 1"
+            )
         Profile.of_any(self.kafka_version)
 
     @cached_property

@@ -1,8 +1,8 @@
-"""The levels of a search in files, so that one that was interrupted can go on where it stood.
+"""Checkpoints: the finished levels of a search in files, so that an interrupted search can resume.
 
-A folder for each model, number of processes and version of the model; in it a file for each
-level of each process. The first line holds the replicas that have had a number since the level
-before, each other line a head and its tails.
+There is a folder for each combination of `AdversaryModel`, number of processes and source digest;
+in it a file for each level of each process. The first line holds the values of replicas that were
+numbered since the previous level, each other line a head and its tails.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Level = Mapping[int, Collection[int]]
 
 
 class Checkpoint:
-    """Keeps one process's share of a search; several share a folder, each under its number."""
+    """One process's share of a search; several processes share a folder, each under its number."""
 
     def __init__(self, folder: Path, model: AdversaryModel, *, workers: int, me: int) -> None:
-        asked = f"{source_digest.digest()} {workers} {model}"
-        self._folder = folder / hashlib.sha256(asked.encode()).hexdigest()[:32]
+        key = f"{source_digest.digest()} {workers} {model}"
+        self._folder = folder / hashlib.sha256(key.encode()).hexdigest()[:32]
         self._me = me
 
     def __len__(self) -> int:
-        """How many levels are kept, from the first on."""
+        """Return the number of stored levels, from the first on."""
         count = 0
         while self._path(count).exists():
             count += 1
@@ -40,29 +40,29 @@ class Checkpoint:
     def _path(self, number: int) -> Path:
         return self._folder / f"level-{number}-{self._me}.jsonl"
 
-    def keep(self, number: int, values: Sequence[Replica], level: Level) -> None:
-        """Write a level, whole or not at all; raise OSError if there is no room."""
+    def store(self, number: int, values: Sequence[Replica], level: Level) -> None:
+        """Write a level atomically; raise OSError if that fails."""
         self._folder.mkdir(parents=True, exist_ok=True)
         partial = self._path(number).with_suffix(".partial")
         with partial.open("w", encoding="ascii") as file:
             file.write(f"{json.dumps(values)}\n")
             for head, tails in level.items():
-                file.write(f"{json.dumps([head, _written(tails)])}\n")
+                file.write(f"{json.dumps([head, _encoded(tails)])}\n")
         partial.replace(self._path(number))
 
-    def kept(self, number: int) -> tuple[list[Replica], dict[int, Collection[int]]]:
-        """Read a level; raise OSError or ValueError if it is not there or damaged."""
+    def load(self, number: int) -> tuple[list[Replica], dict[int, Collection[int]]]:
+        """Read a level; raise OSError or ValueError if it is missing or damaged."""
         with self._path(number).open(encoding="ascii") as file:
             values = map(Replica._make, json.loads(file.readline()))
             replicas = [value._replace(ends=tuple(value.ends)) for value in values]
-            return replicas, {head: _read(tails) for head, tails in map(json.loads, file)}
+            return replicas, {head: _decoded(tails) for head, tails in map(json.loads, file)}
 
 
-def _written(tails: Collection[int]) -> str | list[int]:
+def _encoded(tails: Collection[int]) -> str | list[int]:
     return base64.b64encode(tails).decode() if isinstance(tails, array) else list(tails)
 
 
-def _read(tails: str | list[int]) -> Collection[int]:
+def _decoded(tails: str | list[int]) -> Collection[int]:
     if isinstance(tails, str):
         packed = array("Q")
         packed.frombytes(base64.b64decode(tails))

@@ -1,7 +1,7 @@
-"""What packed states lead to: the inner loop of the search.
+"""The inner loop of the search: the successors of packed states.
 
-States with the same head are expanded together: the head says what the partition and the producer
-may do, so that for each of them only its replicas have to be looked at.
+States with the same head are expanded together: the head decides what the partition and the
+producer may do, so only the replicas of each state have to be examined.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ackproof_model.adversary.packed_steps import Difference, PackedSteps, Steps
 from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
 from ackproof_model.adversary.state import State, initial
 
-#: States by their heads: their tails.
+#: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
 
-#: What is remembered of a broker under one head, by its own number: its steps with the controller,
-#: and what it appends and acks.
+#: What is remembered of a broker under one head, by the number of its value: its steps with the
+#: controller, and its appends and acks.
 _Controlled = dict[int, Steps]
 _Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
 
@@ -26,7 +26,7 @@ _REPLICA_MASK = (1 << REPLICA_BITS) - 1
 
 
 class Explorer:
-    """Steps from packed states to packed states, remembering what each rule does to which parts."""
+    """Expands packed states; remembers what each rule does to which parts."""
 
     def __init__(self, model: AdversaryModel) -> None:
         self.packing = Packing(model)
@@ -68,23 +68,23 @@ class Explorer:
         )
 
     def _restarted(self, number: int, own: list[int]) -> int:
-        """Return what a broker's restart changes in what the others know."""
+        """Return what a broker's restart changes in the other brokers."""
         n, total = len(own), 0
         for other in range(n):
             if other != number:
                 memory = self._restarts[other * n + number]
-                told = memory.get(own[other])
-                if told is None:
-                    told = memory[own[other]] = self._steps.of_restart(other, own[other], number)
-                total += told
+                change = memory.get(own[other])
+                if change is None:
+                    change = memory[own[other]] = self._steps.of_restart(other, own[other], number)
+                total += change
         return total
 
     def expand(self, head: int, tails: Iterable[int], found: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
         """Add the successors of states with one head to `found`.
 
-        Returns the tails of those that have lost acked records (`successors.lost`), and takes no
-        step from them. It does what `successors.successors` does; all is inlined, since a call for
-        each state would halve the speed.
+        Returns the tails of the states that lost acked records (`successors.lost`), and takes no
+        step from them. It does what `successors.successors` does, inlined: a call for each state
+        would halve the speed.
         """
         packing, steps, replicas = self.packing, self._steps, self.replicas
         n, reduction = packing.model.replicas, packing.model.reduction
@@ -162,6 +162,6 @@ class Explorer:
         return losing
 
     def _of_left(self, left: int) -> tuple[tuple[int, ...], bool]:
-        """Return the kinds of perturbation of which a budget is left, and whether one deposes."""
+        """See `PackedSteps.kinds_left`."""
         self._left[left] = self._steps.kinds_left(left)
         return self._left[left]

@@ -1,4 +1,4 @@
-"""What happens between the controller and one broker: metadata, AlterPartition, sessions."""
+"""The steps between the controller and one broker: metadata, AlterPartition, sessions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Move = tuple[Label, Partition, Replica]
 
 
 def committed(before: Partition, controller: Controller) -> Partition:
-    """Return the partition after the controller committed a change: its version moves on.
+    """Return the partition after the controller committed a change: its version increases.
 
-    A new leader epoch begins at version 0: whoever knows of an older epoch is refused for that.
+    A new leader epoch begins at version 0: a request of an older epoch is refused for its epoch.
     """
     old = before.controller
     if controller.epoch != old.epoch:
@@ -42,7 +42,7 @@ def committed(before: Partition, controller: Controller) -> Partition:
 def moves(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Yield what may happen, for free, between the controller and a broker."""
+    """Yield the steps between the controller and a broker that cost no budget."""
     controller = partition.controller
     fenced = controller.fenced >> number & 1
     if not replica.alive:
@@ -53,7 +53,7 @@ def moves(
     if behind(model, partition, replica, number):
         known = learn(model, partition, replica, number)
         leads = controller.leader == number
-        # Nobody else holds a version of this leader epoch, so it may begin at 0 again.
+        # No other broker knows a version of this leader epoch, so it may restart at 0.
         yield ("learn", number), partition._replace(version=0) if leads else partition, known
     if fenced:
         yield (
@@ -61,8 +61,8 @@ def moves(
             committed(partition, unfence(model.policy, controller, number)),
             replica,
         )
-    for label, asked in expansions(model, partition, replica, number):
-        yield label, partition, asked
+    for label, requested in expansions(model, partition, replica, number):
+        yield label, partition, requested
     if replica.pending:
         yield from _alter_partition(model, partition, replica, number)
     if replica.status == STOPPING and controller.leader != number:
@@ -79,8 +79,8 @@ def _alter_partition(
 ) -> Iterator[Move]:
     """`ReplicationControlManager.alterPartition` (KIP-497, KIP-841, KIP-903).
 
-    INELIGIBLE_REPLICA makes the leader take its wish back; it keeps it after other refusals, until
-    it learns of newer metadata.
+    After INELIGIBLE_REPLICA the leader withdraws its request; after other refusals it keeps it
+    until it learns newer metadata.
     """
     controller, policy = partition.controller, model.policy
     current = replica.version == partition.version
@@ -99,10 +99,10 @@ def _alter_partition(
 def restart(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Move | None:
-    """Return a dead, fenced broker's new incarnation: registered, and with the latest metadata.
+    """Return a dead, fenced broker's new incarnation: registered, with the latest metadata.
 
-    While the old session lives it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
-    know of its log stays as it was: see `replicas.forget`.
+    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
+    know of its log does not change: see `replicas.forget`.
     """
     controller = partition.controller
     if replica.status != DOWN or not controller.fenced >> number & 1:
@@ -118,7 +118,7 @@ def restart(
 
 
 def stopped(model: AdversaryModel, replica: Replica, log: int) -> Replica:
-    """Return a broker whose process has ended: its log stays, what else it knew is gone."""
+    """Return a broker whose process has ended: it keeps `log` and nothing else."""
     keeps_hw = not model.profile.leader_epochs
     hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
     nothing = (-1,) * model.replicas

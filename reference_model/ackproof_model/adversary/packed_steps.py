@@ -1,9 +1,9 @@
-"""What the rules do to packed states, as differences.
+"""The steps of `successors` on packed states, as differences of head and tail.
 
-A step changes few parts, and what it does to them depends on few parts. So each rule of
-`successors` is run once for each value of the parts it reads, and what it did is kept as the
-differences of head and tail, to be added to any state with those parts. A test holds this against
-`successors`. The methods are asked once for each value; `explorer` remembers the answers.
+A step reads and changes few parts of a state. So each rule is run once for each value of the parts
+that it reads, and its effect is stored as the difference of head and tail, which is added to every
+state with those parts. A test compares this with `successors`. `explorer` calls each method once
+for each value and remembers the results.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ackproof_model.adversary.state import Partition, Replica, Writes
 #: What a step adds to head and tail.
 Difference = tuple[int, int]
 
-#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
-#: None for none.
+#: What the steps that leave the head unchanged add to the tail; the other steps; the restart, if
+#: there is one.
 Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
 
 
@@ -35,21 +35,19 @@ class PackedSteps:
         self._written: dict[int, Writes] = {}
 
     def _partition(self, part: int) -> Partition:
-        """Return the partition of a number, read once."""
         known = self._partitions.get(part)
         if known is None:
             known = self._partitions[part] = self._packing.read_partition(part)
         return known
 
     def _writes(self, written: int) -> Writes:
-        """Return the writes of a number, read once."""
         known = self._written.get(written)
         if known is None:
             known = self._written[written] = self._packing.read_writes(written)
         return known
 
     def _tail(self, number: int, after: Replica, own: int) -> int:
-        """Return what a tail gains when broker `number` changes."""
+        """Return the difference of the tail when broker `number` changes."""
         return self._replicas.of(after) - own << number * REPLICA_BITS
 
     def _steps(
@@ -61,9 +59,9 @@ class PackedSteps:
             yield head - cost, self._tail(number, after, own)
 
     def of_controller(self, number: int, part: int, own: int, kinds: tuple[int, ...]) -> Steps:
-        """Return what happens between controller and broker `number`, perturbations included.
+        """Return the steps between controller and broker `number`, with its perturbations.
 
-        Its restart apart, since that concerns the others, too.
+        Its restart is separate, since that changes the other replicas, too.
         """
         model, partition = self._model, self._partition(part)
         replica = self._replicas.values[own]
@@ -79,7 +77,7 @@ class PackedSteps:
         )
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
-        """Return what the restart of another broker changes in what broker `number` knows."""
+        """Return the difference in broker `number` when broker `restarted` restarts."""
         after = forget(self._model, self._replicas.values[own], restarted)
         return self._tail(number, after, own)
 
@@ -97,7 +95,7 @@ class PackedSteps:
         return tuple(appends), tuple(acks)
 
     def of_fetch(self, number: int, own: int, source: int, other: int, written: int) -> int:
-        """Return what a fetch of broker `number` from `source` adds to the tail, 0 for nothing."""
+        """Return what a fetch of broker `number` from `source` adds to the tail; 0 if nothing."""
         values = self._replicas.values
         epochs = self._writes(written).epochs
         fetched = fetch(self._model, values[own], number, values[other], source, epochs)
@@ -107,7 +105,7 @@ class PackedSteps:
         return self._tail(number, fetcher, own) + self._tail(source, leader, other)
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
-        """Return the perturbations for which there is a budget left, and whether one deposes."""
+        """Return the perturbations that have a budget left, and whether one can depose a leader."""
         *budgets, total = self._packing.read_left(left)
         kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
         return kinds, any(kind in DEPOSING for kind in kinds)

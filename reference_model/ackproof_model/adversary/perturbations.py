@@ -1,4 +1,4 @@
-"""What the adversary does, each time at the cost of one of its budget."""
+"""The perturbations, each of which costs one of its budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackproof_model.replication.controller import begin_shutdown, fence
 def kills(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """SIGKILL: what was appended stays, since the page cache does."""
+    """SIGKILL: the page cache survives, so the log stays as appended."""
     if replica.alive:
         yield ("kill", number), partition, stopped(model, replica, replica.log)
 
@@ -28,9 +28,9 @@ def kills(
 def power_losses(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Power loss: of what was never fsynced any suffix is gone (`LogLoader.recover`).
+    """Power loss: the log loses any suffix that was never fsynced (`LogLoader.recover`).
 
-    The recovery point is taken to be at the start: nothing was fsynced.
+    The recovery point is at the start of the log: nothing was fsynced.
     """
     if replica.alive:
         least = replica.end if model.flush_every_record else 0
@@ -52,15 +52,15 @@ def clean_stops(
 def lags(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Lag: a leader asks for a follower to leave the ISR."""
-    for label, asked in shrinks(replica, number):
-        yield label, partition, asked
+    """Lag: a leader asks the controller to remove a follower from the ISR."""
+    for label, requested in shrinks(replica, number):
+        yield label, partition, requested
 
 
 def fencings(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Lost session: the controller fences a living broker."""
+    """Lost session: the controller fences a running broker."""
     controller = partition.controller
     if replica.alive and not controller.fenced >> number & 1:
         yield (
@@ -73,5 +73,5 @@ def fencings(
 #: In the order of `bounds.PERTURBATIONS`.
 KINDS = (kills, power_losses, clean_stops, lags, fencings)
 
-#: Those that can take a leader's office or its life: all but `lags`.
+#: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)

@@ -1,8 +1,8 @@
-"""The replicas: append, ack, fetch, truncate, the high watermark, what a leader asks of the ISR.
+"""The replicas: append, ack, fetch, truncate, the high watermark, requested ISR changes.
 
-Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch is
-one step and one record: it reports the follower's log end, and brings the next record. So a
-leader hears of a follower's record one fetch later.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
+fetch is one step and one record: it reports the follower's log end offset and returns the next
+record. So a leader learns that a follower has a record one fetch later.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ackproof_model.replication.state import NOBODY, members
 
 
 def maximal_isr(replica: Replica) -> int:
-    """Return the committed ISR and whoever is being added to it (KIP-497).
+    """Return the committed ISR and the replicas that are being added to it (KIP-497).
 
-    While a shrink is in flight that is the committed ISR.
+    While a shrink is in flight, that is the committed ISR.
     """
     return replica.isr | replica.pending
 
@@ -55,7 +55,8 @@ def moved_high_watermark(model: AdversaryModel, leader: Replica, number: int) ->
 def reached_start(leader: Replica) -> Replica:
     """Return a leader without its epoch's start offset, if the high watermark has passed it.
 
-    Only the larger of both is ever asked for, and the high watermark never goes back.
+    The rules read only the larger of the two (`leader.join_offset`), and the high watermark never
+    goes back.
     """
     return leader._replace(start=0) if leader.hw >= leader.start else leader
 
@@ -63,9 +64,9 @@ def reached_start(leader: Replica) -> Replica:
 def learn(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> Replica:
     """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
 
-    Becoming leader begins an epoch at the log end, with nothing known of the followers. Its high
-    watermark begins at what it had (before 0.11), else at 0, which only delays acks. Before 0.11
-    a new follower truncates to its own high watermark (KIP-101 tells why not).
+    A new leader begins an epoch at its log end offset and knows nothing of the followers. Before
+    0.11 it keeps its high watermark; later it begins at 0, which only delays acks. Before 0.11 a
+    new follower truncates to its own high watermark (the defect that KIP-101 fixes).
     """
     controller, n = partition.controller, model.replicas
     keeps_hw = not model.profile.leader_epochs
@@ -85,9 +86,9 @@ def learn(model: AdversaryModel, partition: Partition, replica: Replica, number:
 
 
 def behind(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> bool:
-    """Whether a living broker has not seen metadata that concerns it.
+    """Whether a running broker does not know metadata that concerns it.
 
-    That nobody leads concerns nobody: whoever has not learned it may do nothing, as if it had.
+    With `reduction`, the absence of a leader concerns no broker.
     """
     controller = partition.controller
     if controller.leader == NOBODY and model.reduction:
@@ -100,11 +101,10 @@ def behind(model: AdversaryModel, partition: Partition, replica: Replica, number
 def writes(
     model: AdversaryModel, replica: Replica, number: int, written: Writes
 ) -> Iterator[tuple[Label, Replica, Writes]]:
-    """Yield what a producer may see at a broker: an append, or an ack of one.
+    """Yield the append of the next record at a broker, and the acks of earlier ones.
 
-    `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. acks=0 and acks=1 count
-    as acked with the append. The minimum ISR is held against the committed ISR before the append,
-    against the maximal one before the ack.
+    `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. With acks=0 and acks=1 a
+    record counts as acked with the append.
     """
     if not replica.alive or replica.leader != number:
         return
@@ -136,7 +136,7 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     source: int,
     epochs: tuple[int, ...],
 ) -> tuple[Label, Replica, Replica] | None:
-    """Return what a fetch of `fetcher` from the leader it knows does, None for nothing."""
+    """Return both replicas after a fetch of `fetcher` from `leader`; None if nothing changes."""
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
     if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
@@ -155,15 +155,15 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     new = prefix(leader.log, end + 1) & ~prefix(leader.log, end)
     bit = 1 << number
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
-    told = leader._replace(ends=ends, stale=leader.stale & ~bit)
-    told = moved_high_watermark(model, told, source)
+    informed = leader._replace(ends=ends, stale=leader.stale & ~bit)
+    informed = moved_high_watermark(model, informed, source)
     follower_log = fetcher._replace(log=fetcher.log | new)
     if not model.profile.leader_epochs:  # the response carries the high watermark before it
         hw = min(follower_log.end, leader.hw)
         follower_log = follower_log._replace(hw=max(hw, fetcher.hw))
-    if told == leader and follower_log == fetcher:
+    if informed == leader and follower_log == fetcher:
         return None
-    return ("fetch", number, source), follower_log, told
+    return ("fetch", number, source), follower_log, informed
 
 
 def _epochs(log: int, epochs: tuple[int, ...]) -> tuple[int, ...]:
@@ -175,8 +175,8 @@ def expansions(
 ) -> Iterator[tuple[Label, Replica]]:
     """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
 
-    A follower that has reached the high watermark and the start of the epoch (KAFKA-7128), under
-    the broker epoch it fetched with (KIP-903), neither fenced nor shutting down.
+    For a follower that has reached the high watermark and the start of the epoch (KAFKA-7128), and
+    is neither fenced nor shutting down. The controller checks its broker epoch (KIP-903).
     """
     if replica.pending or not replica.alive or replica.leader != number:
         return
@@ -185,21 +185,21 @@ def expansions(
         fetched = replica.ends[joiner]
         reached = may_join(policy, fetched, high_watermark=replica.hw, epoch_start=replica.start)
         if reached and active(controller, joiner):
-            asked = replica._replace(pending=replica.isr | 1 << joiner)
-            yield ("expand", number, joiner), asked
+            requested = replica._replace(pending=replica.isr | 1 << joiner)
+            yield ("expand", number, joiner), requested
 
 
 def shrinks(replica: Replica, number: int) -> Iterator[tuple[Label, Replica]]:
-    """Yield the ISR shrinks a leader may ask for, whoever lags (`Partition.maybeShrinkIsr`)."""
+    """Yield the ISR shrinks a leader may ask for, of any follower (`Partition.maybeShrinkIsr`)."""
     if replica.pending or not replica.alive or replica.leader != number:
         return
     for lagging in members(replica.isr & ~(1 << number)):
-        asked = replica._replace(pending=replica.isr & ~(1 << lagging))
-        yield ("shrink", number, lagging), asked
+        requested = replica._replace(pending=replica.isr & ~(1 << lagging))
+        yield ("shrink", number, lagging), requested
 
 
 def forget(model: AdversaryModel, replica: Replica, restarted: int) -> Replica:
-    """Return a leader whose follower started anew: its last fetch came from the old incarnation."""
+    """Return a leader whose follower restarted: its last fetch came from the old incarnation."""
     known = replica.alive and replica.ends[restarted] != NOBODY
     if not known or not model.profile.broker_epochs:
         return replica

@@ -1,7 +1,7 @@
-"""The search for the shortest way in which an adversary makes acked records go.
+"""The search for a shortest trace by which an adversary makes acked records disappear.
 
-Breadth-first, one level after another, so that the first loss found is a nearest one. Only packed
-states are kept; the way to a loss is found again from the levels.
+Breadth-first, level by level, so the first loss found is a nearest one. Only packed states are
+stored; the trace to a loss is reconstructed from the levels.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MAX_STATES = 30_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversaryResult:
-    """What a search found.
+    """The result of a search.
 
-    trace: the shortest way to a loss, as (label, state after it); empty if there is none. states:
-    how many were stored. levels: how many steps deep it went. complete: False if there was no room
-    for more states; then no loss found means nothing. memory_bytes: by how much the processes that
-    searched grew at most, all together; 0 if the one that asked did the search.
+    trace: a shortest trace to a loss, as (label, state after it); empty if there is none.
+    states: how many were stored. levels: the depth of the search, in steps.
+    complete: False if `max_states` ended it; then the absence of a loss means nothing.
+    memory_bytes: the peak growth of the worker processes, all together; 0 without any.
     """
 
     model: AdversaryModel
@@ -48,7 +48,7 @@ class AdversaryResult:
 
     @property
     def bounds(self) -> str:
-        """Within what the answer holds."""
+        """The bounds within which the result holds, in words."""
         model = self.model
         budgets = model.budgets
         counts = zip(PERTURBATIONS, budgets.of_kinds, strict=True)
@@ -70,15 +70,15 @@ def search(
     keep: Path | None = None,
     say: Callable[[int, int], None] = lambda level, states: None,
 ) -> AdversaryResult:
-    """Search all that the adversary of `model` can do, in `workers` processes, 0 for this one.
+    """Search everything that the adversary of `model` can do.
 
-    Stops at the first loss, or after `max_states` states. `say` is told of each finished level,
-    and of how many states there are by then. With a folder to `keep` levels in, a search of the
-    same model by the same number of processes and the same model goes on where an earlier one
-    stood that was interrupted, or had no room for more states.
+    workers: the number of processes, 0 for this one only. The search stops at the first loss, or
+    after `max_states` states. say: is called after each level with its number and the number of
+    states so far. keep: a folder for checkpoints; a search of the same model, with as many
+    processes and the same source, resumes there after an interruption or with more `max_states`.
 
-    Raises EpochOverflowError where more leader epochs or ISR changes come about than a packed state
-    can tell apart, and OSError or ValueError if what is kept cannot be written or read.
+    Raises EpochOverflowError if there are more leader epochs or ISR changes than a packed state can
+    hold, and OSError or ValueError if a checkpoint cannot be written or read.
     """
     with Workers.of(model, workers, keep) as pool:
         sizes, losing = pool.levels, None

@@ -1,6 +1,6 @@
-"""All that may happen in a state: the specification, as a reader would run it.
+"""All steps from a state: the readable specification.
 
-`packing` runs the same rules part by part, and remembers what each did.
+`packed_steps` runs the same rules part by part, and remembers the effect of each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ackproof_model.replication.state import NOBODY
 
 
 def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
-    """Yield every step from a state, with what it is called; but see `reduction`."""
+    """Yield every step from a state, as (label, state after it); see `reduction`."""
     if model.reduction:
         if decided(state):
             return
@@ -38,8 +38,8 @@ def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, Sta
             leader = state.replicas[source]
             fetched = fetch(model, replica, number, leader, source, state.writes.epochs)
             if fetched is not None:
-                label, follower, told = fetched
-                yield label, _with(state, {number: follower, source: told})
+                label, follower, informed = fetched
+                yield label, _with(state, {number: follower, source: informed})
 
 
 def _writes(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
@@ -74,9 +74,9 @@ def _with(state: State, changed: dict[int, Replica], partition: Partition | None
 
 
 def lost(state: State) -> int:
-    """Return the acked records that the partition's leader, knowing that it leads, has not.
+    """Return the acked records that the leader, once it knows that it leads, does not hold.
 
-    Its followers truncate them: they are lost unless something perturbs it before.
+    Its followers truncate them: they are lost unless another perturbation comes before.
     """
     controller = state.partition.controller
     if controller.leader == NOBODY:

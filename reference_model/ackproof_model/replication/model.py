@@ -1,9 +1,8 @@
-"""What stays the same during one search: configuration, schedule, rules and what follows of them.
+"""The constants of one search: configuration, schedule, safety checks, and what follows from them.
 
-Which records there are: one acked record that every replica holds (left out of the logs) stands
-for all that was sent before. Then one record or two may be sent in each phase of the schedule:
-before the first fault, and after each (`Model.phases`). More do not change the predictions, as
-far as the tests try.
+Records: one acked record that every replica holds (left out of the logs) stands for all records
+sent before. Then one or two records may be sent in each phase of the schedule: before the first
+fault, and after each fault (`Model.phases`). Tests with more records give the same predictions.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ from ackproof_model.replication.state import (
     Timer,
 )
 
-#: `broker.heartbeat.interval.ms`: a session may have begun this long before a broker's death.
+#: `broker.heartbeat.interval.ms`: the last heartbeat may be this much older than a broker's death.
 HEARTBEAT_S = 2.0
 
 #: `request.timeout.ms` of the Java client and of librdkafka.
 REQUEST_TIMEOUT_S = 30.0
 
-#: A timer has fired for certain after this many times its time (the ISR is checked every half
+#: After this many times its time a timer has certainly fired (the ISR is checked every half
 #: `replica.lag.time.max.ms`, sessions between heartbeats).
 CERTAINLY = 1.5
 
-#: From so many on, retries count as without limit.
+#: From this number on, retries count as unlimited.
 UNLIMITED_RETRIES = 3
 
 
 @dataclass(frozen=True)
 class Model:
-    """One question to the search."""
+    """One configuration, schedule and set of safety checks to search."""
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
@@ -59,7 +58,7 @@ class Model:
 
     @cached_property
     def reduces(self) -> bool:
-        """Whether steps that cannot change the outcome are left out (see `steps`).
+        """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
 
         Not if healing waits for the size of the ISR, which such steps change.
         """
@@ -75,12 +74,12 @@ class Model:
 
     @cached_property
     def replicas(self) -> int:
-        """How many replicas there are."""
+        """The replication factor."""
         return self.configuration.replication_factor
 
     @cached_property
     def faults(self) -> int:
-        """How many faults the schedule has."""
+        """The number of faults in the schedule."""
         return len(self.schedule)
 
     @cached_property
@@ -152,7 +151,7 @@ class Model:
         )
 
     def _times(self, kind: str) -> tuple[float, float]:
-        """Return after how many seconds a timer may fire, and by when it has for certain."""
+        """Return after how many seconds a timer may fire, and by when it has certainly fired."""
         configuration = self.configuration
         if kind == "session":
             session = configuration.session_timeout_s
@@ -163,7 +162,7 @@ class Model:
         return REQUEST_TIMEOUT_S, float("inf")
 
     def ended(self, state: State) -> bool:
-        """Whether every fault that will ever begin has been verified and healed."""
+        """Whether every fault that will ever begin is verified and healed."""
         run = state.run
         done = run.over or run.phase == self.faults
         return done and run.healed == (1 << run.injected) - 1
@@ -171,7 +170,7 @@ class Model:
     def may_have_fired(self, timer: Timer, state: State, *, unhealed: bool = True) -> bool:
         """Whether enough time may have passed for a timer, by the schedule's own bounds.
 
-        There is none once the schedule has ended, or waits for what never comes.
+        Time is unbounded once the schedule has ended, or waits for a condition that never holds.
         """
         kind, faults = timer
         if state.run.over or self.ended(state):
@@ -183,17 +182,17 @@ class Model:
         )
 
     def must_have_fired(self, timer: Timer, reference: int, seconds: float) -> bool:
-        """Whether a timer has fired for certain `seconds` after fault `reference` was verified."""
+        """Whether a timer has certainly fired `seconds` after fault `reference` was verified."""
         kind, faults = timer
         _, certainly = self._times(kind)
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:
-    """Whether one record before a fault is too few.
+    """Whether a fault needs two records before it.
 
-    Two can overtake each other during a controlled shutdown; and where the fault waits for one to
-    be acked, it takes another one to be in flight when it comes.
+    Two can overtake each other during a controlled shutdown. Where the fault waits for an acked
+    record, a second one can be in flight when the fault begins.
     """
     waits = any(
         isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when

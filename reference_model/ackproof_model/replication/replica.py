@@ -1,8 +1,8 @@
-"""The replicas: append, fetch, truncate, the high watermark, changes of the ISR.
+"""The replicas: metadata, fetches, truncation, changes of the ISR.
 
-Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch
-is atomic: request and response in one step, one record at a time. So a leader learns of a
-follower's record one fetch after the follower has it, as in Kafka.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
+fetch is atomic: request and response in one step, one record at a time. So a leader learns that a
+follower has a record one fetch later, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def leads(broker: Broker, number: int) -> bool:
 
 
 def leads_for_good(model: Model, state: State) -> bool:
-    """Whether there is a leader that knows it leads, and nothing can depose it any more.
+    """Whether the leader knows that it leads, and no fault is left that could depose it.
 
-    All faults have happened, so its log is the final one, and the others only take time.
+    Its log is then the final log.
     """
     run, leader = state.run, state.controller.leader
     if leader == NOBODY or not (run.over or run.phase == model.faults):
@@ -41,7 +41,7 @@ def leads_for_good(model: Model, state: State) -> bool:
 
 
 def behind(broker: Broker, number: int, controller: Controller) -> bool:
-    """Whether a broker has not seen the partition's latest metadata that concerns it."""
+    """Whether a broker does not know the latest metadata of the partition that concerns it."""
     return (
         broker.leader != controller.leader
         or broker.epoch != controller.epoch
@@ -55,9 +55,9 @@ def behind(broker: Broker, number: int, controller: Controller) -> bool:
 def learn(model: Model, state: State, number: int) -> State:
     """Return the state after a broker applied the latest metadata.
 
-    Becoming leader begins an epoch: its start offset is the log end offset, and nothing is known
-    of the followers (`Partition.makeLeader`). The new high watermark starts at 0 instead of the
-    checkpointed one: that only delays acks.
+    A new leader begins an epoch: its start offset is the log end offset, and it knows nothing of
+    the followers (`Partition.makeLeader`). Its high watermark begins at 0 instead of the
+    checkpointed one; that only delays acks.
     """
     broker, controller = state.brokers[number], state.controller
     if controller.leader != number:
@@ -99,7 +99,7 @@ def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
 
 
 def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return what one fetch of a follower does ('truncate' or 'fetch'); None for nothing."""
+    """Return what one fetch of a follower does ('truncate' or 'fetch'); None if nothing."""
     if not _answered(model, state, number):
         return None
     follower = state.brokers[number]
@@ -113,7 +113,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
         if kept < end:
             return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
     elif end > len(leader.log):
-        return None  # without the epoch rule nothing tells the follower that it diverges
+        return None  # without truncation by epoch, the follower cannot know that it diverges
     new = leader.log[end : end + 1]
     if leader.remote[number] == end and not new:
         return None
@@ -150,11 +150,11 @@ def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | No
 
 
 def lagging(state: State, number: int) -> int:
-    """Return the ISR members that leader `number` cannot hear of and that lack records.
+    """Return the ISR members that are cut off from leader `number` and lack records.
 
-    `Partition.isFollowerOutOfSync`: log end offset differs, and not caught up for
-    replica.lag.time.max.ms. Only cut connections make a follower lag here: dead brokers are
-    fenced by the controller, and living ones are taken to keep up.
+    `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
+    for replica.lag.time.max.ms. Only cut connections make a follower lag in the model: the
+    controller fences dead brokers, and running brokers keep up.
     """
     leader = state.brokers[number]
     cut = leader.isr & state.run.cuts[number] & ~(1 << number)
@@ -175,10 +175,7 @@ def joining(model: Model, state: State, number: int) -> list[int]:
 
 
 def may_alter(model: Model, state: State, number: int) -> bool:
-    """Whether the controller would accept an AlterPartition of this broker (KIP-497).
-
-    It refuses a wrong leader or leader epoch, and an old partition epoch.
-    """
+    """Whether the controller would accept an AlterPartition of this broker (KIP-497)."""
     broker, controller = state.brokers[number], state.controller
     if not leads(broker, number) or broker.isr != broker.maximal:
         return False
@@ -189,7 +186,7 @@ def may_alter(model: Model, state: State, number: int) -> bool:
 def shrink(model: Model, state: State, number: int, out: int) -> State:
     """Return the state after the leader took `out` from the ISR (AlterPartition, committed).
 
-    The leader itself counts on the old ISR until it learns of the new one.
+    The leader itself uses the old ISR until it learns the new one.
     """
     isr = state.brokers[number].isr & ~out
     return state._replace(controller=change(model.policy, state.controller, isr))
@@ -198,7 +195,7 @@ def shrink(model: Model, state: State, number: int, out: int) -> State:
 def expand(model: Model, state: State, number: int, joiner: int) -> State:
     """Return the state after the leader added a replica to the ISR (AlterPartition, committed).
 
-    Until it learns of it, the joiner is in its maximal ISR only.
+    Until the leader learns the new ISR, the joiner is in its maximal ISR only.
     """
     leader = state.brokers[number]
     isr = leader.isr | 1 << joiner

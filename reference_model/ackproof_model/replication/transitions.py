@@ -1,7 +1,7 @@
-"""Everything that can happen next without the schedule's doing.
+"""All steps of producer, brokers and controller that are possible in a state.
 
-Each step has a label, the state it leads to, and a timer if it takes time. A step whose timer
-cannot have fired yet, by the schedule's own bounds, is not offered.
+Each step has a label, the state that it leads to, and a timer if it takes time. A step is left out
+if its timer cannot have fired yet, by the schedule's own bounds.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def steps(model: Model, state: State) -> Iterator[Step]:
 
 
 def simplify(model: Model, state: State) -> State:
-    """Return the state without what can no longer change the outcome.
+    """Return the state without the parts that can no longer change the outcome.
 
-    Once all faults have happened, a living leader that knows of its epoch leads for good, and its
-    log is the final one. If acks do not hang on the others, or all that they hang on can fetch,
-    the others are taken as equal to the leader: what they do only takes time.
+    Once all faults have happened, a running leader that knows its epoch stays leader, and its log
+    is the final one. If its acks wait for no other replica, or all that they wait for can fetch,
+    the others are replaced by copies of the leader: their steps only take time.
     """
     if not model.reduces or not replica.leads_for_good(model, state):
         return state
@@ -56,10 +56,10 @@ def simplify(model: Model, state: State) -> State:
     other = Broker(UP, False, (), leader, epoch)
     everyone, count = model.policy.everyone, model.replicas
     watermark = len(log) if model.acks == "all" else 0
-    chief = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
+    final = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
     return State(
         Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
-        tuple(chief if number == leader else other for number in range(count)),
+        tuple(final if number == leader else other for number in range(count)),
         state.client,
         state.run._replace(cuts=(0,) * count),
     )
@@ -67,7 +67,7 @@ def simplify(model: Model, state: State) -> State:
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
-    # A leader without knowledge of the others is one that `simplify` left alone.
+    # A leader without `remote` is one whose followers `simplify` replaced.
     alone = (
         replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
     )
@@ -126,7 +126,7 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
 
 
 def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
-    """REQUEST_TIMED_OUT: acks=all waited request.timeout.ms for the high watermark."""
+    """Yield REQUEST_TIMED_OUT: acks=all waited request.timeout.ms for the high watermark."""
     record = producer.blocked(model, state, number)
     if record is not None:
         timer = ("request", in_force(state))

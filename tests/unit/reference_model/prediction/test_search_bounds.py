@@ -55,7 +55,7 @@ def test_a_budget_that_runs_out_excludes_nothing(configure):
     prediction = predict(configure(acks="1"), DEMO, max_states=500)
     assert not prediction.complete
     assert {prediction.likelihood[name] for name in SEARCHED} == {Likelihood.POSSIBLE}
-    assert "cut off" in prediction.reasons["lost"]
+    assert "search stopped after" in prediction.reasons["lost"]
     assert prediction.bounds.startswith("INCOMPLETE")
 
 
@@ -71,7 +71,7 @@ def test_the_trace_is_the_shortest_story_to_a_loss(configure):
         "The controller fences A",
         "B learns that it leads.",
         "A is started again.",
-        "The schedule is done. Others can fetch from A again.",
+        "The schedule has ended. The other brokers can fetch from A again.",
         "The final log is that of B. Acked and lost",
     ]
     assert "A held it and truncates it when following B" in trace[-1]
