@@ -1,7 +1,8 @@
-"""From a loss that the model finds to a schedule that makes it happen on a cluster.
+"""Plans: schedules of operations that make a loss happen on a cluster.
 
-`adversary.search` finds a shortest way to a loss; `realized` finds the operations that take it
-where nothing dawdles; `covering_plans` those that come closest where nothing can be lost.
+`adversary.search` finds a shortest trace to a loss. `realized` finds operations that cause the loss
+on a cluster where every step without a timer is prompt. Where nothing can be lost, `covering_plans`
+finds schedules that together take the most kinds of steps.
 """
 
 from ackproof_model.planning.coverage import ModelContradictsItselfError, covering_plans, kinds

@@ -1,8 +1,8 @@
-"""Where nothing can be lost: the schedules that take the most kinds of steps of the model.
+"""For a configuration that can lose nothing: schedules that take the most kinds of steps.
 
-Operations within the budgets are explored, each plan_state once, and then schedules are chosen one
-after another, each the one that adds the most kinds of steps not yet taken (`plan.kind_of`). So a
-suite shows real brokers every kind of step that the exploration reached.
+Operations within the budgets are explored, each plan state once. Then schedules are chosen one
+after another, each time the one that adds the most new kinds of steps (`plan.kind_of`). So a suite
+takes real brokers through every kind of step that the exploration reached.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from itertools import islice
 from ackproof_model.adversary.bounds import PERTURBATIONS, AdversaryModel
 from ackproof_model.planning.plan import (
     ANY,
+    Allowance,
     Plan,
     Stage,
-    Wanted,
+    completed,
     explored,
-    whole,
-    writing,
+    with_records,
 )
 from ackproof_model.planning.plan_state import HEALS, OperationKind
 
-#: At most so many schedules are looked at, of so many operations.
+#: At most so many schedules are examined, of so many operations.
 _MOST_SCHEDULES = 3_000
 _MOST_OPERATIONS = 7
 
@@ -36,7 +36,7 @@ _OPERATIONS = (
 
 
 class ModelContradictsItselfError(RuntimeError):
-    """An operator's schedule loses what the search says no adversary can."""
+    """A schedule of operations loses records although the search says that no adversary can."""
 
 
 def kinds(plan: Plan) -> frozenset[str]:
@@ -50,20 +50,20 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
     Raises ModelContradictsItselfError if one of them loses records.
     """
     budgets = model.budgets
-    allowed: Wanted = Counter()
+    allowed: Allowance = Counter()
     for perturbation, kind in zip(PERTURBATIONS, _OPERATIONS, strict=True):
         if times := min(getattr(budgets, perturbation), budgets.perturbations):
             allowed[kind, ANY] = times
-    model = writing(model)
+    model = with_records(model)
     found: list[tuple[frozenset[str], tuple[Stage, ...]]] = []
     reached = explored(model, allowed, most=_MOST_OPERATIONS, patient=True)
     for stages in islice(reached, _MOST_SCHEDULES):
         if _perturbations(stages) > budgets.perturbations or not stages[-1].settled:
             continue
-        plan = whole(model, stages)
+        plan = completed(model, stages)
         if plan.lost:
             raise ModelContradictsItselfError(
-                f"nothing can be lost, says the search, and yet by {plan.operations}"
+                f"the search finds no loss, but these operations lose records: {plan.operations}"
             )
         found.append((kinds(plan), stages))
     chosen: list[Plan] = []
@@ -73,7 +73,7 @@ def covering_plans(model: AdversaryModel, *, most: int) -> list[Plan]:
         if not best - taken:
             break
         taken |= best
-        chosen.append(whole(model, stages))
+        chosen.append(completed(model, stages))
     return chosen
 
 

@@ -1,9 +1,9 @@
-"""From a way to a loss to the operations that take it, on a cluster where nothing dawdles.
+"""From a trace that loses records to operations that do so on a cluster of prompt brokers.
 
-`adversary.search` says that a loss exists, and what perturbs the cluster on the way. The trace is
-not a schedule: between its steps the adversary may delay anything. So operations are searched that
-do the same perturbations and lose acked records although everything else happens at once. What has
-to be delayed must be an operation of its own, a cut link.
+`adversary.search` finds that a loss exists, and its perturbations. The trace is not a schedule:
+between its steps the adversary may delay anything. So this module searches for operations that make
+the same perturbations and lose acked records although everything else is prompt. A necessary delay
+becomes an operation of its own, a cut link.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ackproof_model.planning.plan_state import (
     Operation,
     OperationKind,
     PlanState,
-    done,
-    opening,
+    initial_plan_state,
+    performed,
 )
 from ackproof_model.planning.settling import produce, settle
 
-#: How many records a schedule's producers may write, one or two after each operation.
+#: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
-#: So many schedules are looked at, at most, in each way of looking for one.
+#: At most so many schedules are examined in each of the searches for one.
 _MOST_SCHEDULES = 5_000
-#: A schedule has at most so many operations.
+#: The most operations of a schedule.
 MOST_OPERATIONS = 8
 
-#: Which perturbation of the adversary's is which kind.
+#: The operation for each perturbation of the adversary.
 _OPERATIONS = {
     "kill": OperationKind.KILL,
     "lose power": OperationKind.LOSE_POWER,
@@ -46,19 +46,20 @@ _OPERATIONS = {
 }
 
 
-#: Stands for a broker, whichever.
+#: Stands for any broker.
 ANY = -1
 
-#: How often each kind may be done, to a broker or to any.
-Wanted = Counter[tuple[OperationKind, int]]
+#: How often each kind of operation is allowed, by broker, or for `ANY`.
+Allowance = Counter[tuple[OperationKind, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an operation leads to (None: the start); `kinds` are those of what happened by itself.
+    """The result of one operation (None: the start).
 
-    `probe` is the record that was written when all had come to rest, None if nobody took one.
-    `strays`: a follower left the ISR that no LAG holds, but a cut that should only have delayed it.
+    kinds: the kinds of steps that followed. probe: the record that was written once all steps had
+    been taken, None if no broker accepted one. strays: a follower left the ISR because of a cut
+    that should only have delayed it, not because of a LAG.
     """
 
     operation: Operation | None
@@ -69,15 +70,15 @@ class Stage:
 
     @property
     def settled(self) -> bool:
-        """Whether it has come to rest, timers included."""
+        """Whether all steps have been taken, those of timers included."""
         return self.operation is None or self.operation.settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Operations, and what they lead to.
+    """A schedule of operations and its result.
 
-    lost: the acked records that are gone in the end, when everything has been healed.
+    lost: the acked records that are lost after everything has been healed.
     """
 
     model: AdversaryModel
@@ -86,13 +87,13 @@ class Plan:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The operations in their order."""
+        """The operations in order."""
         return tuple(one.operation for one in self.stages if one.operation is not None)
 
     def fate(self, stage: Stage) -> str:
-        """Say what becomes of records that are sent once a stage has come to rest.
+        """Return what happens to records that are sent after a stage has settled.
 
-        'none' are acked by then; or all that are acked are 'lost', or 'kept'.
+        'none': none are acked. 'lost', 'kept': those that are acked.
         """
         if stage.probe is None or not stage.plan_state.state.writes.acked >> stage.probe & 1:
             return "none"
@@ -100,42 +101,42 @@ class Plan:
 
 
 def realized(answer: AdversaryResult) -> Plan | None:
-    """Return the shortest operations that do what a trace's perturbations do, and lose records.
+    """Return the shortest schedule that makes a trace's perturbations and loses records.
 
-    If possible each waits until the one before has come to rest, which does not hang on how fast
-    an operator is; and if possible they hit the trace's brokers, else any. None if there are none
-    of `MOST_OPERATIONS` among the first thousands.
+    If possible, each operation waits until the previous one has settled, so the result does not
+    depend on the operator's speed. If possible, the operations hit the brokers of the trace, else
+    any. None if there is none of at most `MOST_OPERATIONS` among the first thousands.
     """
-    wanted: Wanted = Counter()
+    of_trace: Allowance = Counter()
     for label, _ in answer.trace:
         what, *brokers = label
         if what in _OPERATIONS:
-            wanted[_OPERATIONS[what], brokers[1] if what == "shrink" else brokers[0]] += 1
-    anywhere: Wanted = Counter()
-    for (kind, _), times in wanted.items():
+            of_trace[_OPERATIONS[what], brokers[1] if what == "shrink" else brokers[0]] += 1
+    anywhere: Allowance = Counter()
+    for (kind, _), times in of_trace.items():
         anywhere[kind, ANY] += times
-    model = writing(answer.model)
+    model = with_records(answer.model)
     for patient in (True, False):
-        for allowed in (wanted, anywhere):
+        for allowed in (of_trace, anywhere):
             reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient)
             for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
                 if last.settled and lost(last.plan_state.state):
-                    plan = whole(model, stages)
+                    plan = completed(model, stages)
                     if plan.lost:
                         return plan
     return None
 
 
 def explored(
-    model: AdversaryModel, allowed: Wanted, *, most: int, patient: bool
+    model: AdversaryModel, allowed: Allowance, *, most: int, patient: bool
 ) -> Iterator[tuple[Stage, ...]]:
-    """Yield every schedule of at most `most` operations to a new plan_state, the short ones first.
+    """Yield a schedule of at most `most` operations to each plan state, the short ones first.
 
-    Each kind of `allowed` at most as often as it says; what ends a kind, and a cut that keeps
-    followers from fetching, as often as may be. `patient`: all but such a cut come to rest.
+    `allowed` bounds each kind of operation; operations that heal, and WITHHOLD, are free. patient:
+    every operation but WITHHOLD settles.
     """
-    layer: list[tuple[tuple[Stage, ...], Wanted]] = [((_first(model),), allowed)]
+    layer: list[tuple[tuple[Stage, ...], Allowance]] = [((_first(model),), allowed)]
     seen = set()
     for _ in range(most):
         following = []
@@ -153,21 +154,21 @@ def explored(
 
 
 def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan | None:
-    """Return what operations lead to, None if they cannot be carried out."""
-    model = writing(model)
+    """Return the plan of these operations, None if one of them is not possible."""
+    model = with_records(model)
     stages = [_first(model)]
     for operation in operations:
         stage = _after(model, stages[-1].plan_state, operation)
         if stage is None:
             return None
         stages.append(stage)
-    return whole(model, stages)
+    return completed(model, stages)
 
 
 def with_clean_stops(plan: Plan) -> Plan | None:
-    """Return the same operations with every process shut down in a controlled way.
+    """Return the same plan with a controlled shutdown in place of each kill and power loss.
 
-    None if that is no schedule, or if no process is ended.
+    None if that is not possible, or if the plan has neither.
     """
     if not any(
         one.kind in (OperationKind.KILL, OperationKind.LOSE_POWER) for one in plan.operations
@@ -180,18 +181,20 @@ def with_clean_stops(plan: Plan) -> Plan | None:
     return carried_out(plan.model, clean)
 
 
-def writing(model: AdversaryModel) -> AdversaryModel:
-    """Return the model for producers that write on: as many records as can be told apart."""
+def with_records(model: AdversaryModel) -> AdversaryModel:
+    """Return the model with as many records as a plan may write, and no perturbations."""
     return replace(model, budgets=Budgets(records=_RECORDS))
 
 
-def whole(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
-    """Return the plan of these stages, with all healed in the end, what began last first."""
+def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
+    """Return the plan of these stages; in the end all is healed, the newest operation first."""
     plan_state = stages[-1].plan_state
     for operation in reversed(plan_state.in_force):
         kind = OperationKind.START if operation.kind in PROCESS_STOPS else OperationKind.JOIN
         ends = operation.kind if kind is OperationKind.JOIN else None
-        healed = done(model, plan_state, Operation(kind=kind, broker=operation.broker, ends=ends))
+        healed = performed(
+            model, plan_state, Operation(kind=kind, broker=operation.broker, ends=ends)
+        )
         if healed is not None:
             plan_state = _rest(model, healed)
     leader = plan_state.state.partition.controller.leader
@@ -206,14 +209,14 @@ def _rest(model: AdversaryModel, plan_state: PlanState) -> PlanState:
 
 
 def _first(model: AdversaryModel) -> Stage:
-    return _settled(model, None, opening(model), settled=True)
+    return _settled(model, None, initial_plan_state(model), settled=True)
 
 
 def _after(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> Stage | None:
-    """Return the stage that an operation leads to, None if it cannot be done now."""
+    """Return the stage that an operation leads to, None if it is not possible now."""
     if operation.kind in HEALS and not operation.settled:
         return None
-    begun = done(model, plan_state, operation)
+    begun = performed(model, plan_state, operation)
     if begun is None:
         return None
     return _settled(model, operation, begun, settled=operation.settled)
@@ -222,7 +225,7 @@ def _after(model: AdversaryModel, plan_state: PlanState, operation: Operation) -
 def _settled(
     model: AdversaryModel, operation: Operation | None, plan_state: PlanState, *, settled: bool
 ) -> Stage:
-    """Return a stage: producers write on while it comes to rest, and once more afterwards."""
+    """Return the stage after all steps: producers write meanwhile, and once more afterwards."""
     kinds: dict[str, None] = {}
     probe, strays = None, False
 
@@ -252,25 +255,25 @@ def _settled(
 
 
 def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
-    """Say what kind of step it was: its name, and what it did to leader and ISR."""
+    """Return the kind of a step: its name, and what it did to leader and ISR."""
     old, new = before.state.partition.controller, after.state.partition.controller
-    told = []
+    changes = []
     if new.leader != old.leader:
         if new.leader < 0:
-            told.append("no leader")
+            changes.append("no leader")
         else:
             bit = 1 << new.leader
             where = "ISR" if old.isr & bit else "ELR" if old.elr & bit else "outside"
-            told.append(f"leader from the {where}")
+            changes.append(f"leader from the {where}")
     if new.isr != old.isr:
-        told.append("ISR grows" if new.isr & ~old.isr else "ISR shrinks")
-    return f"{label[0]}: {', '.join(told)}" if told else label[0]
+        changes.append("ISR grows" if new.isr & ~old.isr else "ISR shrinks")
+    return f"{label[0]}: {', '.join(changes)}" if changes else label[0]
 
 
 def _next(
-    model: AdversaryModel, plan_state: PlanState, left: Wanted, patient: bool
-) -> Iterator[tuple[Operation, Wanted]]:
-    """Yield the operations that may come next, and what is allowed after each."""
+    model: AdversaryModel, plan_state: PlanState, left: Allowance, patient: bool
+) -> Iterator[tuple[Operation, Allowance]]:
+    """Yield the operations that may come next, and what is still allowed after each."""
     for kind, broker in sorted(left):
         rest = Counter(left)
         rest[kind, broker] -= 1

@@ -1,8 +1,7 @@
-"""A partition in the hands of an operator: its state, and what the operator has done to it.
+"""A partition and the operations in force on it.
 
-The adversary of `adversary` delays whatever it likes. An operator cannot: what needs no timer
-happens at once, unless it is kept from happening. So a plan_state is a state, and what keeps things
-from happening in it.
+The adversary of `adversary` can delay any step. An operator cannot: a step without a timer happens
+at once unless an operation prevents it. So a plan state is a state and the operations in force.
 """
 
 from __future__ import annotations
@@ -25,32 +24,32 @@ from ackproof_model.adversary.state import (
 
 
 class OperationKind(StrEnum):
-    """What an operator does to one broker."""
+    """An operation on one broker."""
 
     KILL = "kill"  # SIGKILL
     LOSE_POWER = "lose power"  # SIGKILL, and the log loses what was not fsynced
     STOP = "stop"  # SIGTERM: controlled shutdown
     LAG = "lag"  # no replication from or to it
-    WITHHOLD = "withhold"  # nobody can fetch from it
-    CUT_OFF = "cut off"  # the controller neither hears it nor is heard by it
+    WITHHOLD = "withhold"  # no other broker can fetch from it
+    CUT_OFF = "cut off"  # no connection between it and the controllers
     START = "start"  # ends a KILL, LOSE_POWER or STOP
     JOIN = "join"  # ends a LAG, WITHHOLD or CUT_OFF
 
 
-#: What ends a process.
+#: Operations that end a process.
 PROCESS_STOPS = (OperationKind.KILL, OperationKind.LOSE_POWER, OperationKind.STOP)
-#: What cuts a link.
+#: Operations that cut a link.
 CUTS = (OperationKind.LAG, OperationKind.WITHHOLD, OperationKind.CUT_OFF)
-#: What ends another kind.
+#: Operations that end another one.
 HEALS = (OperationKind.START, OperationKind.JOIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A kind to one broker.
+    """One operation on one broker.
 
-    `settled`: the operator waits afterwards until all timers that can fire have fired. A JOIN
-    ends the cut `ends`.
+    settled: the operator waits afterwards until all timers that can fire have fired. ends: the cut
+    that a JOIN ends.
     """
 
     kind: OperationKind
@@ -61,11 +60,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanState:
-    """One partition, and what an operator has done to it.
+    """A partition and the operations in force on it.
 
-    in_force: the operations that hold, in the order in which they began. dying: dead brokers whose
-    session has not ended, the first to die first. flushed: each broker's records that it fsynced
-    (by a controlled shutdown). writer: the broker that the producer sends to.
+    in_force: in the order in which they began. dying: dead brokers whose session has not ended, in
+    the order of their deaths. flushed: for each broker the records that it has fsynced (by a
+    controlled shutdown). writer: the broker that the producer sends to.
     """
 
     state: State
@@ -75,11 +74,11 @@ class PlanState:
     writer: int = 0
 
     def held(self, kind: OperationKind, broker: int) -> bool:
-        """Whether a kind holds a broker."""
+        """Whether an operation is in force on a broker."""
         return any(one.kind is kind and one.broker == broker for one in self.in_force)
 
     def fetches(self, broker: int, source: int) -> bool:
-        """Whether nothing keeps a broker from fetching from another."""
+        """Whether no operation prevents a broker from fetching from another."""
         return not (
             self.held(OperationKind.LAG, broker)
             or self.held(OperationKind.LAG, source)
@@ -89,7 +88,7 @@ class PlanState:
     def with_broker(
         self, number: int, replica: Replica, partition: Partition | None = None
     ) -> PlanState:
-        """Return the plan_state with another state of one broker, and of the partition."""
+        """Return the plan state with one broker, and perhaps the partition, replaced."""
         own = self.state.replicas
         state = self.state._replace(
             replicas=(*own[:number], replica, *own[number + 1 :]),
@@ -98,13 +97,15 @@ class PlanState:
         return replace(self, state=state)
 
 
-def opening(model: AdversaryModel) -> PlanState:
-    """Return the plan_state at the start: all is well."""
+def initial_plan_state(model: AdversaryModel) -> PlanState:
+    """Return the state before the first operation."""
     return PlanState(state=initial(model), flushed=(0,) * model.replicas)
 
 
-def done(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> PlanState | None:
-    """Return the plan_state right after an operation, None if it cannot be done."""
+def performed(
+    model: AdversaryModel, plan_state: PlanState, operation: Operation
+) -> PlanState | None:
+    """Return the state right after an operation, None if it is not possible."""
     kind, number = operation.kind, operation.broker
     if kind in HEALS:
         return _healed(model, plan_state, operation)
@@ -131,14 +132,12 @@ def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> 
     if operation.kind is OperationKind.KILL:
         yield from kills(model, partition, replica, number)
     elif operation.kind is OperationKind.STOP:
-        if not plan_state.held(
-            OperationKind.CUT_OFF, number
-        ):  # it would have to ask the controller
+        if not plan_state.held(OperationKind.CUT_OFF, number):  # it could not ask the controller
             yield from clean_stops(model, partition, replica, number)
     elif replica.alive:
         kept = replica.log if model.flush_every_record else plan_state.flushed[number] & replica.log
         log = prefix(replica.log, kept.bit_count())
-        if log != replica.log:  # else there was nothing to lose
+        if log != replica.log:  # else it would lose nothing
             yield ("lose power", number), partition, stopped(model, replica, log)
 
 

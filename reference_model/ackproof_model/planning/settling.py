@@ -1,10 +1,9 @@
-"""What happens by itself after an operation, and in which order.
+"""The steps that follow an operation, and their order.
 
-Prompt is what needs no timer: acks, metadata, fetches, registration, what a leader asks of the ISR
-when a follower fetches. Then the timers: sessions end (`broker.session.timeout.ms`), in the order
-in which the controller stopped hearing; then followers that cannot fetch have lagged for
-`replica.lag.time.max.ms`. After each timer, what is prompt happens again. Of several prompt steps
-the order does not matter to where they lead.
+Prompt steps need no timer: acks, metadata, fetches, registration, ISR changes when a follower
+fetches. Then timers fire: sessions end (`broker.session.timeout.ms`), in the order in which the
+controller lost contact; then followers that cannot fetch have lagged for `replica.lag.time.max.ms`.
+Prompt steps follow after each timer. The order of several prompt steps does not change the result.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from ackproof_model.replication.state import NOBODY
 
 Taken = tuple[Label, PlanState]
 
-#: Nothing here goes on for ever; if it did, that would be a defect.
+#: More steps than this after one operation are a defect.
 _MOST_STEPS = 1000
 
 
 def settle(model: AdversaryModel, plan_state: PlanState, *, timers: bool) -> Iterator[Taken]:
-    """Yield each step that follows by itself, with the plan_state after it: prompt ones, or all."""
+    """Yield each step that follows, with the state after it; prompt steps only without `timers`."""
     for _ in range(_MOST_STEPS):
         step = next(_prompt(model, plan_state), None)
         if step is None and timers:
@@ -36,13 +35,13 @@ def settle(model: AdversaryModel, plan_state: PlanState, *, timers: bool) -> Ite
             return
         yield step
         plan_state = step[1]
-    raise RuntimeError(f"the plan_state does not come to rest: {plan_state}")
+    raise RuntimeError(f"this state does not settle within {_MOST_STEPS} steps: {plan_state}")
 
 
 def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
-    """Return the next record's append, None if nobody would take it.
+    """Return the append of the next record, None if no broker accepts it.
 
-    A producer stays with the leader it knows for as long as that one answers as a leader.
+    A producer keeps sending to the leader it knows for as long as that broker acts as leader.
     """
     state = plan_state.state
     leader = state.partition.controller.leader
@@ -58,19 +57,19 @@ def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
 
 
 def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
-    """Yield what happens at once; what brings a follower up to date before what asks for it."""
+    """Yield the prompt steps; fetches come before the ISR changes that depend on them."""
     state = plan_state.state
     for number, replica in enumerate(state.replicas):
         for label, after, written in writes(model, replica, number, state.writes):
             if label[0] == "ack":
                 acked = plan_state.with_broker(number, after)
                 yield label, replace(acked, state=acked.state._replace(writes=written))
-    heard = [
+    connected = [
         number
         for number in range(model.replicas)
         if not plan_state.held(OperationKind.CUT_OFF, number)
     ]
-    yield from _with_controller(model, plan_state, heard, ("learn",))
+    yield from _with_controller(model, plan_state, connected, ("learn",))
     for number, replica in enumerate(state.replicas):
         source = replica.leader
         if source in (NOBODY, number) or not plan_state.fetches(number, source):
@@ -79,15 +78,17 @@ def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
         if fetched is not None:
             label, follower, leader = fetched
             yield label, plan_state.with_broker(number, follower).with_broker(source, leader)
-    yield from _with_controller(model, plan_state, heard, ("unfence", "exit", "apply", "refuse"))
-    yield from _with_controller(model, plan_state, heard, ("expand",))
+    yield from _with_controller(
+        model, plan_state, connected, ("unfence", "exit", "apply", "refuse")
+    )
+    yield from _with_controller(model, plan_state, connected, ("expand",))
 
 
 def _with_controller(
-    model: AdversaryModel, plan_state: PlanState, heard: list[int], kinds: tuple[str, ...]
+    model: AdversaryModel, plan_state: PlanState, connected: list[int], kinds: tuple[str, ...]
 ) -> Iterator[Taken]:
-    """Yield what happens between the controller and whoever it hears."""
-    for number in heard:
+    """Yield the steps of some kinds between the controller and the brokers that reach it."""
+    for number in connected:
         replica = plan_state.state.replicas[number]
         for label, partition, after in moves(model, plan_state.state.partition, replica, number):
             what, *names = label
@@ -104,18 +105,18 @@ def _with_controller(
 
 
 def _has_fetched(plan_state: PlanState, leader: int, joiner: int) -> bool:
-    """Whether a follower fetches from a leader: only then its place in the ISR is looked at."""
-    chief, follower = plan_state.state.replicas[leader], plan_state.state.replicas[joiner]
+    """Whether a follower fetches from a leader: only then may the leader add it to the ISR."""
+    leading, follower = plan_state.state.replicas[leader], plan_state.state.replicas[joiner]
     return (
         follower.alive
-        and (follower.leader, follower.epoch) == (leader, chief.epoch)
-        and not chief.stale >> joiner & 1
+        and (follower.leader, follower.epoch) == (leader, leading.epoch)
+        and not leading.stale >> joiner & 1
         and plan_state.fetches(joiner, leader)
     )
 
 
 def _timed(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
-    """Yield what only time brings: sessions end first, then followers have lagged."""
+    """Yield the steps of timers: sessions end first, then followers have lagged."""
     state = plan_state.state
     for number in plan_state.dying:
         left = tuple(one for one in plan_state.dying if one != number)

@@ -187,7 +187,7 @@ def test_a_cut_that_only_delays_makes_nobody_lag():
 
 def test_a_follower_that_has_every_record_does_not_lag():
     lag = Operation(kind=OperationKind.LAG, broker=1)
-    cut = plan_state.done(B7, plan_state.opening(B7), lag)
+    cut = plan_state.performed(B7, plan_state.initial_plan_state(B7), lag)
     assert not list(settling.settle(B7, cut, timers=True))
     _, written = settling.produce(replace(B7, budgets=Budgets(records=1)), cut)
     assert ("shrink", 0, 1) in [label for label, _ in settling.settle(B7, written, timers=True)]
