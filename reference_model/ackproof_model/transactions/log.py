@@ -73,7 +73,7 @@ def verified(
     if before is None:
         verifying = Verification(epoch=epoch, lowest=sequence, bumps=model.protocol == 2)
     else:
-        verifying = before.seen(epoch, sequence)
+        verifying = before.updated(epoch, sequence)
     return partition._replace(verifying=verifying), len(partition.log)
 
 

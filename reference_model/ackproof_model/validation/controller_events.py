@@ -1,7 +1,7 @@
-"""The events on which a controller changes a partition, and what it writes then.
+"""The events on which a controller changes a partition, and the change that the rules give.
 
-An event that is not in the metadata log itself (what a leader asked of the ISR, an election, a
-reassignment) is found from what was written; then the rules must give exactly that. Names in
+Some events are not in the metadata log (an ISR requested by a leader, an election, a reassignment).
+They are inferred from the written change; then the rules must give exactly that change. Names in
 backticks are methods of `org.apache.kafka.controller.ReplicationControlManager`.
 """
 
@@ -21,7 +21,7 @@ from ackproof_model.kafka.partition_change import (
 )
 from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
-#: Every event by its name, as `Step.event` has it.
+#: The names of all events (`Step.event`).
 EVENTS = (
     "broker fenced",
     "broker unfenced",
@@ -45,7 +45,7 @@ EVENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the rules write about one partition on one event; None is nothing."""
+    """The change of one partition that the rules give on one event; None for no change."""
 
     event: str
     broker: int | None
@@ -60,11 +60,11 @@ def broker_goes(
     *,
     unclean: bool = False,
 ) -> Step:
-    """Return what is written when a broker is fenced, stops, or registers another incarnation.
+    """Return the change when a broker is fenced, stops, or registers another incarnation.
 
     `handleBrokerFenced`, `handleBrokerInControlledShutdown`, `handleBrokerShutdown`,
-    `handleBrokerUnregistered`, `handleDirectoriesOffline`. After an unclean stop it leaves ELR,
-    too (KIP-966).
+    `handleBrokerUnregistered`, `handleDirectoriesOffline`. After an unclean stop it leaves the
+    ELR, too (KIP-966).
     """
     now = state.partitions[partition]
     target = Target(
@@ -77,7 +77,7 @@ def broker_goes(
 
 
 def broker_unfenced(state: ControllerState, partition: PartitionId, broker: int) -> Step:
-    """Return what is written when a broker may lead again (`handleBrokerUnfenced`)."""
+    """Return the change when a broker is unfenced (`handleBrokerUnfenced`)."""
     target = Target(election=_election(state, partition), isr=state.partitions[partition].isr)
     change = partition_change(
         state.partitions[partition], target, state.cluster(partition, joining=broker)
@@ -93,10 +93,10 @@ def steps(
     before: MetadataRecord | None,
     after: MetadataRecord | None,
 ) -> Iterator[Step]:
-    """Yield what the rules write on every event that may have led to `written`.
+    """Yield the change that the rules give on every event that may have led to `written`.
 
-    `before` and `after` are the next records that change no partition: an event that concerns a
-    broker has its own record there, since the records of one event stand together.
+    before, after: the nearest records that change no partition. An event that concerns a broker has
+    its own record there, since the records of one event are adjacent.
     """
     now = state.partitions[partition]
     if before is not None:
@@ -117,7 +117,7 @@ def steps(
 def _with_record_after(
     state: ControllerState, partition: PartitionId, record: MetadataRecord
 ) -> Iterator[Step]:
-    """Events that write about partitions first, and then about the broker."""
+    """Yield the events whose partition changes come before the broker's record."""
     broker = record.data.get("brokerId", NO_LEADER)
     now = state.partitions[partition]
     in_isr, known = broker in now.isr, broker in state.brokers
@@ -140,7 +140,7 @@ def _with_record_after(
 def _with_record_before(
     state: ControllerState, partition: PartitionId, record: MetadataRecord
 ) -> Iterator[Step]:
-    """Events that write about the broker first, and then about partitions."""
+    """Yield the events whose partition changes come after the broker's record."""
     if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
         return
     broker, now = record.data["brokerId"], state.partitions[partition]
@@ -153,18 +153,18 @@ def _with_record_before(
 def _alter_partition(
     state: ControllerState, partition: PartitionId, written: Change
 ) -> Iterator[Step]:
-    """Yield what the leader may have asked for: another ISR, or to be recovered (`alterPartition`).
+    """Yield the ISRs and recovery states that the leader may have requested (`alterPartition`).
 
-    What it asked for is free, within `validateAlterPartitionData`. It is what was written, and,
-    if that completed a reassignment, members which were removed then.
+    Any request that `validateAlterPartitionData` accepts is possible: the written ISR, and, if the
+    change completed a reassignment, any members that were removed by it.
     """
     now = state.partitions[partition]
-    wished = now.isr if written.isr is None else written.isr
-    gone = [replica for replica in now.removing if replica not in wished]
+    requested = now.isr if written.isr is None else written.isr
+    gone = [replica for replica in now.removing if replica not in requested]
     for count in range(len(gone) + 1):
         for extra in combinations(gone, count):
-            isr = (*wished, *extra)
-            if not _may_ask(state, now, isr):
+            isr = (*requested, *extra)
+            if not _accepts(state, now, isr):
                 if written.isr is not None and now.leader != NO_LEADER:
                     event = f"ISR {list(isr)} is refused to the leader"
                     yield Step(event=event, broker=now.leader, change=None)
@@ -186,8 +186,8 @@ def _isr_event(now: Registration, isr: tuple[int, ...]) -> str:
     return "leader expands the ISR" if set(now.isr) < set(isr) else "leader changes the ISR"
 
 
-def _may_ask(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
-    """Tell whether the controller takes this ISR from the leader (`validateAlterPartitionData`)."""
+def _accepts(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
+    """Whether the controller accepts this ISR (`validateAlterPartitionData`)."""
     return (
         now.leader in isr
         and len(set(isr)) == len(isr)
@@ -199,16 +199,16 @@ def _may_ask(state: ControllerState, now: Registration, isr: tuple[int, ...]) ->
 def _reassignment(
     state: ControllerState, partition: PartitionId, written: Change
 ) -> Iterator[Step]:
-    """Replicas are to move (`changePartitionReassignment`), or not (`cancelPartition…`)."""
+    """Yield a reassignment (`changePartitionReassignment`) and its cancellation."""
     now = state.partitions[partition]
     replicas = now.replicas if written.replicas is None else written.replicas
     removing = now.removing if written.removing is None else written.removing
-    wished = tuple(replica for replica in replicas if replica not in removing)
-    leaving = tuple(sorted(set(now.replicas) - set(wished)))
+    requested = tuple(replica for replica in replicas if replica not in removing)
+    leaving = tuple(sorted(set(now.replicas) - set(requested)))
     target = Target(
-        replicas=(*wished, *leaving),
+        replicas=(*requested, *leaving),
         removing=leaving or None,
-        adding=tuple(sorted(set(wished) - set(now.replicas))) or None,
+        adding=tuple(sorted(set(requested) - set(now.replicas))) or None,
     )
     change = partition_change(now, target, state.cluster(partition))
     yield Step(event="reassignment", broker=None, change=change)
@@ -217,7 +217,7 @@ def _reassignment(
 
 
 def _cancelled(state: ControllerState, partition: PartitionId) -> Step:
-    """Take a reassignment back (`PartitionReassignmentRevert`)."""
+    """Return the cancellation of a reassignment (`PartitionReassignmentRevert`)."""
     now = state.partitions[partition]
     replicas = tuple(replica for replica in now.replicas if replica not in now.adding)
     isr = tuple(replica for replica in now.isr if replica not in now.adding) or replicas[:1]
@@ -229,7 +229,7 @@ def _cancelled(state: ControllerState, partition: PartitionId) -> Step:
 
 
 def _elected(state: ControllerState, partition: PartitionId, election: Election) -> Step:
-    """Elect, as asked or from time to time (`electLeader`, `maybeBalancePartitionLeaders`)."""
+    """Return a requested or periodic election (`electLeader`, `maybeBalancePartitionLeaders`)."""
     change = partition_change(
         state.partitions[partition], Target(election=election), state.cluster(partition)
     )
@@ -239,7 +239,7 @@ def _elected(state: ControllerState, partition: PartitionId, election: Election)
 def _directory_assigned(
     state: ControllerState, partition: PartitionId, directories: tuple[str, ...]
 ) -> Iterator[Step]:
-    """Yield what is written when a broker moves a replica (`handleAssignReplicasToDirs`)."""
+    """Yield the change when a broker moves a replica (`handleAssignReplicasToDirs`)."""
     now = state.partitions[partition]
     cluster = state.cluster(partition)
     if state.rules.directory_drops_elr:

@@ -1,8 +1,8 @@
-"""What a controller knows, built from its own metadata log, record by record.
+"""The state of a controller, built from its metadata log, record by record.
 
-Partitions, brokers, features and the settings that decide about leaders; everything else in the
-log is passed over. The records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments`
-prints them in JSON.
+It has partitions, brokers, features and the settings that decide about leaders; other records are
+ignored. The records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments` prints them in
+JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ackproof_model.kafka.partition_change import (
 from ackproof_model.replication.policy import effective_min_isr
 
 PartitionId = tuple[str, int]
-"""A partition: its topic's id and its number."""
+"""Topic id and partition number."""
 
 _TOPIC, _BROKER = 2, 4  # org.apache.kafka.common.config.ConfigResource.Type
 _DEFAULTS = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
@@ -32,8 +32,8 @@ _ELR = "eligible.leader.replicas.version"
 class MetadataRecord:
     """One record of the metadata log.
 
-    `kind` is Kafka's MetadataRecordType, such as PARTITION_CHANGE_RECORD. `snapshot` marks what a
-    snapshot holds: the state that the part of the log before it led to.
+    kind: Kafka's MetadataRecordType, such as PARTITION_CHANGE_RECORD. snapshot: the record is part
+    of a snapshot, the state that the earlier part of the log led to.
     """
 
     offset: int
@@ -54,22 +54,22 @@ class Broker:
 
     @property
     def active(self) -> bool:
-        """Neither fenced nor in controlled shutdown (`ClusterControlManager.isActive`)."""
+        """Whether it is neither fenced nor in controlled shutdown (`isActive`)."""
         return not self.fenced and not self.stopping
 
     def online(self, directory: str) -> bool:
-        """Tell whether what is in this directory can be served (`DirectoryId.isOnline`)."""
+        """Whether this log directory is online (`DirectoryId.isOnline`)."""
         if directory in (pc.UNASSIGNED, pc.MIGRATING):
             return True
         return directory != pc.LOST and (not self.directories or directory in self.directories)
 
 
 class LogError(ValueError):
-    """A record that no controller can have written: it names what does not exist."""
+    """A record that names a partition, topic or broker that does not exist."""
 
 
 class ControllerState:
-    """The state of a controller of one Kafka version, after the records applied so far."""
+    """The state of a controller of one Kafka version after the records applied so far."""
 
     def __init__(self, rules: ControllerRules) -> None:
         self.rules = rules
@@ -87,10 +87,10 @@ class ControllerState:
     def cluster(
         self, partition: PartitionId, *, without: int | None = None, joining: int | None = None
     ) -> Cluster:
-        """Return what is around a partition.
+        """Return the surroundings of a partition.
 
-        `without` is never acceptable as leader, `joining` is although it is still fenced
-        (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
+        without: a broker that is not acceptable as leader. joining: one that is, although it is
+        still fenced (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
         """
         now = self.partitions[partition]
 
@@ -110,11 +110,11 @@ class ControllerState:
         )
 
     def unclean(self, partition: PartitionId) -> bool:
-        """Tell whether the topic allows unclean elections."""
+        """Whether the topic allows unclean elections."""
         return self._setting(partition[0], "unclean.leader.election.enable") == "true"
 
     def default_directory(self, broker: int) -> str:
-        """Return where a broker puts a new replica (`ClusterControlManager.defaultDir`)."""
+        """Return the directory of a broker's new replicas (`ClusterControlManager.defaultDir`)."""
         if broker not in self.brokers:
             return pc.UNASSIGNED
         directories = self.brokers[broker].directories
@@ -123,11 +123,11 @@ class ControllerState:
         return pc.UNASSIGNED if directories else pc.MIGRATING
 
     def name(self, partition: PartitionId) -> str:
-        """Return a partition's name for people: ``orders-0``."""
+        """Return a partition's name: ``orders-0``."""
         return f"{self.topics.get(partition[0], partition[0])}-{partition[1]}"
 
     def apply(self, record: MetadataRecord) -> None:
-        """Take in one record.
+        """Apply one record.
 
         Raises LogError if it names a partition, topic or broker that does not exist.
         """
@@ -189,9 +189,9 @@ class ControllerState:
         self.partitions = {at: one for at, one in self.partitions.items() if at[0] != topic}
 
     def _clear_elr(self, topic: str) -> None:
-        """Forget who is eligible in a topic, in all if none is named (`TopicDelta.maybeClearElr`).
+        """Clear the ELR of a topic, of all topics for an empty name (`TopicDelta.maybeClearElr`).
 
-        It counts as a change of each partition that had any.
+        That is a change of each partition that had an ELR.
         """
         for partition, now in self.partitions.items():
             if topic in ("", self.topics[partition[0]]) and (now.elr or now.last_known_elr):
@@ -199,12 +199,11 @@ class ControllerState:
 
 
 def partition_of(data: Mapping[str, Any]) -> PartitionId:
-    """Return the partition that a record speaks of."""
     return data["topicId"], data["partitionId"]
 
 
 def created(data: Mapping[str, Any]) -> Registration:
-    """Return the partition of a PartitionRecord."""
+    """Return the registration in a PartitionRecord."""
     replicas = tuple(data["replicas"])
     return Registration(
         replicas=replicas,
@@ -222,7 +221,7 @@ def created(data: Mapping[str, Any]) -> Registration:
 
 
 def change_of(data: Mapping[str, Any]) -> Change:
-    """Return the fields of a PartitionChangeRecord. An absent or null list is an unchanged one."""
+    """Return the fields of a PartitionChangeRecord; an absent or null list is unchanged."""
     recovery = data.get("leaderRecoveryState", -1)
     return Change(
         isr=_listed(data.get("isr")),

@@ -1,8 +1,8 @@
-"""A replica's log as the runs of offsets that each leader epoch wrote, not as records.
+"""A replica's log as the offset range of each leader epoch, without its records.
 
-The epochs are those of Kafka's LeaderEpochFileCache (`epoch_cache`), without those that have no
-record. What a leader epoch wrote is the same in every replica that has it: one leader an epoch, and
-followers append its bytes. So a log is known by its epochs and its end.
+The epochs are those of Kafka's LeaderEpochFileCache (`kafka.epoch_cache`), without empty ones. An
+epoch has one leader, and followers append its bytes, so the records of an epoch are the same in
+every replica. A log is therefore determined by its epochs and its end offset.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 from ackproof_model.kafka.epoch_cache import Epochs, assign, truncate_from_end
 
-#: The end of what is not bounded.
+#: The end offset of a log that is not bounded.
 OPEN = sys.maxsize
 
 
 class Log(NamedTuple):
-    """A log from offset 0 up to, not including, `end`."""
+    """A log from offset 0 up to `end`, exclusive."""
 
     epochs: Epochs = ()
     end: int = 0
 
     def cut(self, end: int) -> Log:
-        """Return what is left if it ends at an offset, or earlier."""
+        """Return the log truncated to `end`."""
         return self if end >= self.end else Log(truncate_from_end(self.epochs, end), end)
 
     def written(self, epoch: int, end: int) -> Log:
@@ -43,7 +43,7 @@ class Log(NamedTuple):
 
 
 def common(one: Log, other: Log) -> int:
-    """Return up to which offset two logs are the same."""
+    """Return the offset up to which two logs are equal."""
     for mine, yours in zip_longest(one.epochs, other.epochs, fillvalue=(OPEN, OPEN)):
         if mine != yours:
             return min(mine[1], yours[1], one.end, other.end)
