@@ -1,4 +1,4 @@
-"""What members of a group do, and what the group takes from them."""
+"""The steps of a group's members, and the commits that the group accepts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ackproof_model.consumer_groups.bounds import PERTURBATIONS, OffsetModel
 
 
 class Member(NamedTuple):
-    """One member: `position` is the next record to process, `polled` up to where it has polled.
+    """One member.
 
-    committed: up to where it knows it has committed, or began. open: whether its transaction holds
-    the offsets of what it polled.
+    position: the next record to process. polled: the end of the polled records. committed: the
+    offset that it committed last, or began at. open: its transaction has the offsets of the polled
+    records.
     """
 
     alive: bool
@@ -24,11 +25,11 @@ class Member(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes.
+    """One state of the search.
 
-    offset: the group's committed one, None for none. pending: the member, and the offset, of a
-    transaction that is not ended. effects: how often each record was processed, two for more.
-    flight: late commits, as (generation, offset). left: the budgets, as in `PERTURBATIONS`.
+    offset: the committed offset, None for none. pending: member and offset of an open transaction.
+    effects: how often each record was processed, at most 2. flight: delayed commits, as
+    (generation, offset). left: the remaining budgets, in the order of `PERTURBATIONS`.
     """
 
     generation: int
@@ -44,7 +45,7 @@ Step = tuple[str, State]
 
 
 def initial(model: OffsetModel) -> State:
-    """Return the start: the first member has the partition, from its beginning on."""
+    """Return the initial state: the first member owns the partition, from offset 0 on."""
     budgets = model.budgets
     return State(
         generation=0,
@@ -58,14 +59,14 @@ def initial(model: OffsetModel) -> State:
 
 
 def begin(model: OffsetModel, state: State) -> int:
-    """Return where a new member begins."""
+    """Return the offset at which a new member begins."""
     if state.offset is not None:
         return state.offset
     return 0 if model.reset == "earliest" else model.budgets.records
 
 
 def successors(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield every step from a state, with what it is called."""
+    """Yield every step from a state, as (name, state after it)."""
     left = dict(zip(PERTURBATIONS, state.left, strict=True))
     for number, member in enumerate(state.members):
         if member.alive:
@@ -79,7 +80,7 @@ def successors(model: OffsetModel, state: State) -> Iterator[Step]:
         arrived = state._replace(flight=state.flight - {(generation, offset)})
         if _accepted(model, state, generation):
             yield f"the late commit of {offset} arrives", arrived._replace(offset=offset)
-    holder = len(state.members) - 1  # whoever joined last has the partition
+    holder = len(state.members) - 1  # the member that joined last owns the partition
     if state.members[holder].generation < state.generation:
         yield from _joining(model, state)
     elif not state.members[holder].alive:
@@ -90,16 +91,16 @@ def successors(model: OffsetModel, state: State) -> Iterator[Step]:
             yield f"member {holder} is killed", _spent(killed, "crashes")
         if left["rebalances"]:
             out = state._replace(generation=state.generation + 1)
-            yield f"member {holder} is thrown out", _spent(out, "rebalances")
+            yield f"member {holder} is removed from the group", _spent(out, "rebalances")
     if left["offset_losses"] and state.offset is not None:
         yield "the offsets are lost", _spent(state._replace(offset=None), "offset_losses")
 
 
 def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield that the next member takes the partition over, from the committed offset on.
+    """Yield that a new member becomes the owner of the partition, at the committed offset.
 
-    A transaction that holds offsets of it is ended first by who has the same transactional.id, is
-    waited for (KIP-447), or is not seen. One that nobody ends times out.
+    An open transaction with offsets of the partition is fenced by a new member with the same
+    transactional.id, or awaited until it times out (KIP-447), or ignored.
     """
     if state.pending is not None:
         if model.fences_ids:
@@ -115,7 +116,7 @@ def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
 
 
 def _fenced(state: State) -> State:
-    """Return the state after the open transaction was aborted, and its member refused."""
+    """Return the state after the open transaction was aborted and its member fenced."""
     if state.pending is None:
         return state
     number = state.pending[0]
@@ -124,7 +125,7 @@ def _fenced(state: State) -> State:
 
 
 def _polling(model: OffsetModel, state: State, number: int, member: Member) -> Iterator[Step]:
-    """Poll, when what was polled before is processed, and committed if that is asked for."""
+    """Yield polls, once the polled records are processed, and committed if the mode says so."""
     done = member.position == member.polled
     if not done and not model.asynchronous:
         return
@@ -168,30 +169,30 @@ def _committing(
 
 
 def _accepted(model: OffsetModel, state: State, generation: int) -> bool:
-    """Whether the group takes a commit (`ClassicGroup.validateOffsetCommit`)."""
+    """Whether the group accepts a commit (`ClassicGroup.validateOffsetCommit`)."""
     return generation == state.generation or not model.checks.generation_check
 
 
 def _committed(model: OffsetModel, state: State, number: int, offset: int) -> tuple[State, bool]:
     """Return the state after a member's commit, and whether it was accepted.
 
-    One that is refused has lost the partition: it stops, unless it is heedless.
+    A member whose commit is refused has lost the partition: it stops, unless it is heedless.
     """
     member = state.members[number]
     if not _accepted(model, state, member.generation):
         if model.heedless:
             return _with(state, number, member._replace(committed=offset)), False
         return _with(state, number, member._replace(alive=False)), False
-    told = member._replace(committed=offset)
-    return _with(state, number, told)._replace(offset=offset), True
+    informed = member._replace(committed=offset)
+    return _with(state, number, informed)._replace(offset=offset), True
 
 
 def _in_transactions(
     model: OffsetModel, state: State, number: int, member: Member
 ) -> Iterator[Step]:
-    """Offsets go into the transaction, and count, with what was written, at its end.
+    """Yield the steps of a transaction: its offsets take effect with its records, at its end.
 
-    How transactions end is specified in `transactions`; here they end in one step, or not at all.
+    `transactions` specifies how transactions end; here they end in one step, or not at all.
     """
     offset = member.polled
     if member.position < offset or member.committed >= offset:
@@ -207,11 +208,11 @@ def _in_transactions(
         yield f"member {number} sends offset {offset}", sent._replace(pending=(number, offset))
         return
     if state.pending is not None and state.pending[0] != number:
-        mine = state  # a later transaction of another id holds offsets, too
+        mine = state  # a later transaction of another id has offsets, too
     else:
         mine = state._replace(pending=None)
-    told = _with(mine, number, member._replace(committed=offset, open=False))
-    effects = _effected(told, member.committed, offset)
+    ended = _with(mine, number, member._replace(committed=offset, open=False))
+    effects = _effected(ended, member.committed, offset)
     yield f"member {number} commits up to {offset}", effects._replace(offset=offset)
     if not model.checks.atomic and dict(zip(PERTURBATIONS, state.left, strict=True))["crashes"]:
         killed = _with(mine, number, member._replace(alive=False, open=False))
@@ -232,5 +233,5 @@ def _with(state: State, number: int, member: Member) -> State:
 
 
 def _spent(state: State, kind: str) -> State:
-    place = PERTURBATIONS.index(kind)
-    return state._replace(left=tuple(n - (place == k) for k, n in enumerate(state.left)))
+    spent = PERTURBATIONS.index(kind)
+    return state._replace(left=tuple(n - (spent == k) for k, n in enumerate(state.left)))

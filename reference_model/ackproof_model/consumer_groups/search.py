@@ -1,4 +1,4 @@
-"""The search for the shortest way to each anomaly of committed offsets."""
+"""The search for a shortest trace to each anomaly of committed offsets."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ackproof_model.consumer_groups.members import (
 )
 
 #: unprocessed: no member has processed a record, and none will: the at-most-once gap.
-#: reprocessed: a record's effect was had twice: the at-least-once duplicate.
+#: reprocessed: a record was processed twice: the at-least-once duplicate.
 ANOMALIES = ("unprocessed", "reprocessed")
 
-#: A search stores at most so many states.
+#: The most states that a search stores.
 MAX_STATES = 1_000_000
 
 
 def search(
     model: OffsetModel, *, until: Collection[str] = (), max_states: int = MAX_STATES
 ) -> SearchResult[str, State]:
-    """Search all that may happen to a group, or until all `until` anomalies are found."""
+    """Search all states, or until all anomalies of `until` are found."""
     return explore(
         initial(model),
         lambda state: successors(model, state),
@@ -41,7 +41,7 @@ def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     living = [member for member in state.members if member.alive]
     if not any(member.generation == state.generation for member in living):
         return
-    # A transaction's records have an effect at its end only.
+    # A transaction's records take effect at its end only.
     begins = [begin(model, state)]
     begins += [m.committed if model.commit == "transaction" else m.position for m in living]
     if any(times == 0 for times in state.effects[: min(begins)]):

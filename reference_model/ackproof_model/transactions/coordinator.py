@@ -1,8 +1,8 @@
-"""What the transaction coordinator answers, and what it then is.
+"""The transaction coordinator: its answer to each request, and its state afterwards.
 
-Rules after `TransactionCoordinator` and `TransactionMetadata`; a test holds each against
-`transaction_coordinator`, which answers as Kafka's own class does. The transaction log is
-replicated, and taken for one: a change is written and answered in one step. While markers are due,
+The rules follow `TransactionCoordinator` and `TransactionMetadata`; a test compares each with the
+exact port of Kafka's class in `tests/specifications/transaction_coordinator`. The transaction log
+is one log that never fails: a change is written and answered in one step. While markers are due,
 the change that follows them is pending in Kafka.
 """
 
@@ -15,7 +15,7 @@ from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 
 
 class Answer(Enum):
-    """The coordinator's answers, under Kafka's names."""
+    """The coordinator's error codes."""
 
     NONE = "NONE"
     CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
@@ -32,14 +32,14 @@ def init_producer_id(
 ) -> Answered:
     """`handleInitProducerId`: a new epoch, once no transaction is open (KIP-98, KIP-360).
 
-    expected: the epoch of a producer that wants a new one for itself, None of a new producer.
+    expected: the epoch of a producer that requests a new one for itself, None for a new producer.
     """
     state, checks = coordinator.state, model.checks
     if state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
     if state in PREPARED:
         return Answer.CONCURRENT_TRANSACTIONS, coordinator
-    if state is Txn.ONGOING and checks.abort_before_init:  # by an older producer, too
+    if state is Txn.ONGOING and checks.abort_before_init:  # even if an older producer asks
         return Answer.CONCURRENT_TRANSACTIONS, fence(model, coordinator)
     if expected is not None and expected != coordinator.epoch:
         return Answer.PRODUCER_FENCED, coordinator
@@ -50,7 +50,7 @@ def init_producer_id(
 
 
 def fence(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
-    """Return it after it aborts an open transaction by itself (`prepareFenceProducerEpoch`)."""
+    """Return it after it has aborted an open transaction itself (`prepareFenceProducerEpoch`)."""
     epoch = coordinator.epoch + (model.fence_bumps if model.checks.fencing else 0)
     return _prepared(coordinator, epoch, commit=False)
 
@@ -73,7 +73,7 @@ def add_partitions(
 def verify(model: TransactionModel, coordinator: Coordinator, epoch: int, partition: int) -> Answer:
     """`handleVerifyPartitionsInTransaction`: whether a partition is in the open transaction.
 
-    What is not in it is answered with TRANSACTION_ABORTABLE since 3.8.
+    Since 3.8 the error for a partition that is not in it is TRANSACTION_ABORTABLE.
     """
     refused = _refused(model, coordinator, epoch)
     if refused is not None:
@@ -95,9 +95,9 @@ def _refused(model: TransactionModel, coordinator: Coordinator, epoch: int) -> A
 def end_txn(
     model: TransactionModel, coordinator: Coordinator, epoch: int, *, commit: bool
 ) -> Answered:
-    """`endTransaction`: with protocol 1 by the state alone; with 2 a retry has the epoch before.
+    """`endTransaction`: protocol 1 decides by the state; with 2, a retry has the previous epoch.
 
-    That the outcome is in the transaction log is what is answered; markers follow.
+    The response says that the outcome is in the transaction log; markers follow.
     """
     refused = _end_refused(model, coordinator, epoch)
     if refused is not None:
@@ -105,15 +105,15 @@ def end_txn(
     if coordinator.state is Txn.ONGOING:
         bumped = coordinator.epoch + model.bumps
         return Answer.NONE, _prepared(coordinator, bumped, commit=commit)
-    if model.bumps and epoch == coordinator.epoch:  # no retry: nothing was written in it
+    if model.bumps and epoch == coordinator.epoch:  # not a retry: no transaction was begun in it
         if commit:
             return Answer.INVALID_TXN_STATE, coordinator
         return Answer.NONE, _prepared(coordinator, epoch + 1, commit=False)
-    return _again(coordinator, commit=commit), coordinator
+    return _retried(coordinator, commit=commit), coordinator
 
 
 def _end_refused(model: TransactionModel, coordinator: Coordinator, epoch: int) -> Answer | None:
-    """Return why nobody may end the transaction; protocol 2 looks at markers that are due first."""
+    """Return why the transaction cannot be ended; protocol 2 checks due markers first."""
     if coordinator.state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING
     pending = coordinator.state in PREPARED
@@ -124,15 +124,15 @@ def _end_refused(model: TransactionModel, coordinator: Coordinator, epoch: int) 
 
 
 def _valid(model: TransactionModel, coordinator: Coordinator, epoch: int) -> bool:
-    """Whether a request to end a transaction has the epoch for it."""
+    """Whether a request to end a transaction has a valid epoch."""
     same, again = epoch == coordinator.epoch, epoch + 1 == coordinator.epoch
     if not model.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
         return same
     return again or same
 
 
-def _again(coordinator: Coordinator, *, commit: bool) -> Answer:
-    """Return the answer to a request about a transaction that is over: it may be a retry."""
+def _retried(coordinator: Coordinator, *, commit: bool) -> Answer:
+    """Return the answer about a transaction that has ended: the request may be a retry."""
     if coordinator.state is (Txn.COMPLETE_COMMIT if commit else Txn.COMPLETE_ABORT):
         return Answer.NONE
     return Answer.INVALID_TXN_STATE
@@ -153,7 +153,7 @@ def completed(coordinator: Coordinator) -> Coordinator:
 
 
 def failed_over(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
-    """Return what the next coordinator loads from the transaction log."""
+    """Return the state that the next coordinator loads from the transaction log."""
     after = coordinator._replace(term=coordinator.term + 1)
     if coordinator.state in PREPARED and not model.checks.prepare_first:
         return after._replace(state=Txn.ONGOING)

@@ -1,7 +1,7 @@
-"""What a log appends of a transaction, and what a consumer with read_committed is given of it.
+"""What a log appends of a transaction, and what a read_committed consumer reads of it.
 
-What a log knows of the producer is built up from what was appended, as Kafka does when it loads
-one, by the rules of `producer_state`, which are held against Kafka's own classes.
+The producer state is derived from the appended records and markers, as Kafka does when it loads a
+log, by the rules of `kafka.producer_state`, which are compared with Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ackproof_model.kafka.producer_state import (
 from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import Entry, Partition
 
-#: Of a produce request: it has not arrived.
+#: The guard of a produce request that has not arrived.
 NOT_YET = -2
-#: It was not verified, since the transaction was open in the log (`VerificationGuard.SENTINEL`).
+#: The guard of a request that needed no verification: the log had the transaction open
+#: (`VerificationGuard.SENTINEL`).
 OPEN_ALREADY = -1
 
 
 @lru_cache(maxsize=1 << 16)
 def known(log: tuple[Entry, ...]) -> ProducerState:
-    """Return what the log knows of the producer (`ProducerStateManager`)."""
+    """Return the producer state of a log (`ProducerStateManager`)."""
     if not log:
         return ProducerState()
     before, last = known(log[:-1]), log[-1]
@@ -33,7 +34,7 @@ def known(log: tuple[Entry, ...]) -> ProducerState:
         after = before.append(_batch(last.epoch, last.sequence), len(log) - 1)
     else:
         after = before.end_transaction(last.epoch, strict=False)
-    # Refused only where a guard was taken away; then the epoch is the last one's.
+    # Refused only where a check is switched off; then the epoch is that of the last entry.
     return ProducerState(epoch=last.epoch) if isinstance(after, Refusal) else after
 
 
@@ -50,10 +51,10 @@ def is_open(partition: Partition) -> bool:
     return known(partition.log).txn_start is not None
 
 
-def _vouched_for(model: TransactionModel, partition: Partition, epoch: int) -> bool:
-    """Whether a record continues what the log has open (`hasOngoingTransaction`).
+def _continues_open(model: TransactionModel, partition: Partition, epoch: int) -> bool:
+    """Whether a record continues the log's open transaction (`hasOngoingTransaction`).
 
-    One of a newer epoch does not, from 4.0: that transaction may have ended (KAFKA-18654).
+    From 4.0, one of a newer epoch does not: that transaction may have ended (KAFKA-18654).
     """
     same = known(partition.log).epoch == epoch or not model.compares_open
     return is_open(partition) and same
@@ -64,10 +65,10 @@ def verified(
 ) -> tuple[Partition, int]:
     """Return the partition once a verification has begun, and its guard.
 
-    `maybeStartTransactionVerification`. A guard is worth something until the next append, so the
-    log's length is one.
+    `maybeStartTransactionVerification`. A guard is valid until the next append, so the log's length
+    can serve as the guard.
     """
-    if _vouched_for(model, partition, epoch):
+    if _continues_open(model, partition, epoch):
         return partition, OPEN_ALREADY
     before = partition.verifying
     if before is None:
@@ -80,7 +81,7 @@ def verified(
 def appended(
     model: TransactionModel, partition: Partition, record: Entry, guard: int
 ) -> Partition | None:
-    """Return the partition after a record, as it was for a duplicate, None if it is refused.
+    """Return the partition after a record (unchanged for a duplicate), None if it is refused.
 
     `UnifiedLog.analyzeAndValidateProducerState`.
     """
@@ -88,7 +89,7 @@ def appended(
     producer, batch = known(log), _batch(record.epoch, record.sequence)
     if checks.dedup and producer.duplicate(batch) is not None:
         return partition
-    if model.verifies and not _vouched_for(model, partition, record.epoch):
+    if model.verifies and not _continues_open(model, partition, record.epoch):
         current = guard == len(log) or not checks.verification_guard
         if guard == OPEN_ALREADY or not current:
             return None
@@ -117,20 +118,20 @@ def marked(model: TransactionModel, partition: Partition, marker: Entry) -> Part
 
 
 def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
-    """Return up to where read_committed reads: the first open record, or the high watermark."""
+    """Return the last stable offset: the first open record, or the high watermark."""
     start = known(log).txn_start
     return high_watermark if start is None else min(start, high_watermark)
 
 
 @lru_cache(maxsize=1 << 16)
 def committed(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with a record that was committed."""
+    """Return the transactions with a committed record."""
     return _ended(log, commit=True)
 
 
 @lru_cache(maxsize=1 << 16)
 def aborted(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with a record that was aborted."""
+    """Return the transactions with an aborted record."""
     return _ended(log, commit=False)
 
 

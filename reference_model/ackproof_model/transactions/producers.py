@@ -1,6 +1,7 @@
-"""What a transactional producer does: the client's side, after `TransactionManager` and `Sender`.
+"""The transactional producer: the client's side, following `TransactionManager` and `Sender`.
 
-A request and its answer are one step; whatever may come in between is a held request (`delays`).
+A request and its response are one step; a request in flight exists only as a delayed one
+(`delays`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Step = tuple[str, State]
 
 
 def steps(model: TransactionModel, state: State, number: int) -> Iterator[Step]:
-    """Yield what a producer may do by itself, answers included."""
+    """Yield the steps of a producer, responses included."""
     producer = state.producers[number]
     if producer.phase in {Phase.STARTING, Phase.BUMPING}:
         yield from _initialise(model, state, number, producer)
@@ -36,13 +37,13 @@ def steps(model: TransactionModel, state: State, number: int) -> Iterator[Step]:
     for label, began, request in requests(model, state, number):
         answer, after = answered(model, began, request)
         if answer is not Answer.CONCURRENT_TRANSACTIONS:
-            yield label, _told(model, after, number, request, answer)
+            yield label, _responded(model, after, number, request, answer)
 
 
 def requests(
     model: TransactionModel, state: State, number: int
 ) -> Iterator[tuple[str, State, Message]]:
-    """Yield the requests a producer may send, each with the state in which it waits for it."""
+    """Yield the requests a producer may send, with the state in which it waits for the response."""
     producer = state.producers[number]
     match producer.phase:
         case Phase.IDLE:
@@ -84,14 +85,14 @@ def _data(
 def _ends(
     model: TransactionModel, state: State, number: int
 ) -> Iterator[tuple[str, State, Message]]:
-    """Yield the two ways to end a transaction: what was sent must have been answered before."""
+    """Yield commit and abort: every sent record must have had a response before."""
     producer = state.producers[number]
     waiting = producer.sent and model.checks.resolved_first
     if waiting:
         return
     if producer.acked and not producer.doomed:
-        asked = with_outcome(state, producer.transaction, fate=Fate.ASKED)
-        yield _end(_with(asked, number, producer._replace(phase=Phase.COMMITTING)), number)
+        requested = with_outcome(state, producer.transaction, fate=Fate.REQUESTED)
+        yield _end(_with(requested, number, producer._replace(phase=Phase.COMMITTING)), number)
     yield _end(_with(state, number, producer._replace(phase=Phase.ABORTING)), number)
 
 
@@ -102,10 +103,10 @@ def _end(state: State, number: int) -> tuple[str, State, Message]:
     return f"producer {number} {'commits' if commit else 'aborts'}", state, request
 
 
-def _told(
+def _responded(
     model: TransactionModel, state: State, number: int, request: Message, answer: Answer
 ) -> State:
-    """Return the state once a producer has its answer."""
+    """Return the state after a producer received a response."""
     producer = state.producers[number]
     refused = answer is not Answer.NONE
     match request.kind:
@@ -130,9 +131,9 @@ def _told(
 
 
 def _ended(model: TransactionModel, state: State, producer: Producer) -> Producer:
-    """Return a producer after its transaction: with protocol 2 the answer had the new epoch.
+    """Return a producer after its transaction: with protocol 2, the response had the new epoch.
 
-    With protocol 1 it asks for one if it gave up a record (KIP-360).
+    With protocol 1 it requests a new epoch if one of its records failed (KIP-360).
     """
     if model.bumps:
         return idle(model, state.coordinator.epoch)

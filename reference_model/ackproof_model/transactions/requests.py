@@ -1,4 +1,4 @@
-"""What a request of a producer or a marker does where it arrives."""
+"""The effect of a producer's request or a marker at its destination."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _ended(model: TransactionModel, state: State, request: Message) -> Answered:
 
 
 def verify(model: TransactionModel, state: State, request: Message) -> tuple[Answer, State, int]:
-    """Return the answer to what a log asks before a first record, and what guards its append.
+    """Return the coordinator's answer to a log's verification, and the guard of the append.
 
-    With protocol 1 whether the partition is in the transaction, with 2 it is added (KIP-890).
+    Protocol 1 asks whether the partition is in the transaction, 2 adds it (KIP-890).
     """
     if not model.verifies:
         return Answer.NONE, state, log.NOT_YET
@@ -81,7 +81,7 @@ def _produced(model: TransactionModel, state: State, request: Message) -> Answer
 
 
 def _marked(model: TransactionModel, state: State, request: Message) -> Answered:
-    """Write a marker that was late: the coordinator that sent it has sent it again since."""
+    """Write a delayed marker: its coordinator has sent it again meanwhile."""
     after = log.marked(model, state.partitions[request.partition], marker(request))
     if after is None:
         return Answer.PRODUCER_FENCED, state
@@ -89,12 +89,11 @@ def _marked(model: TransactionModel, state: State, request: Message) -> Answered
 
 
 def marker(request: Message) -> Entry:
-    """Return the marker that a request brings."""
     return Entry(-1, request.epoch, commit=request.commit, term=request.term)
 
 
 def markers(coordinator: Coordinator) -> list[Message]:
-    """Return the markers that a coordinator has yet to get written."""
+    """Return the markers that a coordinator must still write."""
     if coordinator.state not in PREPARED:
         return []
     commit = coordinator.state is Txn.PREPARE_COMMIT
@@ -113,13 +112,13 @@ def markers(coordinator: Coordinator) -> list[Message]:
 
 
 def with_partition(state: State, at: int, partition: Partition) -> State:
-    """Return the state with another partition in place of one."""
+    """Return the state with one partition replaced."""
     before = state.partitions
     return state._replace(partitions=(*before[:at], partition, *before[at + 1 :]))
 
 
 def with_outcome(state: State, transaction: int, **changed: int) -> State:
-    """Return the state with something else known of a transaction; ZOMBIE stays."""
+    """Return the state with a transaction's outcome changed; the fate ZOMBIE stays."""
     outcome = state.outcomes[transaction]
     if outcome.fate is Fate.ZOMBIE:
         changed.pop("fate", None)

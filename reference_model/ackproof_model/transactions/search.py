@@ -1,4 +1,4 @@
-"""The search for the shortest way to each anomaly of transactions."""
+"""The search for a shortest trace to each anomaly of transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import State, initial
 from ackproof_model.transactions.successors import successors
 
-#: A search stores at most so many states.
+#: The most states that a search stores.
 MAX_STATES = 2_000_000
 
 
@@ -20,7 +20,7 @@ def search(
     until: Collection[str] = (),
     max_states: int = MAX_STATES,
 ) -> SearchResult[str, State]:
-    """Search all that may happen to a transactional.id, or until all `until` are found."""
+    """Search all states, or until all anomalies of `until` are found."""
     return explore(
         initial(model),
         lambda state: successors(model, state),

@@ -1,4 +1,4 @@
-"""All that may happen to a transactional.id: producers, markers, late requests, perturbations."""
+"""All steps of a transactional.id: producers, markers, delayed requests, perturbations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Step = tuple[str, State]
 
 
 def successors(model: TransactionModel, state: State) -> Iterator[Step]:
-    """Yield every step from a state, with what it is called."""
+    """Yield every step from a state, as (name, state after it)."""
     for number in range(len(state.producers)):
         yield from steps(model, state, number)
     for request in markers(state.coordinator):
@@ -38,14 +38,14 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
         arrived = state._replace(flight=state.flight - {late})
         answer, after = answered(model, arrived, late)
         if answer is not Answer.CONCURRENT_TRANSACTIONS:
-            yield f"the late {_told(late)} arrives", after
+            yield f"the late {_name(late)} arrives", after
     left = dict(zip(PERTURBATIONS, state.left, strict=True))
     if left["delays"]:
         yield from _delays(model, state)
     if left["marker_delays"]:
         for request in markers(state.coordinator):
             held = state._replace(flight=state.flight | {request})
-            yield f"a {_told(request)} is late", _spent(held, "marker_delays")
+            yield f"a {_name(request)} is late", _spent(held, "marker_delays")
     if left["restarts"]:
         sequences = (0,) * model.budgets.partitions
         new = Producer(Phase.STARTING, -1, -1, 0, 0, 0, sequences)
@@ -66,19 +66,19 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
 
 
 def _write_marker(model: TransactionModel, state: State, request: Message) -> Iterator[Step]:
-    """Yield that the coordinator gets a marker written (`TransactionMarkerChannelManager`)."""
+    """Yield that the coordinator writes a marker (`TransactionMarkerChannelManager`)."""
     at, coordinator = request.partition, state.coordinator
     after = log.marked(model, state.partitions[at], marker(request))
     if after is not None:
         rest = coordinator._replace(partitions=coordinator.partitions & ~(1 << at))
         yield (
-            f"a {_told(request)} is written",
+            f"a {_name(request)} is written",
             with_partition(state, at, after)._replace(coordinator=rules.completed(rest)),
         )
 
 
 def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
-    """Yield requests that are not answered: on their way, or a record waits to be appended."""
+    """Yield delayed requests: in flight, or verified and waiting for the append."""
     for number in range(len(state.producers)):
         for label, waiting, request in requests(model, state, number):
             held = waiting._replace(flight=waiting.flight | {request})
@@ -92,22 +92,22 @@ def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
 
 
 def _failovers(model: TransactionModel, state: State) -> Iterator[Step]:
-    """Yield that another coordinator goes on; a marker of the old one may be on its way."""
+    """Yield failovers to another coordinator; a marker of the old one may be in flight."""
     after = state._replace(coordinator=rules.failed_over(model, state.coordinator))
     yield "the coordinator fails over", _spent(after, "failovers")
     for request in markers(state.coordinator):
         held = after._replace(flight=after.flight | {request})
-        yield f"the coordinator fails over, a {_told(request)} is late", _spent(held, "failovers")
+        yield f"the coordinator fails over, a {_name(request)} is late", _spent(held, "failovers")
 
 
 def _spent(state: State, kind: str) -> State:
-    place = PERTURBATIONS.index(kind)
-    left = tuple(budget - (place == n) for n, budget in enumerate(state.left))
+    spent = PERTURBATIONS.index(kind)
+    left = tuple(budget - (spent == n) for n, budget in enumerate(state.left))
     return state._replace(left=left)
 
 
-def _told(request: Message) -> str:
-    """Return what a request is called."""
+def _name(request: Message) -> str:
+    """Return the name of a request."""
     match request.kind:
         case "marker":
             what = "commit" if request.commit else "abort"
