@@ -1,14 +1,14 @@
 """An executable model of Kafka's replication of one partition.
 
-`predict` says beforehand what a configuration and a fault schedule can do to acked records, by
-searching all interleavings. Standard library only, no effects. `docs/model.md` tells what is
-modelled, where each rule comes from, and what is left out.
+`predict` returns what a configuration and a fault schedule can do to acked records, by searching
+all interleavings. Standard library only, pure functions. `docs/model.md` describes what is
+modelled, the source of each rule, and what is left out.
 """
 
 from ackproof_model.configuration import Acks, Configuration, Profile
 from ackproof_model.prediction.predict import (
     ANOMALIES,
-    Outlook,
+    Likelihood,
     Prediction,
     join,
     predict,
@@ -23,7 +23,7 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Role,
 )
-from ackproof_model.replication.guards import Rules
+from ackproof_model.replication.safety_checks import SafetyChecks
 
 __all__ = [
     "ANOMALIES",
@@ -35,12 +35,12 @@ __all__ = [
     "Injection",
     "IsrSize",
     "LeaderChanged",
-    "Outlook",
+    "Likelihood",
     "Prediction",
     "Profile",
     "Progress",
     "Role",
-    "Rules",
+    "SafetyChecks",
     "join",
     "predict",
 ]

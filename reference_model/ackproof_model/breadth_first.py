@@ -1,4 +1,4 @@
-"""Breadth-first search of all that a specification allows, for the shortest way to each anomaly."""
+"""Breadth-first search of a specification's states for a shortest trace to each anomaly."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Label = TypeVar("Label")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Generic[Label, State]):
-    """What a search found.
+class SearchResult(Generic[Label, State]):
+    """The result of a search.
 
-    ways: by anomaly, a shortest way to it, as (label, state after it). states: how many were
-    stored. complete: whether all were searched, so that an anomaly that is not in `ways` is
-    impossible.
+    traces: by anomaly, a shortest trace to it, as (label, state after it). states: how many were
+    stored. complete: whether the search reached its end; then an anomaly that was searched for and
+    is not in `traces` is impossible.
     """
 
-    ways: Mapping[str, tuple[tuple[Label, State], ...]]
+    traces: Mapping[str, tuple[tuple[Label, State], ...]]
     states: int
     complete: bool
 
@@ -30,12 +30,12 @@ def explore(
     successors: Callable[[State], Iterable[tuple[Label, State]]],
     anomalies: Callable[[State], Iterable[str]],
     *,
-    wanted: Collection[str] = (),
+    until: Collection[str] = (),
     max_states: int = sys.maxsize,
-) -> Found[Label, State]:
-    """Search all states from `start`, until all `wanted` anomalies are found, or no room is left.
+) -> SearchResult[Label, State]:
+    """Search the states reachable from `start`, at most `max_states`.
 
-    Without `wanted`, all states are searched.
+    The search ends early once all anomalies of `until` are found; with none given, it does not.
     """
     before: dict[State, tuple[State, Label] | None] = {start: None}
     first: dict[str, State] = {}
@@ -45,23 +45,25 @@ def explore(
         for state in level:
             for anomaly in anomalies(state):
                 first.setdefault(anomaly, state)
-            if wanted and first.keys() >= set(wanted):
-                return Found(ways=_ways(before, first), states=len(before), complete=True)
+            if until and first.keys() >= set(until):
+                return SearchResult(
+                    traces=_traces(before, first), states=len(before), complete=True
+                )
             for label, after in successors(state):
                 if after not in before:
                     before[after] = (state, label)
                     following.append(after)
         level = following
-    return Found(ways=_ways(before, first), states=len(before), complete=not level)
+    return SearchResult(traces=_traces(before, first), states=len(before), complete=not level)
 
 
-def _ways(
+def _traces(
     before: Mapping[State, tuple[State, Label] | None], first: Mapping[str, State]
 ) -> dict[str, tuple[tuple[Label, State], ...]]:
-    return {anomaly: _way(before, state) for anomaly, state in first.items()}
+    return {anomaly: _trace(before, state) for anomaly, state in first.items()}
 
 
-def _way(
+def _trace(
     before: Mapping[State, tuple[State, Label] | None], state: State
 ) -> tuple[tuple[Label, State], ...]:
     way = []

@@ -1,6 +1,6 @@
-"""What the model is asked about: a configuration, and the Kafka version's profile.
+"""The input of a prediction: a configuration, and the profile of its Kafka version.
 
-A `Configuration` holds the settings on which the fate of acked records hangs, in Kafka's names.
+A `Configuration` holds the settings that decide what happens to acked records, under Kafka's names.
 A `Profile` holds the rules that differ between Kafka versions.
 """
 
@@ -23,21 +23,26 @@ class Profile:
     hw_freeze: the leader never advances its high watermark while |ISR| is below
         min(min.insync.replicas, replication factor); from 3.7.0 (KAFKA-15583).
     elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
-    stale_fetch: a follower may append what an older epoch's fetch response brings late; before
+    stale_fetch: a follower may append a late fetch response of an older leader epoch; before
         3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). No rule of the model does that.
-    leader_epochs: a follower truncates what diverges by leader epoch, from 0.11 (KIP-101); before,
-        to its own high watermark. `adversary` only.
+    leader_epochs: a follower truncates by leader epoch, from 0.11 (KIP-101); before, to its own
+        high watermark. `adversary` only.
     broker_epochs: a replica joins the ISR only as the incarnation that fetched, from 3.5
         (KIP-903). `adversary` only.
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
         (KAFKA-19522).
 
-    Of `transactions` only: verifies_transactions, from 3.6 (KIP-890 part 1); transactions_v2 may be
-    spoken, from 4.0 (KIP-890 part 2); double_bump: the coordinator's own abort raises the epoch
-    twice with these, in 4.0.0 (KAFKA-19367); first_sequence_zero: and their first sequence must be
-    0, from 4.1; strict_markers: and markers must bring a newer epoch, from 4.2 (KIP-1228).
-    group_fencing: of `consumer_offsets` only; the group refuses a transaction's offsets of another
-    generation, and waits for those under way, from 2.5 (KIP-447).
+    `transactions` only:
+    verifies_transactions: a log asks the coordinator before a transaction's first record, from 3.6
+        (KIP-890 part 1).
+    transactions_v2: clients may use transactions v2, from 4.0 (KIP-890 part 2).
+    double_bump: the coordinator's own abort raises the epoch twice with v2, in 4.0.0 (KAFKA-19367).
+    first_sequence_zero: the first sequence number of a v2 producer must be 0, from 4.1.
+    strict_markers: v2 markers must have a newer epoch, from 4.2 (KIP-1228).
+
+    `consumer_groups` only:
+    group_fencing: the group refuses a transaction's offsets of another generation, and waits for
+        transactions in progress, from 2.5 (KIP-447).
     """
 
     hw_freeze: bool
@@ -57,20 +62,20 @@ class Profile:
     def of(cls, kafka_version: str) -> Profile:
         """Return the profile of a version such as ``3.9.1``.
 
-        Raises ValueError if it is not a version, or older than 3.3 (ZooKeeper rules).
+        Raises ValueError if it is not a version, or older than 3.3.
         """
         profile = cls.of_any(kafka_version)
         version = _numbers(kafka_version)[:2]
         if version < OLDEST:
             raise ValueError(
-                f"kafka_version {kafka_version!r} is not modelled: KRaft brokers from "
-                f"{OLDEST[0]}.{OLDEST[1]} on are"
+                f"kafka_version {kafka_version!r} is not modelled: use {OLDEST[0]}.{OLDEST[1]} or "
+                "later (KRaft)"
             )
         return profile
 
     @classmethod
     def of_any(cls, kafka_version: str) -> Profile:
-        """Return the replication rules of a version, however old: what `adversary` searches.
+        """Return the profile of any version, however old: `adversary` searches them all.
 
         Raises ValueError if it is not a version.
         """
@@ -103,9 +108,9 @@ def _numbers(kafka_version: str) -> tuple[int, ...]:
 class Configuration:
     """The settings of one partition, its brokers and the producer that writes to it.
 
-    Times are seconds. `retries` is how often a producer sends a record again after a retriable
-    error; three and more count as without limit. `brokers` is the number of brokers in the
-    cluster, None for as many as replicas; it matters only to a fault on any one broker.
+    Times are in seconds. retries: how often a producer sends a record again after a retriable
+    error; three and more count as unlimited. brokers: the brokers in the cluster, None for as many
+    as replicas; it matters only to a fault on any one broker.
 
     Raises ValueError for values that Kafka or its clients refuse.
     """
@@ -141,7 +146,8 @@ class Configuration:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {minimum}")
         if self.brokers is not None and self.brokers < self.replication_factor:
             raise ValueError(
-                f"{self.replication_factor} replicas need as many brokers, not {self.brokers}"
+                f"brokers is {self.brokers}: "
+                f"{self.replication_factor} replicas need as many brokers"
             )
         # KIP-98, KIP-679: ProducerConfig refuses idempotence with any of these.
         if self.idempotence and (self.acks != "all" or self.retries < 1 or self.max_in_flight > 5):
@@ -152,5 +158,5 @@ class Configuration:
 
     @property
     def profile(self) -> Profile:
-        """The rules of this Kafka version."""
+        """The rules of `kafka_version`."""
         return Profile.of(self.kafka_version)

@@ -1,4 +1,4 @@
-"""Which version of the model an answer was found by: answers are kept under it, and no longer."""
+"""The version of the model: results that are stored under its digest expire when it changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 @cache
 def digest() -> str:
-    """Return a digest of the model's source."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()

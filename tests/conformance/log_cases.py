@@ -115,7 +115,7 @@ def producer(steps: Steps, version: tuple[int, ...], rules: ModuleType = produce
         if kind == "verify":
             if verification is None:
                 verification = rules.Verification(epoch=epoch, lowest=first, bumps=third == 1)
-            verification = verification.seen(epoch, first)
+            verification = verification.updated(epoch, first)
             continue
         batch = rules.Batch(epoch=epoch, first=first, count=third, transactional=words[3] == "1")
         if kind == "send":

@@ -15,7 +15,7 @@ import pytest
 
 from ackproof_model.configuration import Profile
 from ackproof_model.validation.partition_log import Log
-from ackproof_model.validation.partition_replay import ReplicationRules, replay
+from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Ends,
     Follows,
@@ -26,6 +26,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from replica_traces import read
 
 TRACES = sorted((Path(__file__).parent / "replicas").glob("*.json"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ackproof_model.adversary.bounds import Budgets, Question
+from ackproof_model.adversary.bounds import AdversaryModel, Budgets
 from ackproof_model.adversary.search import search
-from ackproof_model.replication.guards import Rules
+from ackproof_model.replication.safety_checks import SafetyChecks
 from specifications.mutation_score import Mutation
 
 _CRASHES = Budgets(power_losses=1, kills=1, shrinks=1)
@@ -15,42 +15,42 @@ _CRASHES = Budgets(power_losses=1, kills=1, shrinks=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A guard of `Rules`, a question whose answer changes without it, and why none does, if so."""
+    """A check, a model whose result changes without it; `survives`: why no result changes."""
 
     guard: str
-    question: Question = field(default_factory=lambda: Question(kafka_version="4.1.0"))
+    model: AdversaryModel = field(default_factory=lambda: AdversaryModel(kafka_version="4.1.0"))
     survives: str = ""
 
 
 MUTANTS = (
     Mutant(
         guard="high_watermark_ack",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(kills=1)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1)),
     ),
     Mutant(
         # Not by more losses but by a shorter one: 13 steps instead of 14.
         guard="min_isr_precheck",
-        question=Question(kafka_version="3.6.2", budgets=Budgets(power_losses=1, shrinks=2)),
+        model=AdversaryModel(kafka_version="3.6.2", budgets=Budgets(power_losses=1, shrinks=2)),
     ),
     Mutant(
         guard="hw_freeze",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=2)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=2)),
     ),
     Mutant(
         guard="maximal_isr",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1)),
     ),
     Mutant(
         guard="epoch_start_check",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1)),
     ),
     Mutant(
         guard="epoch_truncation",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(records=2, fencings=2)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, fencings=2)),
     ),
     Mutant(
         guard="fetch_epoch_check",
-        question=Question(
+        model=AdversaryModel(
             kafka_version="4.1.0", min_insync_replicas=1, budgets=Budgets(fencings=1, shrinks=1)
         ),
         survives="each fetch compares the epoch of the follower's last record, in one step; "
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     Mutant(
         guard="partition_epoch_check",
-        question=Question(
+        model=AdversaryModel(
             kafka_version="4.1.0",
             min_insync_replicas=3,
             budgets=Budgets(power_losses=1, shrinks=1, fencings=1),
@@ -67,27 +67,27 @@ MUTANTS = (
     ),
     Mutant(
         guard="leader_epoch_check",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(fencings=1, shrinks=1)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(fencings=1, shrinks=1)),
     ),
     Mutant(
         guard="broker_epoch_check",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(power_losses=2)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(power_losses=2)),
     ),
     Mutant(
         guard="unclean_registration",
-        question=Question(kafka_version="4.1.0", min_insync_replicas=3, budgets=_CRASHES),
+        model=AdversaryModel(kafka_version="4.1.0", min_insync_replicas=3, budgets=_CRASHES),
     ),
     Mutant(
         guard="isr_election",
-        question=Question(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1)),
+        model=AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1)),
     ),
 )
 
 
 def mutation(mutant: Mutant) -> Mutation:
     """Return what is found under Kafka's rules, and without the guard."""
-    broken = replace(mutant.question, rules=replace(Rules(), **{mutant.guard: False}))
-    with_it, without = search(mutant.question), search(broken)
+    broken = replace(mutant.model, checks=replace(SafetyChecks(), **{mutant.guard: False}))
+    with_it, without = search(mutant.model), search(broken)
     return Mutation(
         guard=mutant.guard,
         anomaly="a loss",

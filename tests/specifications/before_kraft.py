@@ -217,6 +217,6 @@ def refute(bounds: Bounds) -> tuple[tuple[str, ...], int]:
         initial(bounds),
         lambda state: successors(bounds, state),
         lambda state: [] if strong_isr(state) else ["weak"],
-        wanted=["weak"],
+        until=["weak"],
     )
-    return tuple(label for label, _ in found.ways.get("weak", ())), found.states
+    return tuple(label for label, _ in found.traces.get("weak", ())), found.states

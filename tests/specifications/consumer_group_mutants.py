@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetGuards, OffsetQuestion
+from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetChecks, OffsetModel
 from ackproof_model.consumer_groups.search import search
 from specifications.mutation_score import Mutation
 
 _THROWN_OUT = OffsetBudgets(rebalances=1)
-_IN_TRANSACTIONS = OffsetQuestion(kafka_version="4.3.1", commit="transaction", budgets=_THROWN_OUT)
+_IN_TRANSACTIONS = OffsetModel(kafka_version="4.3.1", commit="transaction", budgets=_THROWN_OUT)
 
-#: A guard, and a question whose answer changes without it: what was processed once is then twice.
+#: A guard, and a model whose answer changes without it: what was processed once is then twice.
 MUTANTS = (
     (
         "generation_check",
-        OffsetQuestion(kafka_version="4.3.1", commit="before", budgets=_THROWN_OUT),
+        OffsetModel(kafka_version="4.3.1", commit="before", budgets=_THROWN_OUT),
     ),
     ("transaction_generation_check", _IN_TRANSACTIONS),
     ("stable_fetch", _IN_TRANSACTIONS),
@@ -27,9 +27,9 @@ MUTANTS = (
 
 def mutations() -> Iterator[Mutation]:
     """Yield what is found for each guard."""
-    for guard, question in MUTANTS:
-        broken = replace(question, guards=replace(OffsetGuards(), **{guard: False}))
-        before, after = (search(one).ways.get("reprocessed") for one in (question, broken))
+    for guard, model in MUTANTS:
+        broken = replace(model, checks=replace(OffsetChecks(), **{guard: False}))
+        before, after = (search(one).traces.get("reprocessed") for one in (model, broken))
         yield Mutation(
             guard=guard,
             anomaly="reprocessed",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ackproof_model.validation.partition_log import Log
-from ackproof_model.validation.partition_replay import ReplicationRules, replay
+from ackproof_model.validation.partition_replay import replay
 from ackproof_model.validation.partition_trace import (
     Acked,
     Election,
@@ -26,6 +26,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.mutation_score import Mutation
 
 ALL = (1, 2, 3)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ackproof_model.transactions.bounds import (
-    Guards,
     Protocol,
     TransactionBudgets,
-    TransactionQuestion,
+    TransactionChecks,
+    TransactionModel,
 )
 from ackproof_model.transactions.search import search
 from specifications.mutation_score import Mutation
@@ -28,11 +28,11 @@ class TransactionMutant:
     @property
     def mutation(self) -> Mutation:
         """What is found with the guard and without it."""
-        question = TransactionQuestion(
+        model = TransactionModel(
             kafka_version=self.kafka_version, protocol=self.protocol, budgets=self.budgets
         )
-        broken = replace(question, guards=replace(Guards(), **{self.guard: False}))
-        before, after = (search(one, wanted=[self.anomaly]).ways for one in (question, broken))
+        broken = replace(model, checks=replace(TransactionChecks(), **{self.guard: False}))
+        before, after = (search(one, until=[self.anomaly]).traces for one in (model, broken))
         return Mutation(
             guard=self.guard,
             anomaly=self.anomaly,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 
 #: The searched question. ELR replicas survive SIGKILL, so the answer needs the whole space.
-QUESTION = Question(kafka_version="4.1.0", budgets=Budgets(records=3, kills=3, shrinks=1))
+QUESTION = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=3, kills=3, shrinks=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ModelBench:
         return self.states / self.seconds
 
 
-def bench_model(*, workers: int, question: Question = QUESTION) -> ModelBench:
+def bench_model(*, workers: int, question: AdversaryModel = QUESTION) -> ModelBench:
     began = time.perf_counter()
     answer = search(question, workers=workers)
     seconds = time.perf_counter() - began

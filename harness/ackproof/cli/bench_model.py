@@ -30,10 +30,10 @@ def model(
     Example: [bold]ackproof bench model --kafka 3.9.1 --kills 2 --power-losses 1[/]
     """
     from ackproof.bench.model import bench_model
-    from ackproof_model.adversary import Budgets, Question
+    from ackproof_model.adversary import AdversaryModel, Budgets
 
     try:
-        question = Question(
+        question = AdversaryModel(
             kafka_version=kafka,
             budgets=Budgets(
                 records=records,

@@ -19,10 +19,10 @@ from ackproof.planning.question import Timers, timers
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_model.planning import (
-    ENDS,
     HEALS,
-    Deed,
+    PROCESS_STOPS,
     Operation,
+    OperationKind,
     Plan,
     Stage,
 )
@@ -116,23 +116,23 @@ def story(plan: Plan, scenario: Scenario) -> Iterator[str]:
     """Yield a sentence for each operation, with the brokers' ids."""
     brokers = brokers_of(scenario)
     told = {
-        Deed.KILL: "Broker {} is killed.",
-        Deed.LOSE_POWER: "Broker {} loses power, and what it had not fsynced.",
-        Deed.STOP: "Broker {} shuts down.",
-        Deed.LAG: "Broker {} is cut off from the other brokers.",
-        Deed.WITHHOLD: "The others cannot fetch from broker {}.",
-        Deed.CUT_OFF: "Broker {} is cut off from the controllers.",
-        Deed.START: "Broker {} is started.",
-        Deed.JOIN: "Broker {} is joined to the others again.",
+        OperationKind.KILL: "Broker {} is killed.",
+        OperationKind.LOSE_POWER: "Broker {} loses power, and what it had not fsynced.",
+        OperationKind.STOP: "Broker {} shuts down.",
+        OperationKind.LAG: "Broker {} is cut off from the other brokers.",
+        OperationKind.WITHHOLD: "The others cannot fetch from broker {}.",
+        OperationKind.CUT_OFF: "Broker {} is cut off from the controllers.",
+        OperationKind.START: "Broker {} is started.",
+        OperationKind.JOIN: "Broker {} is joined to the others again.",
     }
     for number, stage in enumerate(plan.stages):
-        controller = stage.scene.state.partition.controller
+        controller = stage.plan_state.state.partition.controller
         isr = ", ".join(str(brokers[r]) for r in range(len(brokers)) if controller.isr >> r & 1)
         leads = f"broker {brokers[controller.leader]}" if controller.leader >= 0 else "nobody"
         what = (
             "All is well."
             if stage.operation is None
-            else told[stage.operation.deed].format(brokers[stage.operation.broker])
+            else told[stage.operation.kind].format(brokers[stage.operation.broker])
         )
         fate = {
             "none": "nothing is acked",
@@ -146,7 +146,7 @@ def _steps(scenario: Scenario, plan: Plan, records: int) -> Iterator[Step]:
     brokers, limits = brokers_of(scenario), timers(scenario)
     for number, stage in enumerate(plan.stages):
         operation = stage.operation
-        if operation is not None and operation.deed not in HEALS:
+        if operation is not None and operation.kind not in HEALS:
             step = _fault(operation, brokers)
             step["id"] = f"step-{number}"
             if (end := _ended_by(plan.stages, number)) is not None:
@@ -175,15 +175,15 @@ def _over(plan: Plan, number: int) -> str:
 
 
 def _fault(operation: Operation, brokers: Sequence[int]) -> Step:
-    kinds: dict[Deed, Step] = {
-        Deed.KILL: {"fault": "kill"},
-        Deed.LOSE_POWER: {"fault": "power_loss"},
-        Deed.STOP: {"fault": "restart"},
-        Deed.LAG: {"fault": "partition", "peers": "brokers", "listener": "INTERNAL"},
-        Deed.WITHHOLD: {"fault": "isolate_replication"},
-        Deed.CUT_OFF: {"fault": "partition", "peers": "controllers"},
+    kinds: dict[OperationKind, Step] = {
+        OperationKind.KILL: {"fault": "kill"},
+        OperationKind.LOSE_POWER: {"fault": "power_loss"},
+        OperationKind.STOP: {"fault": "restart"},
+        OperationKind.LAG: {"fault": "partition", "peers": "brokers", "listener": "INTERNAL"},
+        OperationKind.WITHHOLD: {"fault": "isolate_replication"},
+        OperationKind.CUT_OFF: {"fault": "partition", "peers": "controllers"},
     }
-    return {**kinds[operation.deed], "target": brokers[operation.broker]}
+    return {**kinds[operation.kind], "target": brokers[operation.broker]}
 
 
 def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
@@ -193,7 +193,9 @@ def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
         ends = stages[later].operation
         if begun is None or ends is None or ends.broker != begun.broker:
             continue
-        if (ends.deed is Deed.START and begun.deed in ENDS) or ends.ends is begun.deed:
+        if (
+            ends.kind is OperationKind.START and begun.kind in PROCESS_STOPS
+        ) or ends.ends is begun.kind:
             return later
     return None
 
@@ -209,23 +211,26 @@ def _at_rest(scenario: Scenario, before: Stage, after: Stage, limits: Timers) ->
     told = _shown(after, brokers, place)
     if told and told != _shown(before, brokers, place):
         return told
-    if operation is not None and operation.deed is Deed.START:
+    if operation is not None and operation.kind is OperationKind.START:
         broker = brokers[operation.broker]
         line = _STARTED_WITH_ZOOKEEPER if uses_zookeeper(scenario.kafka) else _STARTED
         return [f"log of broker {broker} says '{line.format(broker=broker)}'"]
-    lagging = operation is not None and operation.deed in (Deed.LAG, Deed.WITHHOLD)
+    lagging = operation is not None and operation.kind in (
+        OperationKind.LAG,
+        OperationKind.WITHHOLD,
+    )
     timer = limits.lag if lagging else limits.session
     return [f"after {timer * _CERTAINLY + _MARGIN_S:g}s"]
 
 
 def _shown(stage: Stage, brokers: Sequence[int], place: str) -> list[str]:
     """Return the conditions that the partition's state meets; none if nobody could tell."""
-    scene = stage.scene
+    scene = stage.plan_state
     controller = scene.state.partition.controller
     can_tell = [
         number
         for number, replica in enumerate(scene.state.replicas)
-        if replica.alive and not scene.held(Deed.CUT_OFF, number)
+        if replica.alive and not scene.held(OperationKind.CUT_OFF, number)
     ]
     if not can_tell:
         return []

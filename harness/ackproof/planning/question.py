@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ackproof.errors import ScenarioError
 from ackproof.kafka_versions import numbers, uses_zookeeper
 from ackproof.scenario.model import Scenario
-from ackproof_model.adversary import Budgets, Question
+from ackproof_model.adversary import AdversaryModel, Budgets
 
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
@@ -27,7 +27,7 @@ class Timers:
     lag: float
 
 
-def question(scenario: Scenario, budgets: Budgets) -> Question:
+def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
     """Return what a scenario's configuration is asked; its faults do not matter.
 
     With ZooKeeper a follower cannot be made to lag: one of the brokers is the controller, and talks
@@ -42,7 +42,7 @@ def question(scenario: Scenario, budgets: Budgets) -> Question:
     topic = scenario.topic
     level = scenario.cluster.features.get(_ELR)
     try:
-        return Question(
+        return AdversaryModel(
             kafka_version=scenario.kafka,
             acks=scenario.workload.settings.acks,
             min_insync_replicas=topic.min_insync_replicas,

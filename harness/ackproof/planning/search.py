@@ -10,14 +10,14 @@ from ackproof.errors import ScenarioError
 from ackproof.planning.question import question
 from ackproof.scenario.model import Scenario
 from ackproof_model.adversary import (
-    Answer,
+    AdversaryModel,
+    AdversaryResult,
     Budgets,
-    Question,
     search,
 )
 from ackproof_model.planning import (
     Plan,
-    nastiest,
+    covering_plans,
     realized,
     with_clean_stops,
 )
@@ -33,7 +33,7 @@ class Found:
     lost, the schedules that come closest.
     """
 
-    answer: Answer
+    answer: AdversaryResult
     loss: Plan | None
     clean: Plan | None
     nasty: tuple[Plan, ...]
@@ -56,8 +56,8 @@ def find(
 
     Raises ScenarioError for what the model does not know, and if `keep` cannot be used.
     """
-    answer: Answer | None = None
-    race: Answer | None = None
+    answer: AdversaryResult | None = None
+    race: AdversaryResult | None = None
     for asked in _questions(scenario, budgets):
         say(f"{asked.budgets.perturbations} perturbations")
         try:
@@ -78,11 +78,11 @@ def find(
         elif not answer.complete:
             break
     assert answer is not None
-    nasty = nastiest(answer.question, most=suite) if answer.impossible else ()
+    nasty = covering_plans(answer.model, most=suite) if answer.impossible else ()
     return Found(answer=race or answer, loss=None, clean=None, nasty=tuple(nasty))
 
 
-def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[Question]:
+def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[AdversaryModel]:
     """Yield what to ask, the gentlest first: few perturbations, and no power loss among them."""
     for perturbations in range(1, max(1, budgets.perturbations) + 1):
         if budgets.power_losses:

@@ -12,16 +12,16 @@ from ackproof.clients.consumer_spec import Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
-from ackproof_model import Outlook, consumer_groups, transactions
-from ackproof_model.consumer_groups import OffsetBudgets, OffsetQuestion
-from ackproof_model.transactions import TransactionBudgets, TransactionQuestion
+from ackproof_model import Likelihood, consumer_groups, transactions
+from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
+from ackproof_model.transactions import TransactionBudgets, TransactionModel
 from ackproof_spark.tables import Anomaly
 
 #: librdkafka's words for a group that begins at the first record.
 _EARLIEST = {"earliest", "smallest", "beginning"}
 
 #: An anomaly, what is foreseen of it, and why.
-Foreseen = tuple[Anomaly, Outlook, str]
+Foreseen = tuple[Anomaly, Likelihood, str]
 
 
 def of_clients(scenario: Scenario) -> Iterator[Foreseen]:
@@ -48,17 +48,17 @@ def _of_transactions(scenario: Scenario) -> Iterator[Foreseen]:
     wanted = scenario.workload.transactions
     struck = next(filter(_reaches_brokers, scenario.every_fault), None)
     if struck is not None:
-        late = transactions.search(_question(scenario, delays=1), wanted=["aborted-read"])
-        steps = len(late.ways["aborted-read"])
+        late = transactions.search(_question(scenario, delays=1), until=["aborted-read"])
+        steps = len(late.traces["aborted-read"])
         yield (
             Anomaly.ABORTED_READ,
-            Outlook.POSSIBLE,
+            Likelihood.POSSIBLE,
             f"{struck.name} may make a request late, which ends the next transaction, in {steps} "
             "steps (KAFKA-17754)",
         )
         yield (
             Anomaly.ZOMBIE_COMMIT,
-            Outlook.POSSIBLE,
+            Likelihood.POSSIBLE,
             f"{struck.name} may take what the coordinator wrote, and the model of transactions has "
             "no replication",
         )
@@ -66,30 +66,30 @@ def _of_transactions(scenario: Scenario) -> Iterator[Foreseen]:
     found = {
         anomaly: kind
         for kind in ("restarts", "timeouts")
-        for anomaly in transactions.search(_question(scenario, **{kind: 1})).ways
+        for anomaly in transactions.search(_question(scenario, **{kind: 1})).traces
     }
     for anomaly in (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT):
         if anomaly in found:
-            yield anomaly, Outlook.POSSIBLE, f"by {found[anomaly]}"
+            yield anomaly, Likelihood.POSSIBLE, f"by {found[anomaly]}"
         elif anomaly is Anomaly.ZOMBIE_COMMIT and wanted is not None and wanted.successor == "new":
             yield (
                 anomaly,
-                Outlook.POSSIBLE,
+                Likelihood.POSSIBLE,
                 "nothing keeps a producer from committing whose successor has another "
                 "transactional.id",
             )
         else:
             yield (
                 anomaly,
-                Outlook.IMPOSSIBLE,
+                Likelihood.IMPOSSIBLE,
                 "no way leads to it while every request is answered, with one more producer, or "
                 "one transaction that times out",
             )
 
 
-def _question(scenario: Scenario, **budgets: int) -> TransactionQuestion:
+def _question(scenario: Scenario, **budgets: int) -> TransactionModel:
     """Return what is asked: of one partition, since no way to these two anomalies needs more."""
-    return TransactionQuestion(
+    return TransactionModel(
         kafka_version=scenario.kafka, budgets=TransactionBudgets(partitions=1, **budgets)
     )
 
@@ -103,7 +103,7 @@ def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[F
         for fault in scenario.every_fault
     )
     reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
-    question = OffsetQuestion(
+    question = OffsetModel(
         kafka_version=scenario.kafka,
         commit=Commit(group.commit).value,
         heedless=True,  # a commit that is refused is recorded, and that is all
@@ -114,22 +114,22 @@ def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[F
     for anomaly in (Anomaly.UNPROCESSED, Anomaly.REPROCESSED):
         if struck is not None:
             why = f"{struck.name} may take what was committed or consumed, and the model of groups "
-            yield anomaly, Outlook.POSSIBLE, f"{name}: {why}has no replication"
+            yield anomaly, Likelihood.POSSIBLE, f"{name}: {why}has no replication"
         elif shared:
-            yield anomaly, Outlook.POSSIBLE, f"{name}: two members may have one partition"
-        elif anomaly in found.ways:
-            way = found.ways[anomaly]
+            yield anomaly, Likelihood.POSSIBLE, f"{name}: two members may have one partition"
+        elif anomaly in found.traces:
+            way = found.traces[anomaly]
             why = f"offsets are committed {_told(group)}: in {len(way)} steps, by way of a member "
             out = any("thrown out" in label for label, _ in way)
             yield (
                 anomaly,
-                Outlook.POSSIBLE,
+                Likelihood.POSSIBLE,
                 f"{name}: {why}that is {'thrown out' if out else 'killed'}",
             )
         else:
             yield (
                 anomaly,
-                Outlook.IMPOSSIBLE,
+                Likelihood.IMPOSSIBLE,
                 f"{name}: offsets are committed {_told(group)}, and no way leads to it with one "
                 "member killed and one thrown out",
             )

@@ -31,7 +31,7 @@ from ackproof_model import (
     Injection,
     IsrSize,
     LeaderChanged,
-    Outlook,
+    Likelihood,
     Prediction,
     Profile,
     Progress,
@@ -48,7 +48,7 @@ _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 #: librdkafka's, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 
-_STRENGTH = [Outlook.IMPOSSIBLE.value, Outlook.POSSIBLE.value, Outlook.CERTAIN.value]
+_STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
 
 #: Each fault adds records and orders; of more, the search would not see the end.
 _MOST_FAULTS = 8
@@ -74,9 +74,9 @@ def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRec
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
     fault = _unknown_fault(scenario)
     for anomaly, outlook, reason in [] if _unknown_version(scenario) else of_clients(scenario):
-        if fault and outlook is Outlook.IMPOSSIBLE:
-            outlook, reason = Outlook.POSSIBLE, fault  # noqa: PLW2901 -- weakened
-        before = predicted.get(anomaly, Outlook.IMPOSSIBLE.value)
+        if fault and outlook is Likelihood.IMPOSSIBLE:
+            outlook, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901 -- weakened
+        before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(outlook.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = outlook.value, reason
     return PredictionRecord(
@@ -126,7 +126,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     joined = _compacted(scenario.topic, join(list(distinct.values())))
     joined = _sent_again(scenario, joined)
     return PredictionRecord(
-        predicted={name: outlook.value for name, outlook in joined.outlook.items()},
+        predicted={name: outlook.value for name, outlook in joined.likelihood.items()},
         prediction=PredictionReport(
             trace=list(joined.trace),
             diagram=list(joined.diagram),
@@ -146,7 +146,7 @@ def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
     reason = "the topic is compacted, by each broker for itself"
     return replace(
         prediction,
-        outlook={**prediction.outlook, **dict.fromkeys(changed, Outlook.POSSIBLE)},
+        likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
         reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
     )
 
@@ -172,12 +172,12 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
     changed = [
         anomaly
         for anomaly in ("duplicated", "reordered")
-        if prediction.outlook[anomaly] is Outlook.IMPOSSIBLE
+        if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
     reason = f"a request that takes longer than {name}={timeout} is sent again"
     return replace(
         prediction,
-        outlook={**prediction.outlook, **dict.fromkeys(changed, Outlook.POSSIBLE)},
+        likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
         reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
     )
 
@@ -209,7 +209,7 @@ def _unknown_fault(scenario: Scenario) -> str:
 def _everything_possible(reason: str) -> PredictionRecord:
     anomalies = list(map(str, PREDICTED))
     return PredictionRecord(
-        predicted=dict.fromkeys(anomalies, Outlook.POSSIBLE.value),
+        predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
         prediction=PredictionReport(
             trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=reason
         ),
@@ -228,12 +228,12 @@ def _of_partition(
     predictions = [predict(configuration, one, max_states=max_states) for one in readings]
     joined = join(predictions)
     outlook = {
-        anomaly: joined.outlook[anomaly]
-        if len({one.outlook[anomaly] for one in predictions}) == 1
-        else Outlook.POSSIBLE
-        for anomaly in joined.outlook
+        anomaly: joined.likelihood[anomaly]
+        if len({one.likelihood[anomaly] for one in predictions}) == 1
+        else Likelihood.POSSIBLE
+        for anomaly in joined.likelihood
     }
-    return replace(joined, outlook=outlook)
+    return replace(joined, likelihood=outlook)
 
 
 def _unknown_words(scenario: Scenario) -> str:
@@ -257,10 +257,10 @@ def _unknown_faults(scenario: Scenario) -> set[str]:
 def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
     """Return the prediction for a schedule that the model cannot be told of."""
     reason = f"the model has no words for {unspeakable}, so nothing is excluded"
-    searched = [name for name in harmless.outlook if name not in ("phantom", "corrupt")]
+    searched = [name for name in harmless.likelihood if name not in ("phantom", "corrupt")]
     return replace(
         harmless,
-        outlook={**harmless.outlook, **dict.fromkeys(searched, Outlook.POSSIBLE)},
+        likelihood={**harmless.likelihood, **dict.fromkeys(searched, Likelihood.POSSIBLE)},
         reasons={**harmless.reasons, **dict.fromkeys(searched, reason)},
         bounds=reason,
         complete=False,

@@ -1,11 +1,11 @@
-"""What an adversary can do to one partition within its budgets, by exhaustive search.
+"""Whether an adversary with limited budgets can make acked records disappear: exhaustive search.
 
-Beside `ackproof_model.predict`, which asks what one schedule of faults may lead to, this
-asks what any schedule may: `search(Question(...))`. `successors` is the specification, `packing`
-and `explorer` run the same rules fast.
+`ackproof_model.predict` searches what one schedule of faults may lead to;
+`search(AdversaryModel(...))` searches every schedule within budgets. `successors` is the
+specification; `packing`, `packed_steps` and `explorer` run the same rules fast.
 """
 
-from ackproof_model.adversary.bounds import PERTURBATIONS, Budgets, Question
-from ackproof_model.adversary.search import MAX_STATES, Answer, search
+from ackproof_model.adversary.bounds import PERTURBATIONS, AdversaryModel, Budgets
+from ackproof_model.adversary.search import MAX_STATES, AdversaryResult, search
 
-__all__ = ["MAX_STATES", "PERTURBATIONS", "Answer", "Budgets", "Question", "search"]
+__all__ = ["MAX_STATES", "PERTURBATIONS", "AdversaryModel", "AdversaryResult", "Budgets", "search"]

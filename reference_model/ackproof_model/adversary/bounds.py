@@ -1,7 +1,7 @@
 """What an adversary may do to one partition, and under which rules.
 
-Only perturbations are counted. Whatever heals (restarts, unfencing, fetches, metadata, a replica
-joining the ISR) is free and may happen at any time, or not yet: so nothing is said about speed.
+Only perturbations are counted. Steps that heal (restarts, unfencing, fetches, metadata, a replica
+that joins the ISR) are free and may happen at any time, so the model has no notion of speed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from ackproof_model.configuration import Acks, Profile
-from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.policy import Policy
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: Epochs and versions are packed into four bits.
 LARGEST_EPOCH = 15
@@ -18,13 +19,16 @@ LARGEST_EPOCH = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """How often the adversary may do each thing; the search is exhaustive within these.
+    """How often the adversary may do each thing; the search is exhaustive within these budgets.
 
-    kills: SIGKILL, the log stays (page cache). power_losses: SIGKILL, and the log keeps any prefix
-    of what was appended. clean_stops: controlled shutdown, SIGTERM. shrinks: the leader takes a
-    follower from the ISR for lagging (its fetches were late for replica.lag.time.max.ms; the
-    records it lags by need not be modelled). fencings: the controller loses a living broker.
-    in_all: all of these together, None for their sum. records: how many are written.
+    records: how many are written.
+    kills: SIGKILL; the log stays (page cache).
+    power_losses: SIGKILL, and the log keeps any prefix of what was appended.
+    clean_stops: controlled shutdown, SIGTERM.
+    shrinks: the leader removes a lagging follower from the ISR (its fetches were late for
+        replica.lag.time.max.ms; the records it lags by need not be modelled).
+    fencings: the controller loses contact to a running broker.
+    in_all: all perturbations together, None for their sum.
     """
 
     records: int = 1
@@ -42,12 +46,12 @@ class Budgets:
                 raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
         if self.perturbations > 7:
             raise ValueError(
-                f"{self.perturbations} perturbations in all: at most 7 can be searched"
+                f"{self.perturbations} perturbations in all: at most 7 can be searched; set in_all"
             )
 
     @property
     def perturbations(self) -> int:
-        """How many perturbations there may be in all."""
+        """The most perturbations in all."""
         total = sum(self.of_kinds)
         return total if self.in_all is None else min(total, self.in_all)
 
@@ -62,12 +66,12 @@ PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
-    `elr` overrides the version's default (4.0 has it off, and may switch it on). With
-    `flush_every_record` (log.flush.interval.messages=1) a power loss takes nothing. Without
-    `reduction` every state is searched, see `reduction`.
+    elr_enabled: overrides the version's default (4.0 has ELR off, and may switch it on).
+    flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
+    reduction: False searches every state (see `adversary.reduction`).
     """
 
     kafka_version: str
@@ -78,14 +82,16 @@ class Question:
     flush_every_record: bool = False
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
-    rules: Rules = KAFKA
+    checks: SafetyChecks = ALL_CHECKS
     reduction: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= 5:
             raise ValueError(f"replicas is {self.replicas}: it must be from 1 to 5")
         if self.min_insync_replicas < 1:
-            raise ValueError(f"min_insync_replicas is {self.min_insync_replicas}: at least 1")
+            raise ValueError(
+                f"min_insync_replicas is {self.min_insync_replicas}: it must be at least 1"
+            )
         Profile.of_any(self.kafka_version)
 
     @cached_property
@@ -94,31 +100,14 @@ class Question:
         return Profile.of_any(self.kafka_version)
 
     @cached_property
-    def everyone(self) -> int:
-        """All replicas, as a bitmask."""
-        return (1 << self.replicas) - 1
-
-    @cached_property
-    def elr(self) -> bool:
-        """Whether eligible leader replicas are on (KIP-966)."""
-        return self.profile.elr if self.elr_enabled is None else self.elr_enabled
-
-    @cached_property
-    def enough(self) -> int:
-        """See `controller.Policy`."""
-        return min(self.min_insync_replicas, self.replicas)
-
-    @cached_property
-    def min_isr(self) -> int:
-        """The min.insync.replicas that acks=all obeys: capped from 3.7 (KAFKA-15583)."""
-        return self.enough if self.profile.hw_freeze else self.min_insync_replicas
-
-    @cached_property
-    def freeze(self) -> bool:
-        """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
-        return self.profile.hw_freeze and self.rules.hw_freeze
-
-    @property
-    def fenced_last_known(self) -> bool:
-        """See `Profile.fenced_last_known`."""
-        return self.profile.fenced_last_known
+    def policy(self) -> Policy:
+        """What the rules of the partition read."""
+        return Policy(
+            replicas=self.replicas,
+            min_insync_replicas=self.min_insync_replicas,
+            acks=self.acks,
+            unclean_election=self.unclean_election,
+            elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
+            profile=self.profile,
+            checks=self.checks,
+        )

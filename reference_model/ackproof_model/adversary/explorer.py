@@ -1,7 +1,7 @@
-"""What packed states lead to: the inner loop of the search.
+"""The inner loop of the search: the successors of packed states.
 
-States with the same head are expanded together: the head says what the partition and the producer
-may do, so that for each of them only its replicas have to be looked at.
+States with the same head are expanded together: the head decides what the partition and the
+producer may do, so only the replicas of each state have to be examined.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from ackproof_model.adversary.bounds import Question
-from ackproof_model.adversary.effects import Difference, Effects, Steps
-from ackproof_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.adversary.packed_steps import Difference, PackedSteps, Steps
+from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
 from ackproof_model.adversary.state import State, initial
 
-#: States by their heads: their tails.
+#: States: the tails by their head.
 Tails = defaultdict[int, set[int]]
 
-#: What is remembered of a broker under one head, by its own number: its steps with the controller,
-#: and what it appends and acks.
+#: What is remembered of a broker under one head, by the number of its value: its steps with the
+#: controller, and its appends and acks.
 _Controlled = dict[int, Steps]
 _Served = dict[int, tuple[tuple[Difference, ...], tuple[Difference, ...]]]
 
-_PLACE = (1 << PLACE_BITS) - 1
+_REPLICA_MASK = (1 << REPLICA_BITS) - 1
 
 
 class Explorer:
-    """Steps from packed states to packed states, remembering what each rule does to which parts."""
+    """Expands packed states; remembers what each rule does to which parts."""
 
-    def __init__(self, question: Question) -> None:
-        self.packing = Packing(question)
+    def __init__(self, model: AdversaryModel) -> None:
+        self.packing = Packing(model)
         self.replicas = Replicas(self.packing)
-        self._effects = Effects(self.packing, self.replicas)
-        n = question.replicas
-        self._shifts = [number * PLACE_BITS for number in range(n)]
+        self._steps = PackedSteps(self.packing, self.replicas)
+        n = model.replicas
+        self._shifts = [number * REPLICA_BITS for number in range(n)]
         self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
         self._served: dict[int, list[_Served]] = {}
         self._fetches: dict[int, list[dict[int, int]]] = {}
         self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
         self._left: dict[int, tuple[tuple[int, ...], bool]] = {}
-        self.start = self.pack(initial(question))
+        self.start = self.pack(initial(model))
 
     def pack(self, state: State) -> tuple[int, int]:
         """Return head and tail of a state."""
@@ -54,7 +54,7 @@ class Explorer:
         part, written, left = self._split(head)
         return State(
             self.packing.read_partition(part),
-            tuple(self.replicas.values[tail >> shift & _PLACE] for shift in self._shifts),
+            tuple(self.replicas.values[tail >> shift & _REPLICA_MASK] for shift in self._shifts),
             self.packing.read_writes(written),
             self.packing.read_left(left),
         )
@@ -68,26 +68,26 @@ class Explorer:
         )
 
     def _restarted(self, number: int, own: list[int]) -> int:
-        """Return what a broker's restart changes in what the others know."""
+        """Return what a broker's restart changes in the other brokers."""
         n, total = len(own), 0
         for other in range(n):
             if other != number:
                 memory = self._restarts[other * n + number]
-                told = memory.get(own[other])
-                if told is None:
-                    told = memory[own[other]] = self._effects.of_restart(other, own[other], number)
-                total += told
+                change = memory.get(own[other])
+                if change is None:
+                    change = memory[own[other]] = self._steps.of_restart(other, own[other], number)
+                total += change
         return total
 
     def expand(self, head: int, tails: Iterable[int], found: Tails) -> list[int]:  # noqa: PLR0912, PLR0915
         """Add the successors of states with one head to `found`.
 
-        Returns the tails of those that have lost acked records (`successors.lost`), and takes no
-        step from them. It does what `successors.successors` does; all is inlined, since a call for
-        each state would halve the speed.
+        Returns the tails of the states that lost acked records (`successors.lost`), and takes no
+        step from them. It does what `successors.successors` does, inlined: a call for each state
+        would halve the speed.
         """
-        packing, effects, replicas = self.packing, self._effects, self.replicas
-        n, reduction = packing.question.replicas, packing.question.reduction
+        packing, steps, replicas = self.packing, self._steps, self.replicas
+        n, reduction = packing.model.replicas, packing.model.reduction
         part, written, left = self._split(head)
         kinds, deposing = self._left.get(left) or self._of_left(left)
         controlled = self._controlled.setdefault((part, kinds), [{} for _ in range(n)])
@@ -102,7 +102,7 @@ class Explorer:
         here = found[head]
         losing: list[int] = []
         for tail in tails:
-            own = [tail >> shift & _PLACE for shift in shifts]
+            own = [tail >> shift & _REPLICA_MASK for shift in shifts]
             if chief:
                 mine = own[chief - 1]
                 missing = acked & ~logs[mine]
@@ -125,7 +125,7 @@ class Explorer:
                 if leader == number + 1:
                     both = served[number].get(mine)
                     if both is None:
-                        both = served[number][mine] = effects.of_writes(number, mine, written)
+                        both = served[number][mine] = steps.of_writes(number, mine, written)
                     appends, acks = both
                     if acks:
                         if reduction:
@@ -138,17 +138,17 @@ class Explorer:
                     theirs = own[leader - 1]
                     if leaders[theirs] == leader:
                         memory = fetches[number * n + leader - 1]
-                        key = theirs << PLACE_BITS | mine
+                        key = theirs << REPLICA_BITS | mine
                         fetched = memory.get(key)
                         if fetched is None:
-                            fetched = memory[key] = effects.of_fetch(
+                            fetched = memory[key] = steps.of_fetch(
                                 number, mine, leader - 1, theirs, epochs
                             )
                         if fetched:
                             same.append(fetched)
                 known = controlled[number].get(mine)
                 if known is None:
-                    known = effects.of_controller(number, part, mine, kinds)
+                    known = steps.of_controller(number, part, mine, kinds)
                     controlled[number][mine] = known
                 kept, changed, started = known
                 same += kept
@@ -162,6 +162,6 @@ class Explorer:
         return losing
 
     def _of_left(self, left: int) -> tuple[tuple[int, ...], bool]:
-        """Return the kinds of perturbation of which a budget is left, and whether one deposes."""
-        self._left[left] = self._effects.kinds_left(left)
+        """See `PackedSteps.kinds_left`."""
+        self._left[left] = self._steps.kinds_left(left)
         return self._left[left]

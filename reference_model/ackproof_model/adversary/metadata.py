@@ -1,10 +1,10 @@
-"""What happens between the controller and one broker: metadata, AlterPartition, sessions."""
+"""The steps between the controller and one broker: metadata, AlterPartition, sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.replicas import behind, expansions, learn
 from ackproof_model.adversary.state import (
     DOWN,
@@ -16,6 +16,7 @@ from ackproof_model.adversary.state import (
 )
 from ackproof_model.replication.controller import (
     active,
+    alter_partition_accepted,
     change,
     enrol,
     fence,
@@ -27,9 +28,9 @@ Move = tuple[Label, Partition, Replica]
 
 
 def committed(before: Partition, controller: Controller) -> Partition:
-    """Return the partition after the controller committed a change: its version moves on.
+    """Return the partition after the controller committed a change: its version increases.
 
-    A new leader epoch begins at version 0: whoever knows of an older epoch is refused for that.
+    A new leader epoch begins at version 0: a request of an older epoch is refused for its epoch.
     """
     old = before.controller
     if controller.epoch != old.epoch:
@@ -39,76 +40,75 @@ def committed(before: Partition, controller: Controller) -> Partition:
 
 
 def moves(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Yield what may happen, for free, between the controller and a broker."""
+    """Yield the steps between the controller and a broker that cost no budget."""
     controller = partition.controller
     fenced = controller.fenced >> number & 1
     if not replica.alive:
         if not fenced:
-            after = committed(partition, fence(question, controller, number))
+            after = committed(partition, fence(model.policy, controller, number))
             yield ("fence", number), after, replica
         return
-    if behind(question, partition, replica, number):
-        known = learn(question, partition, replica, number)
+    if behind(model, partition, replica, number):
+        known = learn(model, partition, replica, number)
         leads = controller.leader == number
-        # Nobody else holds a version of this leader epoch, so it may begin at 0 again.
+        # No other broker knows a version of this leader epoch, so it may restart at 0.
         yield ("learn", number), partition._replace(version=0) if leads else partition, known
     if fenced:
         yield (
             ("unfence", number),
-            committed(partition, unfence(question, controller, number)),
+            committed(partition, unfence(model.policy, controller, number)),
             replica,
         )
-    for label, asked in expansions(question, partition, replica, number):
-        yield label, partition, asked
+    for label, requested in expansions(model, partition, replica, number):
+        yield label, partition, requested
     if replica.pending:
-        yield from _alter_partition(question, partition, replica, number)
+        yield from _alter_partition(model, partition, replica, number)
     if replica.status == STOPPING and controller.leader != number:
-        down = stopped(question, replica, replica.log)._replace(clean=question.elr)
+        down = stopped(model, replica, replica.log)._replace(clean=model.policy.elr)
         yield (
             ("exit", number),
-            committed(partition, fence(question, controller, number)),
+            committed(partition, fence(model.policy, controller, number)),
             down,
         )
 
 
 def _alter_partition(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """`ReplicationControlManager.alterPartition` (KIP-497, KIP-841, KIP-903).
 
-    INELIGIBLE_REPLICA makes the leader take its wish back; it keeps it after other refusals, until
-    it learns of newer metadata.
+    After INELIGIBLE_REPLICA the leader withdraws its request; after other refusals it keeps it
+    until it learns newer metadata.
     """
-    controller, rules = partition.controller, question.rules
-    if rules.leader_epoch_check and (
-        controller.leader != number or controller.epoch != replica.epoch
-    ):
-        return
-    if rules.partition_epoch_check and replica.version != partition.version:
+    controller, policy = partition.controller, model.policy
+    current = replica.version == partition.version
+    if not alter_partition_accepted(policy, controller, number, replica.epoch, current=current):
         return
     added = replica.pending & ~replica.isr
     renewed = added & replica.stale
-    anew = renewed and question.profile.broker_epochs and rules.broker_epoch_check
+    anew = renewed and model.profile.broker_epochs and policy.checks.broker_epoch_check
     if anew or any(not active(controller, member) for member in members(added)):
         yield ("refuse", number), partition, replica._replace(pending=0)
         return
-    after = committed(partition, change(question, controller, replica.pending))
+    after = committed(partition, change(model.policy, controller, replica.pending))
     yield ("apply", number), after, replica
 
 
-def restart(question: Question, partition: Partition, replica: Replica, number: int) -> Move | None:
-    """Return a dead, fenced broker's new incarnation: registered, and with the latest metadata.
+def restart(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Move | None:
+    """Return a dead, fenced broker's new incarnation: registered, with the latest metadata.
 
-    While the old session lives it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
-    know of its log stays as it was: see `replicas.forget`.
+    While the old session lasts, it is refused (DUPLICATE_BROKER_REGISTRATION). What other brokers
+    know of its log does not change: see `replicas.forget`.
     """
     controller = partition.controller
     if replica.status != DOWN or not controller.fenced >> number & 1:
         return None
-    enrolled = committed(partition, enrol(question, controller, number, clean=replica.clean))
-    known = learn(question, enrolled, replica._replace(status=UP), number)
+    enrolled = committed(partition, enrol(model.policy, controller, number, clean=replica.clean))
+    known = learn(model, enrolled, replica._replace(status=UP), number)
     leads = enrolled.controller.leader == number
     return (
         ("restart", number),
@@ -117,9 +117,9 @@ def restart(question: Question, partition: Partition, replica: Replica, number: 
     )
 
 
-def stopped(question: Question, replica: Replica, log: int) -> Replica:
-    """Return a broker whose process has ended: its log stays, what else it knew is gone."""
-    keeps_hw = not question.profile.leader_epochs
+def stopped(model: AdversaryModel, replica: Replica, log: int) -> Replica:
+    """Return a broker whose process has ended: it keeps `log` and nothing else."""
+    keeps_hw = not model.profile.leader_epochs
     hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
-    nothing = (-1,) * question.replicas
+    nothing = (-1,) * model.replicas
     return Replica(DOWN, False, log, -1, 0, hw, 0, 0, 0, 0, nothing, 0)

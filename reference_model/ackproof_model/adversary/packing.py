@@ -1,9 +1,9 @@
-"""States as numbers.
+"""States packed into two integers.
 
-A state is two ints: its head, where the partition, the writes and the budgets left lie side by
-side, and its tail, where each replica is a small number. Replicas take few values, so each gets a
-number when it first comes up (collapse compression, as in SPIN): a tail of three fits into 60
-bits. Each process counts for itself.
+The head holds the partition, the writes and the remaining budgets side by side. The tail holds a
+small number for each replica. Replicas take few values, so each value gets a number when it first
+occurs (collapse compression, as in SPIN): a tail of three replicas fits into 60 bits. Each process
+numbers the values for itself.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ackproof_model.adversary.bounds import LARGEST_EPOCH, PERTURBATIONS, Question
+from ackproof_model.adversary.bounds import LARGEST_EPOCH, PERTURBATIONS, AdversaryModel
 from ackproof_model.adversary.state import Partition, Replica, Writes
 from ackproof_model.replication.state import Controller
 
-#: How wide a replica's number is in a tail.
-PLACE_BITS = 20
+#: Width of a replica's number in a tail, in bits.
+REPLICA_BITS = 20
 
 _EPOCH_BITS = 4
 _BUDGET_BITS = 3
@@ -26,25 +26,25 @@ Fields = Iterator[tuple[int, int]]
 
 
 class EpochOverflowError(RuntimeError):
-    """More leader epochs or ISR changes than a packed state can tell apart."""
+    """More leader epochs or ISR changes than a packed state can hold."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How the parts of a state lie in an int, from the lowest bit on."""
+    """The layout of the parts of a state in an integer, from the lowest bit on."""
 
-    question: Question
+    model: AdversaryModel
 
     @cached_property
     def _name(self) -> int:
-        return self.question.replicas.bit_length()
+        return self.model.replicas.bit_length()
 
     @cached_property
     def _offset(self) -> int:
-        return (self.question.budgets.records + 1).bit_length()
+        return (self.model.budgets.records + 1).bit_length()
 
     def _partition(self, partition: Partition) -> Fields:
-        controller, n = partition.controller, self.question.replicas
+        controller, n = partition.controller, self.model.replicas
         yield controller.leader + 1, self._name
         yield controller.epoch, _EPOCH_BITS
         yield partition.version, _EPOCH_BITS
@@ -55,7 +55,7 @@ class Packing:
         yield controller.stopping, n
 
     def _writes(self, written: Writes) -> Fields:
-        records = self.question.budgets.records
+        records = self.model.budgets.records
         yield len(written.epochs), self._offset
         for record in range(records):
             epoch = written.epochs[record] if record < len(written.epochs) else 0
@@ -63,15 +63,13 @@ class Packing:
         yield written.acked, records
 
     def partition(self, partition: Partition) -> int:
-        """Return a partition as a number."""
         return _joined(self._partition(partition))
 
     def writes(self, written: Writes) -> int:
-        """Return what was written as a number."""
         return _joined(self._writes(written))
 
     def head(self, partition: Partition, written: Writes, left: tuple[int, ...]) -> int:
-        """Return all of a state but its replicas as a number."""
+        """Return everything but the replicas as a number."""
         budgets = _joined((budget, _BUDGET_BITS) for budget in left)
         return (
             self.partition(partition)
@@ -81,65 +79,62 @@ class Packing:
 
     @cached_property
     def partition_bits(self) -> int:
-        """How wide a partition is."""
+        """Width of a partition."""
         empty = Partition(Controller(0, 0, 0, 0, 0, 0, 0), 0)
         return sum(width for _, width in self._partition(empty))
 
     @cached_property
     def acked_at(self) -> int:
-        """Where the acked records begin within what was written."""
-        return self._offset + self.question.budgets.records * _EPOCH_BITS
+        """Offset of the acked records within the writes."""
+        return self._offset + self.model.budgets.records * _EPOCH_BITS
 
     @cached_property
     def writes_bits(self) -> int:
-        """How wide what was written is."""
-        return self.acked_at + self.question.budgets.records
+        """Width of the writes."""
+        return self.acked_at + self.model.budgets.records
 
     @cached_property
     def writes_at(self) -> int:
-        """Where what was written begins."""
+        """Offset of the writes within a head."""
         return self.partition_bits
 
     @cached_property
     def left_at(self) -> int:
-        """Where the budgets begin."""
+        """Offset of the budgets within a head."""
         return self.writes_at + self.writes_bits
 
     @cached_property
     def leader_mask(self) -> int:
-        """Where the leader stands within a partition (0: nobody)."""
+        """Mask of the leader within a partition (0: no leader)."""
         return (1 << self._name) - 1
 
     @cached_property
     def term_bits(self) -> int:
-        """How wide leader and leader epoch are together."""
+        """Width of leader and leader epoch together."""
         return self._name + _EPOCH_BITS
 
     def term(self, leader: int, epoch: int) -> int:
-        """Return leader and leader epoch as they stand at the low end of a partition."""
+        """Return leader and leader epoch as the low end of a partition has them."""
         return leader + 1 | epoch << self._name
 
     def read_partition(self, number: int) -> Partition:
-        """Return the partition of a number."""
-        n, take = self.question.replicas, _Taker(number)
+        n, take = self.model.replicas, _Taker(number)
         leader, epoch, version = take(self._name) - 1, take(_EPOCH_BITS), take(_EPOCH_BITS)
         isr, elr, last = take(n), take(n), take(self._name) - 1
         return Partition(Controller(leader, epoch, isr, elr, last, take(n), take(n)), version)
 
     def read_writes(self, number: int) -> Writes:
-        """Return what was written, of a number."""
-        take, records = _Taker(number), self.question.budgets.records
+        take, records = _Taker(number), self.model.budgets.records
         count = take(self._offset)
         epochs = [take(_EPOCH_BITS) for _ in range(records)]
         return Writes(tuple(epochs[:count]), take(records))
 
     def read_left(self, number: int) -> tuple[int, ...]:
-        """Return the budgets left of a number."""
         take = _Taker(number)
         return tuple(take(_BUDGET_BITS) for _ in range(len(PERTURBATIONS) + 1))
 
     def cost(self, kind: int) -> int:
-        """Return what a perturbation of a kind takes from the budgets of a head."""
+        """Return what a perturbation of a kind subtracts from a head."""
         return (
             1 << self.left_at + kind * _BUDGET_BITS
             | 1 << self.left_at + len(PERTURBATIONS) * _BUDGET_BITS
@@ -147,11 +142,11 @@ class Packing:
 
 
 class Replicas:
-    """The values that replicas take, each under a small number.
+    """The values that replicas take, numbered.
 
-    values: the replicas, by number; so are the others, which say of each what the inner loop asks:
-    whom it takes for the leader (0: nobody), that with the leader epoch, which records it has,
-    whether it lives.
+    values: the replicas by number. The other lists, by the same number, hold what the inner loop
+    reads: the leader it knows plus 1 (0: none), that with the leader epoch, its log, whether it
+    runs.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -164,13 +159,13 @@ class Replicas:
         self.living: list[bool] = []
 
     def of(self, replica: Replica) -> int:
-        """Return the number of a replica, a new one if it is new."""
+        """Return the number of a replica's value; a new value gets a new number."""
         known = self._numbers.get(replica)
         if known is not None:
             return known
         number = self._numbers[replica] = len(self.values)
-        if number >> PLACE_BITS:
-            raise EpochOverflowError(f"more than {1 << PLACE_BITS} values of a replica")
+        if number >> REPLICA_BITS:
+            raise EpochOverflowError(f"more than {1 << REPLICA_BITS} values of a replica")
         self.values.append(replica)
         self.leaders.append(replica.leader + 1)
         self.terms.append(self._packing.term(replica.leader, replica.epoch))

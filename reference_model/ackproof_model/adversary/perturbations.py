@@ -1,10 +1,10 @@
-"""What the adversary does, each time at the cost of one of its budget."""
+"""The perturbations, each of which costs one of its budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.metadata import Move, committed, stopped
 from ackproof_model.adversary.replicas import shrinks
 from ackproof_model.adversary.state import (
@@ -18,52 +18,54 @@ from ackproof_model.replication.controller import begin_shutdown, fence
 
 
 def kills(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """SIGKILL: what was appended stays, since the page cache does."""
+    """SIGKILL: the page cache survives, so the log stays as appended."""
     if replica.alive:
-        yield ("kill", number), partition, stopped(question, replica, replica.log)
+        yield ("kill", number), partition, stopped(model, replica, replica.log)
 
 
 def power_losses(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Power loss: of what was never fsynced any suffix is gone (`LogLoader.recover`).
+    """Power loss: the log loses any suffix that was never fsynced (`LogLoader.recover`).
 
-    The recovery point is taken to be at the start: nothing was fsynced.
+    The recovery point is at the start of the log: nothing was fsynced.
     """
     if replica.alive:
-        least = replica.end if question.flush_every_record else 0
+        least = replica.end if model.flush_every_record else 0
         for kept in range(least, replica.end + 1):
             log = prefix(replica.log, kept)
-            yield ("lose power", number, kept), partition, stopped(question, replica, log)
+            yield ("lose power", number, kept), partition, stopped(model, replica, log)
 
 
 def clean_stops(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
     """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing."""
     controller = partition.controller
     if replica.status == UP and not controller.fenced >> number & 1:
-        after = committed(partition, begin_shutdown(question, controller, number))
+        after = committed(partition, begin_shutdown(model.policy, controller, number))
         yield ("stop", number), after, replica._replace(status=STOPPING)
 
 
-def lags(question: Question, partition: Partition, replica: Replica, number: int) -> Iterator[Move]:
-    """Lag: a leader asks for a follower to leave the ISR."""
-    for label, asked in shrinks(replica, number):
-        yield label, partition, asked
+def lags(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
+) -> Iterator[Move]:
+    """Lag: a leader asks the controller to remove a follower from the ISR."""
+    for label, requested in shrinks(replica, number):
+        yield label, partition, requested
 
 
 def fencings(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """Lost session: the controller fences a living broker."""
+    """Lost session: the controller fences a running broker."""
     controller = partition.controller
     if replica.alive and not controller.fenced >> number & 1:
         yield (
             ("cut off", number),
-            committed(partition, fence(question, controller, number)),
+            committed(partition, fence(model.policy, controller, number)),
             replica,
         )
 
@@ -71,5 +73,5 @@ def fencings(
 #: In the order of `bounds.PERTURBATIONS`.
 KINDS = (kills, power_losses, clean_stops, lags, fencings)
 
-#: Those that can take a leader's office or its life: all but `lags`.
+#: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)

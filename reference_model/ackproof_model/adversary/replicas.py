@@ -1,15 +1,15 @@
-"""The replicas: append, ack, fetch, truncate, the high watermark, what a leader asks of the ISR.
+"""The replicas: append, ack, fetch, truncate, the high watermark, requested ISR changes.
 
-Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch is
-one step and one record: it reports the follower's log end, and brings the next record. So a
-leader hears of a follower's record one fetch later.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
+fetch is one step and one record: it reports the follower's log end offset and returns the next
+record. So a leader learns that a follower has a record one fetch later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.state import (
     Label,
     Partition,
@@ -19,49 +19,57 @@ from ackproof_model.adversary.state import (
     prefix,
 )
 from ackproof_model.replication.controller import active
+from ackproof_model.replication.leader import (
+    advanced_high_watermark,
+    committed,
+    enough_in_sync,
+    fences_fetch,
+    may_join,
+)
 from ackproof_model.replication.log_truncation import agreed
 from ackproof_model.replication.state import NOBODY, members
 
 
 def maximal_isr(replica: Replica) -> int:
-    """Return the committed ISR and whoever is being added to it (KIP-497).
+    """Return the committed ISR and the replicas that are being added to it (KIP-497).
 
-    While a shrink is in flight that is the committed ISR.
+    While a shrink is in flight, that is the committed ISR.
     """
     return replica.isr | replica.pending
 
 
-def high_watermark(question: Question, leader: Replica, number: int) -> Replica:
-    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
-
-    To the least log end of the maximal ISR; not at all while the ISR is below the minimum
-    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
-    """
-    if question.freeze and leader.isr.bit_count() < question.min_isr:
-        return leader
-    waited_for = maximal_isr(leader) if question.rules.maximal_isr else leader.isr
-    ends = [max(0, leader.ends[r]) for r in members(waited_for & ~(1 << number))]
-    watermark = min([leader.end, *ends])
-    return reached_start(leader._replace(hw=max(watermark, leader.hw)))
+def moved_high_watermark(model: AdversaryModel, leader: Replica, number: int) -> Replica:
+    """Return the leader with its high watermark moved (`leader.advanced_high_watermark`)."""
+    watermark = advanced_high_watermark(
+        model.policy,
+        number,
+        current=leader.hw,
+        log_end=leader.end,
+        fetched=leader.ends,
+        isr=leader.isr,
+        maximal=maximal_isr(leader),
+    )
+    return reached_start(leader._replace(hw=watermark))
 
 
 def reached_start(leader: Replica) -> Replica:
     """Return a leader without its epoch's start offset, if the high watermark has passed it.
 
-    Only the larger of both is ever asked for, and the high watermark never goes back.
+    The rules read only the larger of the two (`leader.join_offset`), and the high watermark never
+    goes back.
     """
     return leader._replace(start=0) if leader.hw >= leader.start else leader
 
 
-def learn(question: Question, partition: Partition, replica: Replica, number: int) -> Replica:
+def learn(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> Replica:
     """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
 
-    Becoming leader begins an epoch at the log end, with nothing known of the followers. Its high
-    watermark begins at what it had (before 0.11), else at 0, which only delays acks. Before 0.11
-    a new follower truncates to its own high watermark (KIP-101 tells why not).
+    A new leader begins an epoch at its log end offset and knows nothing of the followers. Before
+    0.11 it keeps its high watermark; later it begins at 0, which only delays acks. Before 0.11 a
+    new follower truncates to its own high watermark (the defect that KIP-101 fixes).
     """
-    controller, n = partition.controller, question.replicas
-    keeps_hw = not question.profile.leader_epochs
+    controller, n = partition.controller, model.replicas
+    keeps_hw = not model.profile.leader_epochs
     if controller.leader != number:
         moved = (replica.leader, replica.epoch) != (controller.leader, controller.epoch)
         log = prefix(replica.log, replica.hw) if keeps_hw and moved else replica.log
@@ -74,16 +82,16 @@ def learn(question: Question, partition: Partition, replica: Replica, number: in
         view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
         hw = min(replica.hw, replica.end) if keeps_hw else 0
         view = view._replace(isr=controller.isr, start=replica.end, hw=hw)
-    return high_watermark(question, view, number)
+    return moved_high_watermark(model, view, number)
 
 
-def behind(question: Question, partition: Partition, replica: Replica, number: int) -> bool:
-    """Whether a living broker has not seen metadata that concerns it.
+def behind(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> bool:
+    """Whether a running broker does not know metadata that concerns it.
 
-    That nobody leads concerns nobody: whoever has not learned it may do nothing, as if it had.
+    With `reduction`, the absence of a leader concerns no broker.
     """
     controller = partition.controller
-    if controller.leader == NOBODY and question.reduction:
+    if controller.leader == NOBODY and model.reduction:
         return False
     if (replica.leader, replica.epoch) != (controller.leader, controller.epoch):
         return True
@@ -91,31 +99,28 @@ def behind(question: Question, partition: Partition, replica: Replica, number: i
 
 
 def writes(
-    question: Question, replica: Replica, number: int, written: Writes
+    model: AdversaryModel, replica: Replica, number: int, written: Writes
 ) -> Iterator[tuple[Label, Replica, Writes]]:
-    """Yield what a producer may see at a broker: an append, or an ack of one.
+    """Yield the append of the next record at a broker, and the acks of earlier ones.
 
-    `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. acks=0 and acks=1 count
-    as acked with the append. The minimum ISR is held against the committed ISR before the append,
-    against the maximal one before the ack.
+    `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. With acks=0 and acks=1 a
+    record counts as acked with the append.
     """
     if not replica.alive or replica.leader != number:
         return
-    waits = question.acks == "all"
-    checks = waits and question.rules.min_isr_precheck
+    policy = model.policy
+    waits = policy.acks == "all"
     record = len(written.epochs)
-    enough = not checks or replica.isr.bit_count() >= question.min_isr
-    if record < question.budgets.records and enough:
+    if record < model.budgets.records and enough_in_sync(policy, replica.isr):
         longer = replica._replace(log=replica.log | 1 << record)
         acked = written.acked if waits else written.acked | 1 << record
         after = Writes((*written.epochs, replica.epoch), acked)
-        yield ("write", number, record), high_watermark(question, longer, number), after
-    if not waits or (checks and maximal_isr(replica).bit_count() < question.min_isr):
+        yield ("write", number, record), moved_high_watermark(model, longer, number), after
+    if not waits or not enough_in_sync(policy, maximal_isr(replica)):
         return
     for record in members(replica.log & ~written.acked):
         offset = (replica.log & (1 << record) - 1).bit_count()
-        committed = offset < replica.hw or not question.rules.high_watermark_ack
-        if written.epochs[record] == replica.epoch and committed:
+        if written.epochs[record] == replica.epoch and committed(policy, offset, replica.hw):
             yield (
                 ("ack", number, record),
                 replica,
@@ -124,20 +129,20 @@ def writes(
 
 
 def fetch(  # noqa: PLR0917 -- the two sides of a request
-    question: Question,
+    model: AdversaryModel,
     fetcher: Replica,
     number: int,
     leader: Replica,
     source: int,
     epochs: tuple[int, ...],
 ) -> tuple[Label, Replica, Replica] | None:
-    """Return what a fetch of `fetcher` from the leader it knows does, None for nothing."""
+    """Return both replicas after a fetch of `fetcher` from `leader`; None if nothing changes."""
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
-    if leader.epoch != fetcher.epoch and question.rules.fetch_epoch_check:
-        return None  # FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320)
+    if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
+        return None
     end = fetcher.end
-    if question.profile.leader_epochs and question.rules.epoch_truncation:
+    if model.profile.leader_epochs and model.checks.epoch_truncation:
         kept = agreed(_epochs(leader.log, epochs), _epochs(fetcher.log, epochs))
         if kept < end:
             return (
@@ -150,51 +155,52 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     new = prefix(leader.log, end + 1) & ~prefix(leader.log, end)
     bit = 1 << number
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
-    told = leader._replace(ends=ends, stale=leader.stale & ~bit)
-    told = high_watermark(question, told, source)
+    informed = leader._replace(ends=ends, stale=leader.stale & ~bit)
+    informed = moved_high_watermark(model, informed, source)
     follower_log = fetcher._replace(log=fetcher.log | new)
-    if not question.profile.leader_epochs:  # the response carries the high watermark before it
+    if not model.profile.leader_epochs:  # the response carries the high watermark before it
         hw = min(follower_log.end, leader.hw)
         follower_log = follower_log._replace(hw=max(hw, fetcher.hw))
-    if told == leader and follower_log == fetcher:
+    if informed == leader and follower_log == fetcher:
         return None
-    return ("fetch", number, source), follower_log, told
+    return ("fetch", number, source), follower_log, informed
 
 
-def _epochs(log: int, epochs: tuple[int, ...]) -> list[int]:
-    return [epochs[record] for record in members(log)]
+def _epochs(log: int, epochs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(epochs[record] for record in members(log))
 
 
 def expansions(
-    question: Question, partition: Partition, replica: Replica, number: int
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[tuple[Label, Replica]]:
     """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
 
-    A follower that has reached the high watermark and the start of the epoch (KAFKA-7128), under
-    the broker epoch it fetched with (KIP-903), neither fenced nor shutting down.
+    For a follower that has reached the high watermark and the start of the epoch (KAFKA-7128), and
+    is neither fenced nor shutting down. The controller checks its broker epoch (KIP-903).
     """
     if replica.pending or not replica.alive or replica.leader != number:
         return
-    rules = question.rules
-    floor = max(replica.hw, replica.start) if rules.epoch_start_check else replica.hw
-    for joiner in members(question.everyone & ~replica.isr):
-        if replica.ends[joiner] >= floor and active(partition.controller, joiner):
-            asked = replica._replace(pending=replica.isr | 1 << joiner)
-            yield ("expand", number, joiner), asked
+    policy, controller = model.policy, partition.controller
+    for joiner in members(policy.everyone & ~replica.isr):
+        fetched = replica.ends[joiner]
+        reached = may_join(policy, fetched, high_watermark=replica.hw, epoch_start=replica.start)
+        if reached and active(controller, joiner):
+            requested = replica._replace(pending=replica.isr | 1 << joiner)
+            yield ("expand", number, joiner), requested
 
 
 def shrinks(replica: Replica, number: int) -> Iterator[tuple[Label, Replica]]:
-    """Yield the ISR shrinks a leader may ask for, whoever lags (`Partition.maybeShrinkIsr`)."""
+    """Yield the ISR shrinks a leader may ask for, of any follower (`Partition.maybeShrinkIsr`)."""
     if replica.pending or not replica.alive or replica.leader != number:
         return
     for lagging in members(replica.isr & ~(1 << number)):
-        asked = replica._replace(pending=replica.isr & ~(1 << lagging))
-        yield ("shrink", number, lagging), asked
+        requested = replica._replace(pending=replica.isr & ~(1 << lagging))
+        yield ("shrink", number, lagging), requested
 
 
-def forget(question: Question, replica: Replica, restarted: int) -> Replica:
-    """Return a leader whose follower started anew: its last fetch came from the old incarnation."""
+def forget(model: AdversaryModel, replica: Replica, restarted: int) -> Replica:
+    """Return a leader whose follower restarted: its last fetch came from the old incarnation."""
     known = replica.alive and replica.ends[restarted] != NOBODY
-    if not known or not question.profile.broker_epochs:
+    if not known or not model.profile.broker_epochs:
         return replica
     return replica._replace(stale=replica.stale | 1 << restarted)

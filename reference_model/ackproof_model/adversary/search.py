@@ -1,7 +1,7 @@
-"""The search for the shortest way in which an adversary makes acked records go.
+"""The search for a shortest trace by which an adversary makes acked records disappear.
 
-Breadth-first, one level after another, so that the first loss found is a nearest one. Only packed
-states are kept; the way to a loss is found again from the levels.
+Breadth-first, level by level, so the first loss found is a nearest one. Only packed states are
+stored; the trace to a loss is reconstructed from the levels.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof_model.adversary.bounds import PERTURBATIONS, Question
+from ackproof_model.adversary.bounds import PERTURBATIONS, AdversaryModel
 from ackproof_model.adversary.state import Label, State, initial
 from ackproof_model.adversary.successors import successors
 from ackproof_model.adversary.workers import Workers
@@ -20,16 +20,16 @@ MAX_STATES = 30_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a search found.
+class AdversaryResult:
+    """The result of a search.
 
-    trace: the shortest way to a loss, as (label, state after it); empty if there is none. states:
-    how many were stored. levels: how many steps deep it went. complete: False if there was no room
-    for more states; then no loss found means nothing. memory_bytes: by how much the processes that
-    searched grew at most, all together; 0 if the one that asked did the search.
+    trace: a shortest trace to a loss, as (label, state after it); empty if there is none.
+    states: how many were stored. levels: the depth of the search, in steps.
+    complete: False if `max_states` ended it; then the absence of a loss means nothing.
+    memory_bytes: the peak growth of the worker processes, all together; 0 without any.
     """
 
-    question: Question
+    model: AdversaryModel
     trace: tuple[tuple[Label, State], ...]
     states: int
     levels: int
@@ -48,13 +48,13 @@ class Answer:
 
     @property
     def bounds(self) -> str:
-        """Within what the answer holds."""
-        question = self.question
-        budgets = question.budgets
+        """The bounds within which the result holds, in words."""
+        model = self.model
+        budgets = model.budgets
         counts = zip(PERTURBATIONS, budgets.of_kinds, strict=True)
         allowed = [f"{count} {kind.replace('_', ' ')}" for kind, count in counts if count]
         return (
-            f"{self.states} states of one partition with {question.replicas} replicas, "
+            f"{self.states} states of one partition with {model.replicas} replicas, "
             f"{budgets.records} records; at most {', '.join(allowed) or 'no perturbation'}, "
             f"{budgets.perturbations} in all; "
             "healing any number of times, at any time"
@@ -63,24 +63,24 @@ class Answer:
 
 
 def search(
-    question: Question,
+    model: AdversaryModel,
     *,
     workers: int = 0,
     max_states: int = MAX_STATES,
     keep: Path | None = None,
     say: Callable[[int, int], None] = lambda level, states: None,
-) -> Answer:
-    """Search all that the adversary of `question` can do, in `workers` processes, 0 for this one.
+) -> AdversaryResult:
+    """Search everything that the adversary of `model` can do.
 
-    Stops at the first loss, or after `max_states` states. `say` is told of each finished level,
-    and of how many states there are by then. With a folder to `keep` levels in, a search of the
-    same question by the same number of processes and the same model goes on where an earlier one
-    stood that was interrupted, or had no room for more states.
+    workers: the number of processes, 0 for this one only. The search stops at the first loss, or
+    after `max_states` states. say: is called after each level with its number and the number of
+    states so far. keep: a folder for checkpoints; a search of the same model, with as many
+    processes and the same source, resumes there after an interruption or with more `max_states`.
 
-    Raises EpochOverflowError where more leader epochs or ISR changes come about than a packed state
-    can tell apart, and OSError or ValueError if what is kept cannot be written or read.
+    Raises EpochOverflowError if there are more leader epochs or ISR changes than a packed state can
+    hold, and OSError or ValueError if a checkpoint cannot be written or read.
     """
-    with Workers.of(question, workers, keep) as pool:
+    with Workers.of(model, workers, keep) as pool:
         sizes, losing = pool.levels, None
         level, states, new = len(sizes) - 2, sum(sizes), sizes[-1]
         while new and losing is None and states <= max_states:
@@ -88,9 +88,9 @@ def search(
             states += new
             level += 1
             say(level, states)
-        return Answer(
-            question=question,
-            trace=() if losing is None else _trace(question, pool, losing, level),
+        return AdversaryResult(
+            model=model,
+            trace=() if losing is None else _trace(model, pool, losing, level),
             states=states,
             levels=level,
             complete=not new,
@@ -99,15 +99,15 @@ def search(
 
 
 def _trace(
-    question: Question, pool: Workers, losing: State, level: int
+    model: AdversaryModel, pool: Workers, losing: State, level: int
 ) -> tuple[tuple[Label, State], ...]:
     way = [losing]
     for earlier in reversed(range(level)):
         way.append(pool.before(way[-1], earlier))
     trace = []
-    state = initial(question)
+    state = initial(model)
     for after in reversed(way[:-1]):
-        label = next(label for label, one in successors(question, state) if one == after)
+        label = next(label for label, one in successors(model, state) if one == after)
         trace.append((label, after))
         state = after
     return tuple(trace)

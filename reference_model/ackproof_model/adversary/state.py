@@ -1,8 +1,8 @@
 """One state of the partition as the adversary sees it.
 
-A record is written once, by one leader in one epoch, so a log is the set of the records it holds:
-their order is the order in which they were written, their epochs stand in `Writes.epochs`.
-(A follower's log is always a prefix of some leader's, and leaders append the newest record.)
+A record is written once, by one leader in one epoch, so a log is the set of the records that it
+holds: their order is the order in which they were written, and `Writes.epochs` has their epochs. (A
+follower's log is always a prefix of some leader's, and leaders append the newest record.)
 Sets of records and of replicas are bitmasks; replicas are numbered in assignment order.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.replication.state import NOBODY, Controller
 
 DOWN, UP, STOPPING = range(3)
@@ -19,7 +19,7 @@ DOWN, UP, STOPPING = range(3)
 class Partition(NamedTuple):
     """What the controller has committed.
 
-    `version` stands for the partition epoch: changes since the leader learned of one.
+    version: stands for the partition epoch; it counts changes since the leader learned of one.
     """
 
     controller: Controller
@@ -29,12 +29,13 @@ class Partition(NamedTuple):
 class Replica(NamedTuple):
     """One broker and its replica.
 
-    `clean`: it stopped by controlled shutdown (`.kafka_cleanshutdown`). `leader` and `epoch` are
-    what it knows. From `version` on for a leader only: the partition version and ISR it knows, the
-    ISR it has asked for (0: nothing in flight), the offset at which its epoch began, the
-    followers' log ends as of their last fetch (`NOBODY` for none in this epoch), and which of
-    them have started anew since. `hw` is the high watermark; followers have one before 0.11 only,
-    when they truncate to it.
+    clean: it stopped by controlled shutdown (`.kafka_cleanshutdown`). leader, epoch: as far as it
+    knows. hw: the high watermark; followers have one before 0.11 only, when they truncate to it.
+    The rest is for a leader only. version, isr: the partition version and ISR that it knows.
+    pending: the ISR that it has requested (0: no request in flight). start: the start offset of its
+    epoch.
+    ends: the followers' log end offsets as of their last fetch (`NOBODY` for none in this epoch).
+    stale: the followers that have restarted since their last fetch.
     """
 
     status: int
@@ -52,7 +53,7 @@ class Replica(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether its process serves requests."""
+        """Whether its process runs."""
         return self.status != DOWN
 
     @property
@@ -62,16 +63,16 @@ class Replica(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """What was written: each record's leader epoch, and which of them were acked."""
+    """The leader epoch of each written record, and the set of acked records."""
 
     epochs: tuple[int, ...]
     acked: int
 
 
 class State(NamedTuple):
-    """Everything that changes.
+    """One state of the search.
 
-    `left` is what is left of each budget of perturbations, and of all of them together.
+    left: what is left of each budget of `PERTURBATIONS`, and of all of them together.
     """
 
     partition: Partition
@@ -83,24 +84,24 @@ class State(NamedTuple):
 Label = tuple[str, *tuple[int, ...]]
 
 
-def initial(question: Question) -> State:
-    """Return the start: ISR full, leader 0, logs empty."""
-    n = question.replicas
+def initial(model: AdversaryModel) -> State:
+    """Return the initial state: full ISR, leader 0, empty logs."""
+    n = model.replicas
     leader = Replica(
-        UP, False, 0, 0, 0, 0, 0, question.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
+        UP, False, 0, 0, 0, 0, 0, model.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
     )
     return State(
-        Partition(Controller(0, 0, question.everyone, 0, NOBODY, 0, 0), 0),
+        Partition(Controller(0, 0, model.policy.everyone, 0, NOBODY, 0, 0), 0),
         (leader, *(follower(n, 0, 0),) * (n - 1)),
         Writes((), 0),
-        (*question.budgets.of_kinds, question.budgets.perturbations),
+        (*model.budgets.of_kinds, model.budgets.perturbations),
     )
 
 
 def follower(
     replicas: int, leader: int, epoch: int, *, log: int = 0, hw: int = 0, status: int = UP
 ) -> Replica:
-    """Return a living replica that does not lead."""
+    """Return a running replica that does not lead."""
     return Replica(status, False, log, leader, epoch, hw, 0, 0, 0, 0, (NOBODY,) * replicas, 0)
 
 

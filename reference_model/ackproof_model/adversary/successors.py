@@ -1,13 +1,13 @@
-"""All that may happen in a state: the specification, as a reader would run it.
+"""All steps from a state: the readable specification.
 
-`packing` runs the same rules part by part, and remembers what each did.
+`packed_steps` runs the same rules part by part, and remembers the effect of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.metadata import moves, restart
 from ackproof_model.adversary.perturbations import KINDS
 from ackproof_model.adversary.reduction import decided
@@ -21,50 +21,50 @@ from ackproof_model.adversary.state import (
 from ackproof_model.replication.state import NOBODY
 
 
-def successors(question: Question, state: State) -> Iterator[tuple[Label, State]]:
-    """Yield every step from a state, with what it is called; but see `reduction`."""
-    if question.reduction:
+def successors(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
+    """Yield every step from a state, as (label, state after it); see `reduction`."""
+    if model.reduction:
         if decided(state):
             return
-        acks = [step for step in _writes(question, state) if step[0][0] == "ack"]
+        acks = [step for step in _writes(model, state) if step[0][0] == "ack"]
         if acks:
             yield acks[0]
             return
-    yield from _writes(question, state)
+    yield from _writes(model, state)
     for number, replica in enumerate(state.replicas):
-        yield from _with_controller(question, state, number, replica)
+        yield from _with_controller(model, state, number, replica)
         source = replica.leader
         if source not in (NOBODY, number):
             leader = state.replicas[source]
-            fetched = fetch(question, replica, number, leader, source, state.writes.epochs)
+            fetched = fetch(model, replica, number, leader, source, state.writes.epochs)
             if fetched is not None:
-                label, follower, told = fetched
-                yield label, _with(state, {number: follower, source: told})
+                label, follower, informed = fetched
+                yield label, _with(state, {number: follower, source: informed})
 
 
-def _writes(question: Question, state: State) -> Iterator[tuple[Label, State]]:
+def _writes(model: AdversaryModel, state: State) -> Iterator[tuple[Label, State]]:
     for number, replica in enumerate(state.replicas):
-        for label, after, written in writes(question, replica, number, state.writes):
+        for label, after, written in writes(model, replica, number, state.writes):
             yield label, _with(state, {number: after})._replace(writes=written)
 
 
 def _with_controller(
-    question: Question, state: State, number: int, replica: Replica
+    model: AdversaryModel, state: State, number: int, replica: Replica
 ) -> Iterator[tuple[Label, State]]:
     partition = state.partition
-    for label, changed, after in moves(question, partition, replica, number):
+    for label, changed, after in moves(model, partition, replica, number):
         yield label, _with(state, {number: after}, changed)
-    started = restart(question, partition, replica, number)
+    started = restart(model, partition, replica, number)
     if started is not None:
         label, changed, after = started
         others = {
-            n: forget(question, one, number) for n, one in enumerate(state.replicas) if n != number
+            n: forget(model, one, number) for n, one in enumerate(state.replicas) if n != number
         }
         yield label, _with(state, {**others, number: after}, changed)
     for kind, perturb in enumerate(KINDS):
         if state.left[kind] and state.left[-1]:
             left = tuple(n - (k in {kind, len(KINDS)}) for k, n in enumerate(state.left))
-            for label, changed, after in perturb(question, partition, replica, number):
+            for label, changed, after in perturb(model, partition, replica, number):
                 yield label, _with(state, {number: after}, changed)._replace(left=left)
 
 
@@ -74,9 +74,9 @@ def _with(state: State, changed: dict[int, Replica], partition: Partition | None
 
 
 def lost(state: State) -> int:
-    """Return the acked records that the partition's leader, knowing that it leads, has not.
+    """Return the acked records that the leader, once it knows that it leads, does not hold.
 
-    Its followers truncate them: they are lost unless something perturbs it before.
+    Its followers truncate them: they are lost unless another perturbation comes before.
     """
     controller = state.partition.controller
     if controller.leader == NOBODY:

@@ -1,8 +1,8 @@
-"""The states of a search, in one process or shared out over several.
+"""The states of a search, in one process or partitioned over several.
 
-Each state belongs to one process, by its head. Most steps leave the head as it is, so most
-successors stay where they are. Processes exchange the others after each level, with the values of
-the replicas that the receiver does not know yet.
+A state belongs to one process, by its head. Most steps leave the head unchanged, so most successors
+stay in their process. Processes exchange the others after each level, together with the values of
+replicas that the receiver does not know yet.
 """
 
 from __future__ import annotations
@@ -20,53 +20,53 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
+from ackproof_model.adversary.checkpoint import Checkpoint
 from ackproof_model.adversary.explorer import Explorer, Tails
-from ackproof_model.adversary.keeping import Keeper
-from ackproof_model.adversary.packing import PLACE_BITS
+from ackproof_model.adversary.packing import REPLICA_BITS
 from ackproof_model.adversary.state import Replica, State
 
-#: A lost message must not hang a search for ever (seconds).
+#: Timeout for messages of other processes, in seconds: a lost message must not block a search.
 _PATIENCE_S = 600
 
-#: Some states: their head, their tails.
+#: States with one head: the head, their tails.
 _States = tuple[int, Collection[int]]
 
-#: What one process sends another: who sends, its replicas that are new to the other, states.
+#: A message between processes: the sender, its values of replicas that are new to the receiver,
+#: states.
 _Parcel = tuple[int, list[Replica], list[_States]]
 
-#: Spreads states over processes.
+#: Distributes heads over processes.
 _PRIME = 1_000_003
 
 
 class Workers(ABC):
-    """Whoever keeps the states."""
+    """Stores the states of a search, level by level."""
 
     @staticmethod
-    def of(question: Question, count: int, keep: Path | None = None) -> Workers:
-        """Return `count` processes, 0 for none but this one, that keep their levels in a folder."""
-        return Several(question, count, keep) if count else Alone(question, keep)
+    def of(model: AdversaryModel, count: int, keep: Path | None = None) -> Workers:
+        """Return `count` processes, or this one for 0; `keep`: the folder for checkpoints."""
+        return Several(model, count, keep) if count else Alone(model, keep)
 
     @property
     @abstractmethod
     def levels(self) -> list[int]:
-        """How many states each level has that is there already: at least the first."""
+        """The number of states of each level so far: at least the first."""
 
     @abstractmethod
     def advance(self) -> tuple[int, State | None]:
-        """Take all steps from the last level: return how many states are new.
+        """Take all steps from the last level; return how many states are new.
 
-        And a state of the last level in which acked records are lost, if there is one; then no
-        step is taken.
+        If acked records are lost in a state of the last level, return it instead of taking steps.
         """
 
     @abstractmethod
     def before(self, state: State, level: int) -> State:
-        """Return a state of a level from which one step leads to `state`."""
+        """Return a state of `level` from which one step leads to `state`."""
 
     @property
     def memory(self) -> int:
-        """By how many bytes processes of their own grew, at most; 0 in this process."""
+        """The peak growth of worker processes in bytes; 0 if there are none."""
         return 0
 
     def __enter__(self) -> Self:
@@ -84,44 +84,44 @@ class Workers(ABC):
 class Share:
     """The states that belong to one process: each level, by head.
 
-    Of several nearest losses, and ways to one, the least is told: so it does not hang on how many
-    processes search.
+    Of several nearest losses, and traces to one, the least is returned, so the result does not
+    depend on the number of processes.
     """
 
-    def __init__(self, question: Question, keeper: Keeper | None = None) -> None:
-        self.explorer = Explorer(question)
+    def __init__(self, model: AdversaryModel, checkpoint: Checkpoint | None = None) -> None:
+        self.explorer = Explorer(model)
         self.levels: list[dict[int, Collection[int]]] = []
         self._seen: dict[int, list[Collection[int]]] = {}
-        self._narrow = question.replicas * PLACE_BITS <= 64
-        self._keeper = keeper
-        self._told = 0  # how many values of replicas the keeper has
+        self._narrow = model.replicas * REPLICA_BITS <= 64
+        self._checkpoint = checkpoint
+        self._stored = 0  # how many values of replicas the checkpoint has
 
     @property
     def kept(self) -> int:
-        """How many levels can be taken up again."""
-        return len(self._keeper) if self._keeper is not None else 0
+        """How many levels the checkpoint has."""
+        return len(self._checkpoint) if self._checkpoint is not None else 0
 
     def begin(self, levels: int, *, first: bool = True) -> None:
-        """Take up so many levels that were kept; else hold the first state, or nothing."""
+        """Load so many levels of the checkpoint; with 0, begin with the first state, or nothing."""
         for number in range(levels):
-            assert self._keeper is not None
-            values, level = self._keeper.kept(number)
+            assert self._checkpoint is not None
+            values, level = self._checkpoint.load(number)
             for value in values:
                 self.explorer.replicas.of(value)
             for head, tails in level.items():
                 self._seen.setdefault(head, []).append(tails)
             self.levels.append(level)
-        self._told = len(self.explorer.replicas.values) if levels else 0
+        self._stored = len(self.explorer.replicas.values) if levels else 0
         if not levels:
             head, tail = self.explorer.start
             self.enter(defaultdict(set, {head: {tail}} if first else {}))
 
-    def stored(self, tails: Iterable[int]) -> Collection[int]:
-        """Return tails in the least room: eight bytes each if they fit into them."""
+    def compact(self, tails: Iterable[int]) -> Collection[int]:
+        """Return tails in a compact form: eight bytes each if they fit."""
         return array("Q", tails) if self._narrow else list(tails)
 
     def expand(self) -> tuple[Tails, State | None]:
-        """Return what the last level leads to, and the least state of it that has lost records."""
+        """Return the successors of the last level, and its least state that has lost records."""
         found: Tails = defaultdict(set)
         losing: list[State] = []
         for head, tails in self.levels[-1].items():
@@ -130,7 +130,7 @@ class Share:
         return found, min(losing, default=None)
 
     def enter(self, found: Tails) -> int:
-        """Make the new ones among `found`, which is emptied, the next level; return how many."""
+        """Make the new states of `found`, which is emptied, the next level; return how many."""
         level: dict[int, Collection[int]] = {}
         count = 0
         while found:
@@ -140,22 +140,22 @@ class Share:
                 new.difference_update(earlier)
             if new:
                 count += len(new)
-                level[head] = self.stored(new)
+                level[head] = self.compact(new)
                 seen.append(level[head])
-        if self._keeper is not None:
+        if self._checkpoint is not None:
             values = self.explorer.replicas.values
-            self._keeper.keep(len(self.levels), values[self._told :], level)
-            self._told = len(values)
+            self._checkpoint.store(len(self.levels), values[self._stored :], level)
+            self._stored = len(values)
         self.levels.append(level)
         return count
 
     @property
     def sizes(self) -> list[int]:
-        """How many states each level has."""
+        """The number of states of each level."""
         return [sum(map(len, level.values())) for level in self.levels]
 
     def before(self, state: State, level: int) -> State | None:
-        """Return the least state of a level that leads to `state`, None for none."""
+        """Return the least state of `level` that leads to `state`, None if there is none."""
         goal, tail = self.explorer.pack(state)
 
         def leads(head: int, tails: Iterable[int]) -> bool:
@@ -176,22 +176,19 @@ class Share:
 class Alone(Workers):
     """All states in this process."""
 
-    def __init__(self, question: Question, keep: Path | None) -> None:
-        self._share = Share(question, Keeper(keep, question, workers=0, me=0) if keep else None)
+    def __init__(self, model: AdversaryModel, keep: Path | None) -> None:
+        self._share = Share(model, Checkpoint(keep, model, workers=0, me=0) if keep else None)
         self._share.begin(self._share.kept)
 
     @property
     def levels(self) -> list[int]:
-        """See `Workers`."""
         return self._share.sizes
 
     def advance(self) -> tuple[int, State | None]:
-        """See `Workers`."""
         found, losing = self._share.expand()
         return (0, losing) if losing is not None else (self._share.enter(found), None)
 
     def before(self, state: State, level: int) -> State:
-        """See `Workers`."""
         found = self._share.before(state, level)
         if found is None:
             raise LookupError(f"no state of level {level} leads to {state}")
@@ -201,28 +198,27 @@ class Alone(Workers):
 class Several(Workers):
     """States shared out over processes."""
 
-    def __init__(self, question: Question, count: int, keep: Path | None) -> None:
+    def __init__(self, model: AdversaryModel, count: int, keep: Path | None) -> None:
         context = multiprocessing.get_context("spawn")
         inboxes: list[Queue[_Parcel]] = [context.Queue() for _ in range(count)]
-        self._inboxes = inboxes  # a process that is still starting finds them as long as this does
+        self._inboxes = inboxes  # must outlive the start of the processes
         self._connections: list[Connection] = []
         self._processes = []
         for number in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(question, number, inboxes, theirs, keep), daemon=True
+                target=_work, args=(model, number, inboxes, theirs, keep), daemon=True
             )
             process.start()
             theirs.close()
             self._connections.append(ours)
             self._processes.append(process)
-        # A level counts that all have kept: the search may have ended while some wrote it.
+        # A level counts if all have stored it: the search may have ended while some wrote it.
         kept: list[int] = self._ask("kept")  # type: ignore[assignment]
         self._ask("begin", min(kept))
 
     @property
     def levels(self) -> list[int]:
-        """See `Workers`."""
         sizes: list[list[int]] = self._ask("sizes")  # type: ignore[assignment]
         return [sum(of_all) for of_all in zip(*sizes, strict=True)]
 
@@ -236,20 +232,17 @@ class Several(Workers):
         return answers
 
     def advance(self) -> tuple[int, State | None]:
-        """See `Workers`."""
         losing = [one for one in self._ask("expand") if one is not None]
         if losing:
             return 0, min(losing)  # type: ignore[type-var,return-value]
         return sum(self._ask("exchange")), None  # type: ignore[arg-type]
 
     def before(self, state: State, level: int) -> State:
-        """See `Workers`."""
         found = [one for one in self._ask("before", state, level) if one is not None]
         return min(found)  # type: ignore[type-var,return-value]
 
     @property
     def memory(self) -> int:
-        """See `Workers`."""
         return sum(self._ask("memory"))  # type: ignore[arg-type]
 
     def __exit__(
@@ -258,7 +251,6 @@ class Several(Workers):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the processes."""
         for connection in self._connections:
             connection.close()
         for process in self._processes:
@@ -267,16 +259,16 @@ class Several(Workers):
 
 
 def _work(
-    question: Question,
+    model: AdversaryModel,
     me: int,
     inboxes: list[Queue[_Parcel]],
     connection: Connection,
     keep: Path | None,
 ) -> None:
-    """One process: answer requests until the other end is closed."""
-    gc.disable()  # what is remembered has no cycles, and is never dropped
+    """Run one process: answer requests until the other end closes the connection."""
+    gc.disable()  # the remembered steps have no cycles, and are never dropped
     before = _largest()
-    share = Share(question, Keeper(keep, question, workers=len(inboxes), me=me) if keep else None)
+    share = Share(model, Checkpoint(keep, model, workers=len(inboxes), me=me) if keep else None)
     exchange = _Exchange(share, me, inboxes)
     found: Tails = defaultdict(set)
     while True:
@@ -302,14 +294,14 @@ def _work(
                 connection.send(_largest() - before)
             else:
                 connection.send(share.before(*details))
-        except Exception as error:  # the process that asked raises it
+        except Exception as error:  # the requesting process raises it
             connection.send(error)
 
 
 def _largest() -> int:
-    """Return the most memory that this process has had, in bytes.
+    """Return the peak memory of this process, in bytes.
 
-    Where there is no /proc, a process that another started counts that one's memory, too.
+    Without /proc, a child process counts the memory of its parent, too.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -319,29 +311,31 @@ def _largest() -> int:
 
 
 class _Exchange:
-    """Sends what belongs to others, and takes what belongs here."""
+    """Sends states to the processes that they belong to, and receives those of this process."""
 
     def __init__(self, share: Share, me: int, inboxes: list[Queue[_Parcel]]) -> None:
         self._share, self._me, self._inboxes = share, me, inboxes
-        self._told = [0] * len(inboxes)  # how many of our values of replicas each one knows
-        self._numbers: list[list[int]] = [[] for _ in inboxes]  # ours for those of each one
-        n = share.explorer.packing.question.replicas
-        self._shifts = [number * PLACE_BITS for number in range(n)]
+        self._known = [0] * len(inboxes)  # how many of our values of replicas each process knows
+        self._numbers: list[list[int]] = [
+            [] for _ in inboxes
+        ]  # our numbers for the values of each process
+        n = share.explorer.packing.model.replicas
+        self._shifts = [number * REPLICA_BITS for number in range(n)]
 
     def owner(self, head: int) -> int:
-        """Return which process a state with this head belongs to."""
+        """Return the process that states with this head belong to."""
         return head % _PRIME % len(self._inboxes)
 
     def run(self, found: Tails) -> None:
-        """Take out of `found` what belongs to others, and add what they found."""
+        """Move the states of other processes out of `found`, and add those that they send."""
         values = self._share.explorer.replicas.values
         parcels: list[list[_States]] = [[] for _ in self._inboxes]
         for head in [head for head in found if self.owner(head) != self._me]:
-            parcels[self.owner(head)].append((head, self._share.stored(found.pop(head))))
+            parcels[self.owner(head)].append((head, self._share.compact(found.pop(head))))
         for number, inbox in enumerate(self._inboxes):
             if number != self._me:
-                new = values[self._told[number] :]
-                self._told[number] = len(values)
+                new = values[self._known[number] :]
+                self._known[number] = len(values)
                 inbox.put((self._me, new, parcels[number]))
         for _ in range(len(self._inboxes) - 1):
             sender, new, states = self._inboxes[self._me].get(timeout=_PATIENCE_S)
@@ -356,7 +350,7 @@ class _Exchange:
     ) -> None:
         numbers, shifts = self._numbers[sender], self._shifts
         numbers += map(self._share.explorer.replicas.of, values)
-        place = (1 << PLACE_BITS) - 1
+        place = (1 << REPLICA_BITS) - 1
         for head, tails in states:
             found[head].update(
                 [

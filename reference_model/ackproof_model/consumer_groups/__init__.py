@@ -1,8 +1,9 @@
-"""When a consumer group commits, and what it then misses or does twice: a specification.
+"""Committed offsets: which records a consumer group skips or processes twice.
 
-One partition that holds all its records, a group one of whose members has it at a time, and
-processing with an effect that lasts. A member that was thrown out goes on with what it has polled,
-until something refuses it. Only perturbations are counted, see `OffsetBudgets`.
+One partition that keeps all its records, a group of which one member at a time owns it, and
+processing with a lasting effect. A member that was removed from the group continues with the
+records that it has polled until a request of it is refused. Only perturbations are counted, see
+`OffsetBudgets`.
 
 The group's rules are those of `GroupCoordinator` (KIP-98, KIP-447), the members' those of
 librdkafka and of the Java client.
@@ -12,8 +13,8 @@ from ackproof_model.consumer_groups.bounds import (
     PERTURBATIONS,
     CommitMode,
     OffsetBudgets,
-    OffsetGuards,
-    OffsetQuestion,
+    OffsetChecks,
+    OffsetModel,
 )
 from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
 
@@ -23,7 +24,7 @@ __all__ = [
     "PERTURBATIONS",
     "CommitMode",
     "OffsetBudgets",
-    "OffsetGuards",
-    "OffsetQuestion",
+    "OffsetChecks",
+    "OffsetModel",
     "search",
 ]

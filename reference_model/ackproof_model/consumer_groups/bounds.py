@@ -1,4 +1,4 @@
-"""What is asked about committed offsets: the mode, the adversary's budgets, the guards."""
+"""The input of a search of committed offsets: commit mode, the adversary's budgets, the checks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal, get_args
 
 from ackproof_model.configuration import Profile
 
-#: When offsets are committed. before, after: processing what was polled. auto: by librdkafka's
-#: timer, which commits what was handed over. auto-on-poll: by the Java client, which commits what
-#: was polled before, when it polls again. transaction: in one transaction with what processing
-#: writes (KIP-98). never: not at all.
+#: When offsets are committed. before, after: before or after processing the polled records. auto:
+#: by librdkafka's timer, which commits the records handed to the application. auto-on-poll: by the
+#: Java client, which commits previously polled records at the next poll. transaction: in one
+#: transaction with the output of processing (KIP-98). never: not at all.
 CommitMode = Literal["before", "after", "auto", "auto-on-poll", "transaction", "never"]
 
 #: The kinds of perturbation.
@@ -22,10 +22,13 @@ PERTURBATIONS = ("crashes", "rebalances", "delays", "offset_losses")
 class OffsetBudgets:
     """How often the adversary may do each thing, and how many records there are.
 
-    crashes: the member that has the partition is killed. rebalances: it is thrown out (a session or
-    max.poll.interval.ms that ended), and does not know. delays: a commit is not answered; it may
-    arrive at any later time, or never. offset_losses: the group's committed offsets are gone
-    (a `__consumer_offsets` with one replica, or an unclean election).
+    crashes: the member that owns the partition is killed.
+    rebalances: it is removed from the group without its knowledge (its session or
+        max.poll.interval.ms ended).
+    delays: a commit gets no response; it may arrive at any later time, or never.
+    offset_losses: the group's committed offsets are lost (a `__consumer_offsets` with one replica,
+    or
+        an unclean election).
     """
 
     records: int = 2
@@ -42,15 +45,15 @@ class OffsetBudgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetGuards:
-    """One flag for each guard of committed offsets; False takes it away.
+class OffsetChecks:
+    """One flag for each safety check of committed offsets; False switches it off.
 
     generation_check: a commit of an older generation is refused (ILLEGAL_GENERATION).
     transaction_generation_check: the same for offsets in a transaction (KIP-447, from 2.5).
-    stable_fetch: who takes a partition over waits for transactions that hold offsets of it
+    stable_fetch: the new owner of a partition waits for transactions with offsets of it
         (UNSTABLE_OFFSET_COMMIT, KIP-447, from 2.5).
-    id_fencing: who takes a transactional.id over ends its open transaction first (KIP-98).
-    atomic: offsets in a transaction count when its records do (KIP-98).
+    id_fencing: a new producer of a transactional.id ends its open transaction first (KIP-98).
+    atomic: the offsets and the records of a transaction take effect together (KIP-98).
     """
 
     generation_check: bool = True
@@ -61,16 +64,16 @@ class OffsetGuards:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffsetQuestion:
-    """How a group commits, and what may happen to it.
+class OffsetModel:
+    """How a group commits, and the adversary's budgets.
 
-    asynchronous: a member polls on before what it polled is processed (other threads do that).
-    heedless: it goes on although its commit was refused, as a client may that only reports it.
-    reset: auto.offset.reset. same_id: with transactions, whoever takes the partition over has the
-    transactional.id of who had it: an id for each partition, as before KIP-447.
+    asynchronous: a member polls again before the polled records are processed (by other threads).
+    heedless: it continues after a refused commit, as a client may that only reports it.
+    reset: auto.offset.reset.
+    same_id: with transactions, the new owner of the partition has the transactional.id of the old
+        one: one id for each partition, as before KIP-447.
 
-    Raises ValueError for a mode or a reset that there is not, and for a version without groups'
-    offsets in Kafka (before 0.9).
+    Raises ValueError for an unknown mode or reset, and for transactions before 0.11.
     """
 
     kafka_version: str
@@ -80,7 +83,7 @@ class OffsetQuestion:
     reset: Literal["earliest", "latest"] = "earliest"
     same_id: bool = False
     budgets: OffsetBudgets = OffsetBudgets()
-    guards: OffsetGuards = OffsetGuards()
+    checks: OffsetChecks = OffsetChecks()
 
     def __post_init__(self) -> None:
         if self.commit not in get_args(CommitMode):
@@ -90,7 +93,9 @@ class OffsetQuestion:
         if self.reset not in ("earliest", "latest"):
             raise ValueError(f"reset {self.reset!r} is not 'earliest' or 'latest'")
         if self.commit == "transaction" and not self.profile.leader_epochs:
-            raise ValueError(f"Kafka {self.kafka_version} has no transactions: 0.11 and later have")
+            raise ValueError(
+                f"kafka_version {self.kafka_version} has no transactions: use 0.11 or later"
+            )
 
     @cached_property
     def profile(self) -> Profile:
@@ -100,14 +105,14 @@ class OffsetQuestion:
     @cached_property
     def checks_transactions(self) -> bool:
         """Whether the group refuses a transaction's offsets of an older generation."""
-        return self.profile.group_fencing and self.guards.transaction_generation_check
+        return self.profile.group_fencing and self.checks.transaction_generation_check
 
     @cached_property
     def fences_ids(self) -> bool:
-        """Whether who takes over takes the transactional.id, too, and so fences who had it."""
-        return self.same_id and self.guards.id_fencing
+        """Whether the new owner has the old one's transactional.id, and so fences it."""
+        return self.same_id and self.checks.id_fencing
 
     @cached_property
     def waits(self) -> bool:
-        """Whether who takes over waits for a transaction's offsets."""
-        return self.profile.group_fencing and self.guards.stable_fetch
+        """Whether the new owner waits for offsets in open transactions."""
+        return self.profile.group_fencing and self.checks.stable_fetch

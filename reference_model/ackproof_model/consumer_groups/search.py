@@ -1,11 +1,11 @@
-"""The search for the shortest way to each anomaly of committed offsets."""
+"""The search for a shortest trace to each anomaly of committed offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ackproof_model.breadth_first import Found, explore
-from ackproof_model.consumer_groups.bounds import OffsetQuestion
+from ackproof_model.breadth_first import SearchResult, explore
+from ackproof_model.consumer_groups.bounds import OffsetModel
 from ackproof_model.consumer_groups.members import (
     State,
     begin,
@@ -14,35 +14,35 @@ from ackproof_model.consumer_groups.members import (
 )
 
 #: unprocessed: no member has processed a record, and none will: the at-most-once gap.
-#: reprocessed: a record's effect was had twice: the at-least-once duplicate.
+#: reprocessed: a record was processed twice: the at-least-once duplicate.
 ANOMALIES = ("unprocessed", "reprocessed")
 
-#: A search stores at most so many states.
+#: The most states that a search stores.
 MAX_STATES = 1_000_000
 
 
 def search(
-    question: OffsetQuestion, *, wanted: Collection[str] = (), max_states: int = MAX_STATES
-) -> Found[str, State]:
-    """Search all that may happen to a group, or until all `wanted` anomalies are found."""
+    model: OffsetModel, *, until: Collection[str] = (), max_states: int = MAX_STATES
+) -> SearchResult[str, State]:
+    """Search all states, or until all anomalies of `until` are found."""
     return explore(
-        initial(question),
-        lambda state: successors(question, state),
-        lambda state: anomalies(question, state),
-        wanted=wanted,
+        initial(model),
+        lambda state: successors(model, state),
+        lambda state: anomalies(model, state),
+        until=until,
         max_states=max_states,
     )
 
 
-def anomalies(question: OffsetQuestion, state: State) -> Iterator[str]:
+def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     """Yield the anomalies of a state."""
     if any(times > 1 for times in state.effects):
         yield "reprocessed"
     living = [member for member in state.members if member.alive]
     if not any(member.generation == state.generation for member in living):
         return
-    # A transaction's records have an effect at its end only.
-    begins = [begin(question, state)]
-    begins += [m.committed if question.commit == "transaction" else m.position for m in living]
+    # A transaction's records take effect at its end only.
+    begins = [begin(model, state)]
+    begins += [m.committed if model.commit == "transaction" else m.position for m in living]
     if any(times == 0 for times in state.effects[: min(begins)]):
         yield "unprocessed"

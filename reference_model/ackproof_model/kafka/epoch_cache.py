@@ -1,4 +1,4 @@
-"""Which leader epoch begins at which offset of a log: Kafka's LeaderEpochFileCache, rule by rule.
+"""The start offset of each leader epoch of a log: Kafka's LeaderEpochFileCache, rule by rule.
 
 A log's epochs are a tuple of (epoch, start offset), rising in both. Each function is the method of
 `org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache` that its docstring names; the same
@@ -11,13 +11,13 @@ Epochs = tuple[tuple[int, int], ...]
 """Each epoch and the offset at which it begins, in order."""
 
 UNDEFINED = (-1, -1)
-"""The answer where nothing is known: epoch and offset."""
+"""The answer if nothing is known: epoch and offset."""
 
 
 def assign(epochs: Epochs, epoch: int, start: int) -> Epochs:
-    """Note that an epoch begins at an offset (`assign`); what contradicts that is forgotten.
+    """Record that an epoch begins at an offset, and drop entries that contradict it (`assign`).
 
-    An epoch keeps the first offset it was given.
+    An epoch keeps the first offset that it was given.
     """
     if epochs and epochs[-1][0] == epoch and start >= epochs[-1][1]:
         return epochs
@@ -28,10 +28,10 @@ def assign(epochs: Epochs, epoch: int, start: int) -> Epochs:
 
 
 def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
-    """Return the epoch that is known at or below another, and where it ends (`endOffsetFor`).
+    """Return the largest known epoch not above `epoch`, and its end offset (`endOffsetFor`).
 
-    The latest epoch ends where the log does. Below the first known epoch the answer is the epoch
-    asked for and where the first known one begins. UNDEFINED above the latest one.
+    The latest epoch ends at the log end offset. Below the first known epoch, the answer is `epoch`
+    itself and the start offset of the first known one; above the latest one, UNDEFINED.
     """
     if epoch == UNDEFINED[0] or not epochs or epoch > epochs[-1][0]:
         return UNDEFINED
@@ -43,16 +43,16 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end: int) -> tuple[int, int]:
 
 
 def truncate_from_end(epochs: Epochs, end: int) -> Epochs:
-    """Forget the epochs that begin at or after an offset (`truncateFromEnd`)."""
+    """Drop the epochs that begin at or after an offset (`truncateFromEnd`)."""
     if end < 0:
         return epochs
     return tuple(entry for entry in epochs if entry[1] < end)
 
 
 def truncate_from_start(epochs: Epochs, start: int) -> Epochs:
-    """Forget the epochs that end at or before an offset (`truncateFromStart`).
+    """Drop the epochs that end at or before an offset (`truncateFromStart`).
 
-    The one that goes on there begins there now.
+    The epoch that contains the offset begins there afterwards.
     """
     gone = [entry for entry in epochs if entry[1] <= start]
     if not gone:
@@ -61,5 +61,5 @@ def truncate_from_start(epochs: Epochs, start: int) -> Epochs:
 
 
 def epoch_for_offset(epochs: Epochs, offset: int) -> int | None:
-    """Return the epoch under which an offset was written, None if unknown (`epochForOffset`)."""
+    """Return the epoch in which an offset was written, None if unknown (`epochForOffset`)."""
     return next((epoch for epoch, start in reversed(epochs) if start <= offset), None)

@@ -1,9 +1,9 @@
-"""What Kafka's controller writes about a partition: PartitionChangeRecord, rule by rule.
+"""The controller's changes of a partition: PartitionChangeRecord, rule by rule.
 
 `partition_change` is `org.apache.kafka.controller.PartitionChangeBuilder.build` of KRaft, exact to
-the order of replicas in each list: the differential test puts the same random states to this
-module and to Kafka's class, out of the jars of each version. Every function names the method whose
-rule it is; `ControllerRules` holds what differs between versions.
+the order of replicas in each list: a differential test compares this module with Kafka's class,
+from the jars of each version, on the same random states. Every function names the method that it
+ports; `ControllerRules` holds the differences between versions.
 
 Left out: `useLastKnownLeaderInBalancedRecovery` (always true in a controller; without it
 `lastKnownElr` would hold more than the last leader), ZooKeeper migration (3.9), and
@@ -21,11 +21,11 @@ _T = TypeVar("_T")
 
 NO_LEADER = -1
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""The directory of a replica that is in none yet: `DirectoryId.UNASSIGNED`, in base64."""
+"""`DirectoryId.UNASSIGNED` in base64: the replica has no directory yet."""
 LOST = "AAAAAAAAAAAAAAAAAAAAAg"
-"""`DirectoryId.LOST`: somewhere unknown, that is offline."""
+"""`DirectoryId.LOST`: an unknown directory that is offline."""
 MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
-"""`DirectoryId.MIGRATING`: somewhere, from before directories were recorded."""
+"""`DirectoryId.MIGRATING`: an unknown directory, from before directories were recorded."""
 
 _BUMP_UNTIL = 12  # metadata.version 3.6-IV0
 _DIRECTORIES_SINCE = 17  # metadata.version 3.7-IV2
@@ -34,7 +34,7 @@ Replicas = tuple[int, ...]
 
 
 class Election(Enum):
-    """Whom an election may take (`PartitionChangeBuilder.Election`)."""
+    """The kind of an election (`PartitionChangeBuilder.Election`)."""
 
     PREFERRED = "PREFERRED"
     ONLINE = "ONLINE"
@@ -48,14 +48,14 @@ class ControllerRules:
     inactive_last_known: the last known leader is elected although it is fenced; before 4.1.0
         (KAFKA-19522).
     last_known_with_isr: the last known leader is recorded when the ISR becomes empty, and
-        forgotten by any change under a leader; since 4.1.1 when the leader goes, and forgotten
-        when one comes (apache/kafka#20629).
+        cleared by any change while there is a leader; since 4.1.1 it is recorded when the leader is
+        removed, and cleared when one is elected (apache/kafka#20629).
     complete_with_all: a reassignment is complete once all its target replicas are in the ISR;
-        since 4.3.0 those it adds are enough, unless it makes the replicas fewer (KAFKA-19975).
+        since 4.3.0 the added ones are enough, unless the number of replicas shrinks (KAFKA-19975).
     directory_drops_elr: a change of directories is computed as if ELR were off, and so empties
-        ELR; before 4.3.0 (apache/kafka#20716).
-    unclean_shutdown: a broker that comes back after an unclean stop leaves ISR and ELR; since 4.0
-        (KIP-966; the feature eligible.leader.replicas.version is to be on, too).
+        the ELR; before 4.3.0 (apache/kafka#20716).
+    unclean_shutdown: a broker that registers after an unclean stop leaves ISR and ELR; since 4.0
+        (KIP-966; requires the feature eligible.leader.replicas.version, too).
     """
 
     inactive_last_known: bool
@@ -78,11 +78,10 @@ class ControllerRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What the controller knows of a partition (`PartitionRegistration`).
+    """The controller's state of a partition (`PartitionRegistration`).
 
-    `directories` is parallel to `replicas`: a log directory's id each. `leader` is -1 while there
-    is none. `recovering` is the leader recovery state (KIP-704). `last_known_elr` is the last
-    leader while there is none to lead (KIP-966).
+    directories: the log directory id of each of `replicas`. leader: -1 for none. recovering: the
+    leader recovery state (KIP-704). last_known_elr: the last leader while there is none (KIP-966).
     """
 
     replicas: Replicas
@@ -98,7 +97,7 @@ class Registration:
     adding: Replicas = ()
 
     def directory(self, replica: int) -> str:
-        """Return where a replica is; that of a stranger is lost (`directory`)."""
+        """Return the directory of a replica; LOST for a broker that has none (`directory`)."""
         if replica in self.replicas:
             return self.directories[self.replicas.index(replica)]
         return LOST
@@ -106,7 +105,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The fields of a PartitionChangeRecord; None is a field that is not in it."""
+    """The fields of a PartitionChangeRecord; None for a field that is absent."""
 
     isr: Replicas | None = None
     leader: int | None = None
@@ -121,10 +120,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is asked of the partition; None is what it has.
+    """The requested state of the partition; None leaves a field as it is.
 
-    `unclean_shutdown` are replicas whose broker came back after an unclean stop. `directory` puts
-    one replica elsewhere.
+    unclean_shutdown: replicas whose broker registered after an unclean stop. directory: a replica
+    and its new directory.
     """
 
     election: Election = Election.ONLINE
@@ -139,13 +138,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What is around the partition when its change is computed.
+    """The surroundings of a partition when its change is computed.
 
     acceptable: whether a broker may lead it (`LeaderAcceptor`: active, its directory online).
     min_isr: min.insync.replicas, at most the replication factor (`getTopicEffectiveMinIsr`).
     elr: whether the feature eligible.leader.replicas.version is on.
     metadata_version: its feature level.
-    default_directory: where a broker puts a new replica (`ClusterControlManager.defaultDir`).
+    default_directory: the directory of a broker's new replicas
+    (`ClusterControlManager.defaultDir`).
     """
 
     rules: ControllerRules
@@ -157,7 +157,7 @@ class Cluster:
 
 
 def partition_change(now: Registration, target: Target, cluster: Cluster) -> Change | None:
-    """Return what the controller writes, or None if nothing changes (`build`)."""
+    """Return the change that the controller writes, None if nothing changes (`build`)."""
     assignment = _complete_reassignment(
         Target(
             isr=_or(target.isr, now.isr),
@@ -211,8 +211,8 @@ def partition_change(now: Registration, target: Target, cluster: Cluster) -> Cha
 def apply(now: Registration, change: Change) -> Registration:
     """Return the partition after a change (`PartitionRegistration.merge`).
 
-    Every change raises the partition epoch, one that names a leader the leader epoch too, be it
-    the same leader.
+    Every change raises the partition epoch; a change that names a leader raises the leader epoch,
+    too, even if it is the same leader.
     """
     replicas = _or(change.replicas, now.replicas)
     directories = _or(change.directories, now.directories)
@@ -234,7 +234,7 @@ def apply(now: Registration, change: Change) -> Registration:
 
 
 def _complete_reassignment(wanted: Target, *, wait_for_all: bool) -> Target:
-    """Drop what a reassignment removes once what it adds is in the ISR.
+    """Remove the replicas that a reassignment removes once those it adds are in the ISR.
 
     `PartitionReassignmentReplicas.maybeCompleteReassignment`.
     """
@@ -254,7 +254,7 @@ def _complete_reassignment(wanted: Target, *, wait_for_all: bool) -> Target:
 
 
 def _target_elr(now: Registration, isr: Replicas, unclean: Replicas, cluster: Cluster) -> Replicas:
-    """Return who is eligible beside the ISR (`maybePopulateTargetElr`)."""
+    """Return the eligible leader replicas (`maybePopulateTargetElr`)."""
     if not cluster.elr:
         return now.elr
     if len(isr) >= cluster.min_isr:
@@ -271,7 +271,7 @@ def _elect(
     election: Election,
     cluster: Cluster,
 ) -> tuple[int, bool]:
-    """Return who leads, and whether that is unclean (`electLeader`)."""
+    """Return the leader, and whether its election is unclean (`electLeader`)."""
 
     def valid(replica: int) -> bool:  # isValidNewLeader
         eligible = replica in isr or (not isr and replica in elr)
@@ -293,7 +293,7 @@ def _elect(
 def _may_elect_last_known(
     now: Registration, isr: Replicas, elr: Replicas, cluster: Cluster
 ) -> bool:
-    """Tell whether the last known leader may lead again (`canElectLastKnownLeader`)."""
+    """Whether the last known leader may lead again (`canElectLastKnownLeader`)."""
     if not cluster.elr or isr or elr or len(now.last_known_elr) != 1:
         return False
     return cluster.rules.inactive_last_known or cluster.acceptable(now.last_known_elr[0])
@@ -302,7 +302,7 @@ def _may_elect_last_known(
 def _must_bump(
     now: Registration, leader: int | None, isr: Replicas | None, metadata_version: int
 ) -> bool:
-    """Tell whether an ISR that shrinks raises the leader epoch, as it did before 3.6 (KAFKA-15021).
+    """Whether an ISR that shrinks raises the leader epoch, as it did before 3.6 (KAFKA-15021).
 
     `triggerLeaderEpochBumpForIsrShrinkIfNeeded`.
     """
@@ -313,7 +313,7 @@ def _must_bump(
 def _last_known(
     now: Registration, leader: int | None, isr: Replicas | None, cluster: Cluster
 ) -> Replicas | None:
-    """Return the last known leader where it changes (`maybeUpdateLastKnownLeader`)."""
+    """Return the last known leader if it changes (`maybeUpdateLastKnownLeader`)."""
     if not cluster.elr:
         return None
     if cluster.rules.last_known_with_isr:
@@ -331,14 +331,14 @@ def _last_known(
 def _directories(
     now: Registration, target: Target, replicas: Replicas, cluster: Cluster
 ) -> tuple[str, ...] | None:
-    """Return where the replicas are, if that changes (`setAssignmentChanges`)."""
+    """Return the directories of the replicas if they change (`setAssignmentChanges`)."""
     if not replicas or cluster.metadata_version < _DIRECTORIES_SINCE:
         return None
-    places = {replica: now.directory(replica) for replica in now.replicas}
+    directory = {replica: now.directory(replica) for replica in now.replicas}
     if target.directory is not None:
-        places |= [target.directory]
+        directory |= [target.directory]
     directories = tuple(
-        places[replica] if replica in places else cluster.default_directory(replica)
+        directory[replica] if replica in directory else cluster.default_directory(replica)
         for replica in replicas
     )
     return None if directories == now.directories else directories
@@ -347,8 +347,8 @@ def _directories(
 def java_set(elements: Iterable[int], *, presized: int) -> Replicas:
     """Return the distinct elements in the order in which a `java.util.HashSet` yields them.
 
-    ELR is recorded in that order. `presized` is the size of the collection that the set was made
-    from: it fixes the first capacity. (Buckets that hold eight and more are not modelled.)
+    The ELR is recorded in that order. presized: the size of the collection that the set was made
+    from, which decides the initial capacity. (Buckets of eight and more elements are not modelled.)
     """
     distinct = tuple(dict.fromkeys(elements))
     least = int(presized / 0.75) + 1

@@ -1,9 +1,9 @@
-"""What a log knows of an idempotent producer, and what it answers to its next batch.
+"""A log's state of an idempotent producer, and its answer to the next batch.
 
 The rules are those of `org.apache.kafka.storage.internals.log`: `ProducerAppendInfo` (epoch and
 sequence), `ProducerStateEntry` (the five batches kept to recognise a retry), `UnifiedLog` and
-`ProducerStateManager` (their order). A batch at a time: brokers take one a partition in a request.
-Which coordinator a transaction's marker comes from is left out: there is one.
+`ProducerStateManager` (their order). One batch at a time: a request has one batch for a partition.
+The coordinator epoch of transaction markers is left out: there is one coordinator.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from enum import Enum
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 KEPT = 5
-"""How many batches are kept (`NUM_BATCHES_TO_RETAIN`)."""
+"""The number of batches that are kept (`NUM_BATCHES_TO_RETAIN`)."""
 _LAST_SEQUENCE = 2**31 - 1
 _LAST_EPOCH = 2**15 - 1
 
 
 class Refusal(Enum):
-    """Why a batch is not appended; Kafka's names of the errors."""
+    """Why a batch is refused, under the names of Kafka's exceptions."""
 
     INVALID_PRODUCER_EPOCH = "InvalidProducerEpochException"
     OUT_OF_ORDER_SEQUENCE = "OutOfOrderSequenceException"
@@ -29,7 +29,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch of `count` records whose first has this sequence number."""
+    """A batch of `count` records; first: the sequence number of the first one."""
 
     epoch: int
     first: int
@@ -44,18 +44,18 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """A transaction's partition that is being verified (KIP-890).
+    """The verification of a transaction's partition in progress (KIP-890).
 
-    lowest: the lowest sequence number seen while verifying. bumps: the producer speaks
-    transactions v2, in which every transaction has an epoch of its own.
+    lowest: the lowest sequence number received meanwhile. bumps: the producer uses transactions v2,
+    in which every transaction has an epoch of its own.
     """
 
     epoch: int
     lowest: int
     bumps: bool
 
-    def seen(self, epoch: int, first: int) -> Verification:
-        """Return it after another batch came (`maybeUpdateLowestSequenceAndEpoch`)."""
+    def updated(self, epoch: int, first: int) -> Verification:
+        """Return it after another batch (`maybeUpdateLowestSequenceAndEpoch`)."""
         if epoch > self.epoch or (epoch == self.epoch and first < self.lowest):
             return replace(self, epoch=epoch, lowest=first)
         return self
@@ -63,9 +63,9 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What is known of one producer in one log; as made, nothing.
+    """The state of one producer in one log; by default, nothing is known.
 
-    batches: (first sequence, last sequence, last offset) of the last five, oldest first.
+    batches: (first sequence, last sequence, last offset) of the last five batches, oldest first.
     txn_start: the first offset of its open transaction.
     """
 
@@ -74,7 +74,7 @@ class ProducerState:
     txn_start: int | None = None
 
     def duplicate(self, batch: Batch) -> int | None:
-        """Return the last offset of the same batch, sent before (`findDuplicateBatch`)."""
+        """Return the last offset of the same batch if it was appended (`findDuplicateBatch`)."""
         if batch.epoch != self.epoch:
             return None
         return next(
@@ -91,8 +91,8 @@ class ProducerState:
     ) -> Refusal | None:
         """Return why a client's batch is refused (`checkProducerEpoch`, `checkSequence`).
 
-        A producer of which nothing is known may begin anywhere, unless it speaks transactions v2
-        and `first_at_zero`, since 4.1 (KIP-890).
+        An unknown producer may begin with any sequence number, unless it uses transactions v2 and
+        `first_at_zero`, since 4.1 (KIP-890).
         """
         wrong = Refusal.OUT_OF_ORDER_SEQUENCE
         if batch.epoch < self.epoch:
@@ -110,8 +110,8 @@ class ProducerState:
     def append(self, batch: Batch, offset: int) -> ProducerState | Refusal:
         """Return the state once the batch is in the log, its first record at `offset`.
 
-        `appendDataBatch`; what a follower fetches is appended without being checked, but for the
-        transaction, which must not be left while it is open.
+        `appendDataBatch`. A follower appends fetched batches with one check only: a batch outside
+        of an open transaction is refused.
         """
         if self.txn_start is not None and not batch.transactional:
             return Refusal.INVALID_TXN_STATE
@@ -127,8 +127,8 @@ class ProducerState:
     def end_transaction(self, epoch: int, *, strict: bool) -> ProducerState | Refusal:
         """Return the state after a transaction's marker (`appendEndTxnMarker`).
 
-        `strict` for transactions v2 since 4.2: their markers bring a new epoch, and one that comes
-        late must not end the next transaction (KIP-1228); once more is fine after it (KAFKA-19999).
+        strict: transactions v2 since 4.2. Their markers have a new epoch, and a late marker must
+        not end the next transaction (KIP-1228); a repeated marker is accepted (KAFKA-19999).
         """
         late = epoch == self.epoch and strict and self.txn_start is not None
         if epoch < self.epoch or (late and epoch != _LAST_EPOCH):

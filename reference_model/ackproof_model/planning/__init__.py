@@ -1,10 +1,11 @@
-"""From a loss that the model finds to a schedule that makes it happen on a cluster.
+"""Plans: schedules of operations that make a loss happen on a cluster.
 
-`adversary.search` finds a shortest way to a loss; `realized` finds the operations that take it
-where nothing dawdles; `nastiest` those that come closest where nothing can be lost.
+`adversary.search` finds a shortest trace to a loss. `realized` finds operations that cause the loss
+on a cluster where every step without a timer is prompt. Where nothing can be lost, `covering_plans`
+finds schedules that together take the most kinds of steps.
 """
 
-from ackproof_model.planning.coverage import ModelContradictsItselfError, kinds, nastiest
+from ackproof_model.planning.coverage import ModelContradictsItselfError, covering_plans, kinds
 from ackproof_model.planning.plan import (
     MOST_OPERATIONS,
     Plan,
@@ -13,29 +14,29 @@ from ackproof_model.planning.plan import (
     realized,
     with_clean_stops,
 )
-from ackproof_model.planning.scene import (
+from ackproof_model.planning.plan_state import (
     CUTS,
-    ENDS,
     HEALS,
-    Deed,
+    PROCESS_STOPS,
     Operation,
-    Scene,
+    OperationKind,
+    PlanState,
 )
 
 __all__ = [
     "CUTS",
-    "ENDS",
     "HEALS",
     "MOST_OPERATIONS",
-    "Deed",
+    "PROCESS_STOPS",
     "ModelContradictsItselfError",
     "Operation",
+    "OperationKind",
     "Plan",
-    "Scene",
+    "PlanState",
     "Stage",
     "carried_out",
+    "covering_plans",
     "kinds",
-    "nastiest",
     "realized",
     "with_clean_stops",
 ]

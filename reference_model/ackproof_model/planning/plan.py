@@ -1,9 +1,9 @@
-"""From a way to a loss to the operations that take it, on a cluster where nothing dawdles.
+"""From a trace that loses records to operations that do so on a cluster of prompt brokers.
 
-`adversary.search` says that a loss exists, and what perturbs the cluster on the way. The trace is
-not a schedule: between its steps the adversary may delay anything. So operations are searched that
-do the same perturbations and lose acked records although everything else happens at once. What has
-to be delayed must be an operation of its own, a cut link.
+`adversary.search` finds that a loss exists, and its perturbations. The trace is not a schedule:
+between its steps the adversary may delay anything. So this module searches for operations that make
+the same perturbations and lose acked records although everything else is prompt. A necessary delay
+becomes an operation of its own, a cut link.
 """
 
 from __future__ import annotations
@@ -13,138 +13,139 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ackproof_model.adversary.bounds import Budgets, Question
-from ackproof_model.adversary.search import Answer
+from ackproof_model.adversary.bounds import AdversaryModel, Budgets
+from ackproof_model.adversary.search import AdversaryResult
 from ackproof_model.adversary.state import Label
 from ackproof_model.adversary.successors import lost
-from ackproof_model.planning.scene import (
+from ackproof_model.planning.plan_state import (
     CUTS,
-    ENDS,
     HEALS,
-    Deed,
+    PROCESS_STOPS,
     Operation,
-    Scene,
-    done,
-    opening,
+    OperationKind,
+    PlanState,
+    initial_plan_state,
+    performed,
 )
 from ackproof_model.planning.settling import produce, settle
 
-#: How many records a schedule's producers may write, one or two after each operation.
+#: The most records that a plan writes, one or two after each operation.
 _RECORDS = 7
-#: So many schedules are looked at, at most, in each way of looking for one.
+#: At most so many schedules are examined in each of the searches for one.
 _MOST_SCHEDULES = 5_000
-#: A schedule has at most so many operations.
+#: The most operations of a schedule.
 MOST_OPERATIONS = 8
 
-#: Which perturbation of the adversary's is which deed.
-_DEEDS = {
-    "kill": Deed.KILL,
-    "lose power": Deed.LOSE_POWER,
-    "stop": Deed.STOP,
-    "shrink": Deed.LAG,
-    "cut off": Deed.CUT_OFF,
+#: The operation for each perturbation of the adversary.
+_OPERATIONS = {
+    "kill": OperationKind.KILL,
+    "lose power": OperationKind.LOSE_POWER,
+    "stop": OperationKind.STOP,
+    "shrink": OperationKind.LAG,
+    "cut off": OperationKind.CUT_OFF,
 }
 
 
-#: Stands for a broker, whichever.
+#: Stands for any broker.
 ANY = -1
 
-#: How often each deed may be done, to a broker or to any.
-Wanted = Counter[tuple[Deed, int]]
+#: How often each kind of operation is allowed, by broker, or for `ANY`.
+Allowance = Counter[tuple[OperationKind, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an operation leads to (None: the start); `kinds` are those of what happened by itself.
+    """The result of one operation (None: the start).
 
-    `probe` is the record that was written when all had come to rest, None if nobody took one.
-    `strays`: a follower left the ISR that no LAG holds, but a cut that should only have delayed it.
+    kinds: the kinds of steps that followed. probe: the record that was written once all steps had
+    been taken, None if no broker accepted one. strays: a follower left the ISR because of a cut
+    that should only have delayed it, not because of a LAG.
     """
 
     operation: Operation | None
-    scene: Scene
+    plan_state: PlanState
     kinds: tuple[str, ...]
     probe: int | None
     strays: bool
 
     @property
     def settled(self) -> bool:
-        """Whether it has come to rest, timers included."""
+        """Whether all steps have been taken, those of timers included."""
         return self.operation is None or self.operation.settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Operations, and what they lead to.
+    """A schedule of operations and its result.
 
-    lost: the acked records that are gone in the end, when everything has been healed.
+    lost: the acked records that are lost after everything has been healed.
     """
 
-    question: Question
+    model: AdversaryModel
     stages: tuple[Stage, ...]
     lost: int
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The operations in their order."""
+        """The operations in order."""
         return tuple(one.operation for one in self.stages if one.operation is not None)
 
     def fate(self, stage: Stage) -> str:
-        """Say what becomes of records that are sent once a stage has come to rest.
+        """Return what happens to records that are sent after a stage has settled.
 
-        'none' are acked by then; or all that are acked are 'lost', or 'kept'.
+        'none': none are acked. 'lost', 'kept': those that are acked.
         """
-        if stage.probe is None or not stage.scene.state.writes.acked >> stage.probe & 1:
+        if stage.probe is None or not stage.plan_state.state.writes.acked >> stage.probe & 1:
             return "none"
         return "lost" if self.lost >> stage.probe & 1 else "kept"
 
 
-def realized(answer: Answer) -> Plan | None:
-    """Return the shortest operations that do what a trace's perturbations do, and lose records.
+def realized(answer: AdversaryResult) -> Plan | None:
+    """Return the shortest schedule that makes a trace's perturbations and loses records.
 
-    If possible each waits until the one before has come to rest, which does not hang on how fast
-    an operator is; and if possible they hit the trace's brokers, else any. None if there are none
-    of `MOST_OPERATIONS` among the first thousands.
+    If possible, each operation waits until the previous one has settled, so the result does not
+    depend on the operator's speed. If possible, the operations hit the brokers of the trace, else
+    any. None if there is none of at most `MOST_OPERATIONS` among the first thousands.
     """
-    wanted: Wanted = Counter()
+    of_trace: Allowance = Counter()
     for label, _ in answer.trace:
         what, *brokers = label
-        if what in _DEEDS:
-            wanted[_DEEDS[what], brokers[1] if what == "shrink" else brokers[0]] += 1
-    anywhere: Wanted = Counter()
-    for (deed, _), times in wanted.items():
-        anywhere[deed, ANY] += times
-    question = writing(answer.question)
+        if what in _OPERATIONS:
+            of_trace[_OPERATIONS[what], brokers[1] if what == "shrink" else brokers[0]] += 1
+    anywhere: Allowance = Counter()
+    for (kind, _), times in of_trace.items():
+        anywhere[kind, ANY] += times
+    model = with_records(answer.model)
     for patient in (True, False):
-        for allowed in (wanted, anywhere):
-            reached = explored(question, allowed, most=MOST_OPERATIONS, patient=patient)
+        for allowed in (of_trace, anywhere):
+            reached = explored(model, allowed, most=MOST_OPERATIONS, patient=patient)
             for stages in islice(reached, _MOST_SCHEDULES):
                 last = stages[-1]
-                if last.settled and lost(last.scene.state):
-                    plan = whole(question, stages)
+                if last.settled and lost(last.plan_state.state):
+                    plan = completed(model, stages)
                     if plan.lost:
                         return plan
     return None
 
 
 def explored(
-    question: Question, allowed: Wanted, *, most: int, patient: bool
+    model: AdversaryModel, allowed: Allowance, *, most: int, patient: bool
 ) -> Iterator[tuple[Stage, ...]]:
-    """Yield every schedule of at most `most` operations to a new scene, the short ones first.
+    """Yield a schedule of at most `most` operations to each plan state, the short ones first.
 
-    Each deed of `allowed` at most as often as it says; what ends a deed, and a cut that keeps
-    followers from fetching, as often as may be. `patient`: all but such a cut come to rest.
+    `allowed` bounds each kind of operation; operations that heal, and WITHHOLD, are free. patient:
+    every operation but WITHHOLD settles.
     """
-    layer: list[tuple[tuple[Stage, ...], Wanted]] = [((_first(question),), allowed)]
+    layer: list[tuple[tuple[Stage, ...], Allowance]] = [((_first(model),), allowed)]
     seen = set()
     for _ in range(most):
         following = []
         for stages, left in layer:
-            for operation, remaining in _next(question, stages[-1].scene, left, patient):
-                stage = _after(question, stages[-1].scene, operation)
+            for operation, remaining in _next(model, stages[-1].plan_state, left, patient):
+                stage = _after(model, stages[-1].plan_state, operation)
                 if stage is None or stage.strays:
                     continue
-                key = (stage.scene, stage.settled, frozenset(remaining.items()))
+                key = (stage.plan_state, stage.settled, frozenset(remaining.items()))
                 if key not in seen:
                     seen.add(key)
                     following.append(((*stages, stage), remaining))
@@ -152,129 +153,138 @@ def explored(
         layer = following
 
 
-def carried_out(question: Question, operations: Sequence[Operation]) -> Plan | None:
-    """Return what operations lead to, None if they cannot be carried out."""
-    question = writing(question)
-    stages = [_first(question)]
+def carried_out(model: AdversaryModel, operations: Sequence[Operation]) -> Plan | None:
+    """Return the plan of these operations, None if one of them is not possible."""
+    model = with_records(model)
+    stages = [_first(model)]
     for operation in operations:
-        stage = _after(question, stages[-1].scene, operation)
+        stage = _after(model, stages[-1].plan_state, operation)
         if stage is None:
             return None
         stages.append(stage)
-    return whole(question, stages)
+    return completed(model, stages)
 
 
 def with_clean_stops(plan: Plan) -> Plan | None:
-    """Return the same operations with every process shut down in a controlled way.
+    """Return the same plan with a controlled shutdown in place of each kill and power loss.
 
-    None if that is no schedule, or if no process is ended.
+    None if that is not possible, or if the plan has neither.
     """
-    if not any(one.deed in (Deed.KILL, Deed.LOSE_POWER) for one in plan.operations):
+    if not any(
+        one.kind in (OperationKind.KILL, OperationKind.LOSE_POWER) for one in plan.operations
+    ):
         return None
-    clean = [replace(one, deed=Deed.STOP) if one.deed in ENDS else one for one in plan.operations]
-    return carried_out(plan.question, clean)
+    clean = [
+        replace(one, kind=OperationKind.STOP) if one.kind in PROCESS_STOPS else one
+        for one in plan.operations
+    ]
+    return carried_out(plan.model, clean)
 
 
-def writing(question: Question) -> Question:
-    """Return the question for producers that write on: as many records as can be told apart."""
-    return replace(question, budgets=Budgets(records=_RECORDS))
+def with_records(model: AdversaryModel) -> AdversaryModel:
+    """Return the model with as many records as a plan may write, and no perturbations."""
+    return replace(model, budgets=Budgets(records=_RECORDS))
 
 
-def whole(question: Question, stages: Sequence[Stage]) -> Plan:
-    """Return the plan of these stages, with all healed in the end, what began last first."""
-    scene = stages[-1].scene
-    for operation in reversed(scene.in_force):
-        deed = Deed.START if operation.deed in ENDS else Deed.JOIN
-        ends = operation.deed if deed is Deed.JOIN else None
-        healed = done(question, scene, Operation(deed=deed, broker=operation.broker, ends=ends))
+def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
+    """Return the plan of these stages; in the end all is healed, the newest operation first."""
+    plan_state = stages[-1].plan_state
+    for operation in reversed(plan_state.in_force):
+        kind = OperationKind.START if operation.kind in PROCESS_STOPS else OperationKind.JOIN
+        ends = operation.kind if kind is OperationKind.JOIN else None
+        healed = performed(
+            model, plan_state, Operation(kind=kind, broker=operation.broker, ends=ends)
+        )
         if healed is not None:
-            scene = _rest(question, healed)
-    leader = scene.state.partition.controller.leader
-    log = scene.state.replicas[leader].log if leader >= 0 else 0
-    return Plan(question=question, stages=tuple(stages), lost=scene.state.writes.acked & ~log)
+            plan_state = _rest(model, healed)
+    leader = plan_state.state.partition.controller.leader
+    log = plan_state.state.replicas[leader].log if leader >= 0 else 0
+    return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
 
 
-def _rest(question: Question, scene: Scene) -> Scene:
-    for _, after in settle(question, scene, timers=True):
-        scene = after
-    return scene
+def _rest(model: AdversaryModel, plan_state: PlanState) -> PlanState:
+    for _, after in settle(model, plan_state, timers=True):
+        plan_state = after
+    return plan_state
 
 
-def _first(question: Question) -> Stage:
-    return _settled(question, None, opening(question), settled=True)
+def _first(model: AdversaryModel) -> Stage:
+    return _settled(model, None, initial_plan_state(model), settled=True)
 
 
-def _after(question: Question, scene: Scene, operation: Operation) -> Stage | None:
-    """Return the stage that an operation leads to, None if it cannot be done now."""
-    if operation.deed in HEALS and not operation.settled:
+def _after(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> Stage | None:
+    """Return the stage that an operation leads to, None if it is not possible now."""
+    if operation.kind in HEALS and not operation.settled:
         return None
-    begun = done(question, scene, operation)
+    begun = performed(model, plan_state, operation)
     if begun is None:
         return None
-    return _settled(question, operation, begun, settled=operation.settled)
+    return _settled(model, operation, begun, settled=operation.settled)
 
 
 def _settled(
-    question: Question, operation: Operation | None, scene: Scene, *, settled: bool
+    model: AdversaryModel, operation: Operation | None, plan_state: PlanState, *, settled: bool
 ) -> Stage:
-    """Return a stage: producers write on while it comes to rest, and once more afterwards."""
+    """Return the stage after all steps: producers write meanwhile, and once more afterwards."""
     kinds: dict[str, None] = {}
     probe, strays = None, False
 
     def rest(*, timers: bool) -> bool:
-        nonlocal scene, strays
-        before = scene
-        for label, after in settle(question, scene, timers=timers):
-            kinds[kind_of(label, scene, after)] = None
+        nonlocal plan_state, strays
+        before = plan_state
+        for label, after in settle(model, plan_state, timers=timers):
+            kinds[kind_of(label, plan_state, after)] = None
             what, *names = label
-            strays |= what == "shrink" and not scene.held(Deed.LAG, names[1])
-            scene = after
-        return scene is not before
+            strays |= what == "shrink" and not plan_state.held(OperationKind.LAG, names[1])
+            plan_state = after
+        return plan_state is not before
 
     for timers in (False, True) if settled else (False,):
         moved = rest(timers=timers)
         if timers and not moved and probe is not None:
             break
-        wrote = produce(question, scene)
+        wrote = produce(model, plan_state)
         probe = None
         if wrote is not None:
-            (_, *names), scene = wrote
+            (_, *names), plan_state = wrote
             probe = names[1]
             rest(timers=False)
-    return Stage(operation=operation, scene=scene, kinds=tuple(kinds), probe=probe, strays=strays)
+    return Stage(
+        operation=operation, plan_state=plan_state, kinds=tuple(kinds), probe=probe, strays=strays
+    )
 
 
-def kind_of(label: Label, before: Scene, after: Scene) -> str:
-    """Say what kind of step it was: its name, and what it did to leader and ISR."""
+def kind_of(label: Label, before: PlanState, after: PlanState) -> str:
+    """Return the kind of a step: its name, and what it did to leader and ISR."""
     old, new = before.state.partition.controller, after.state.partition.controller
-    told = []
+    changes = []
     if new.leader != old.leader:
         if new.leader < 0:
-            told.append("no leader")
+            changes.append("no leader")
         else:
             bit = 1 << new.leader
             where = "ISR" if old.isr & bit else "ELR" if old.elr & bit else "outside"
-            told.append(f"leader from the {where}")
+            changes.append(f"leader from the {where}")
     if new.isr != old.isr:
-        told.append("ISR grows" if new.isr & ~old.isr else "ISR shrinks")
-    return f"{label[0]}: {', '.join(told)}" if told else label[0]
+        changes.append("ISR grows" if new.isr & ~old.isr else "ISR shrinks")
+    return f"{label[0]}: {', '.join(changes)}" if changes else label[0]
 
 
 def _next(
-    question: Question, scene: Scene, left: Wanted, patient: bool
-) -> Iterator[tuple[Operation, Wanted]]:
-    """Yield the operations that may come next, and what is allowed after each."""
-    for deed, broker in sorted(left):
+    model: AdversaryModel, plan_state: PlanState, left: Allowance, patient: bool
+) -> Iterator[tuple[Operation, Allowance]]:
+    """Yield the operations that may come next, and what is still allowed after each."""
+    for kind, broker in sorted(left):
         rest = Counter(left)
-        rest[deed, broker] -= 1
-        for number in range(question.replicas) if broker == ANY else (broker,):
+        rest[kind, broker] -= 1
+        for number in range(model.replicas) if broker == ANY else (broker,):
             for settled in (True,) if patient else (True, False):
-                yield Operation(deed=deed, broker=number, settled=settled), +rest
-    leader = scene.state.partition.controller.leader
+                yield Operation(kind=kind, broker=number, settled=settled), +rest
+    leader = plan_state.state.partition.controller.leader
     if leader >= 0:
-        yield Operation(deed=Deed.WITHHOLD, broker=leader, settled=False), left
-    for one in scene.in_force:
-        if one.deed in CUTS:
-            yield Operation(deed=Deed.JOIN, broker=one.broker, ends=one.deed), left
+        yield Operation(kind=OperationKind.WITHHOLD, broker=leader, settled=False), left
+    for one in plan_state.in_force:
+        if one.kind in CUTS:
+            yield Operation(kind=OperationKind.JOIN, broker=one.broker, ends=one.kind), left
         else:
-            yield Operation(deed=Deed.START, broker=one.broker), left
+            yield Operation(kind=OperationKind.START, broker=one.broker), left

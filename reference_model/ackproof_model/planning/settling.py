@@ -1,10 +1,9 @@
-"""What happens by itself after an operation, and in which order.
+"""The steps that follow an operation, and their order.
 
-Prompt is what needs no timer: acks, metadata, fetches, registration, what a leader asks of the ISR
-when a follower fetches. Then the timers: sessions end (`broker.session.timeout.ms`), in the order
-in which the controller stopped hearing; then followers that cannot fetch have lagged for
-`replica.lag.time.max.ms`. After each timer, what is prompt happens again. Of several prompt steps
-the order does not matter to where they lead.
+Prompt steps need no timer: acks, metadata, fetches, registration, ISR changes when a follower
+fetches. Then timers fire: sessions end (`broker.session.timeout.ms`), in the order in which the
+controller lost contact; then followers that cannot fetch have lagged for `replica.lag.time.max.ms`.
+Prompt steps follow after each timer. The order of several prompt steps does not change the result.
 """
 
 from __future__ import annotations
@@ -12,125 +11,129 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ackproof_model.adversary.bounds import Question
+from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.metadata import moves
 from ackproof_model.adversary.perturbations import fencings
 from ackproof_model.adversary.replicas import fetch, shrinks, writes
 from ackproof_model.adversary.state import Label
-from ackproof_model.planning.scene import Deed, Scene
+from ackproof_model.planning.plan_state import OperationKind, PlanState
 from ackproof_model.replication.state import NOBODY
 
-Taken = tuple[Label, Scene]
+Taken = tuple[Label, PlanState]
 
-#: Nothing here goes on for ever; if it did, that would be a defect.
+#: More steps than this after one operation are a defect.
 _MOST_STEPS = 1000
 
 
-def settle(question: Question, scene: Scene, *, timers: bool) -> Iterator[Taken]:
-    """Yield each step that follows by itself, with the scene after it: prompt ones, or all."""
+def settle(model: AdversaryModel, plan_state: PlanState, *, timers: bool) -> Iterator[Taken]:
+    """Yield each step that follows, with the state after it; prompt steps only without `timers`."""
     for _ in range(_MOST_STEPS):
-        step = next(_prompt(question, scene), None)
+        step = next(_prompt(model, plan_state), None)
         if step is None and timers:
-            step = next(_timed(question, scene), None)
+            step = next(_timed(model, plan_state), None)
         if step is None:
             return
         yield step
-        scene = step[1]
-    raise RuntimeError(f"the scene does not come to rest: {scene}")
+        plan_state = step[1]
+    raise RuntimeError(f"this state does not settle within {_MOST_STEPS} steps: {plan_state}")
 
 
-def produce(question: Question, scene: Scene) -> Taken | None:
-    """Return the next record's append, None if nobody would take it.
+def produce(model: AdversaryModel, plan_state: PlanState) -> Taken | None:
+    """Return the append of the next record, None if no broker accepts it.
 
-    A producer stays with the leader it knows for as long as that one answers as a leader.
+    A producer keeps sending to the leader it knows for as long as that broker acts as leader.
     """
-    state = scene.state
+    state = plan_state.state
     leader = state.partition.controller.leader
-    for number in (scene.writer, leader):
+    for number in (plan_state.writer, leader):
         if number == NOBODY:
             continue
-        for label, after, written in writes(question, state.replicas[number], number, state.writes):
+        for label, after, written in writes(model, state.replicas[number], number, state.writes):
             if label[0] == "write":
-                wrote = scene.with_broker(number, after)
+                wrote = plan_state.with_broker(number, after)
                 then = wrote.state._replace(writes=written)
                 return label, replace(wrote, state=then, writer=number)
     return None
 
 
-def _prompt(question: Question, scene: Scene) -> Iterator[Taken]:
-    """Yield what happens at once; what brings a follower up to date before what asks for it."""
-    state = scene.state
+def _prompt(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
+    """Yield the prompt steps; fetches come before the ISR changes that depend on them."""
+    state = plan_state.state
     for number, replica in enumerate(state.replicas):
-        for label, after, written in writes(question, replica, number, state.writes):
+        for label, after, written in writes(model, replica, number, state.writes):
             if label[0] == "ack":
-                acked = scene.with_broker(number, after)
+                acked = plan_state.with_broker(number, after)
                 yield label, replace(acked, state=acked.state._replace(writes=written))
-    heard = [number for number in range(question.replicas) if not scene.held(Deed.CUT_OFF, number)]
-    yield from _with_controller(question, scene, heard, ("learn",))
+    connected = [
+        number
+        for number in range(model.replicas)
+        if not plan_state.held(OperationKind.CUT_OFF, number)
+    ]
+    yield from _with_controller(model, plan_state, connected, ("learn",))
     for number, replica in enumerate(state.replicas):
         source = replica.leader
-        if source in (NOBODY, number) or not scene.fetches(number, source):
+        if source in (NOBODY, number) or not plan_state.fetches(number, source):
             continue
-        fetched = fetch(
-            question, replica, number, state.replicas[source], source, state.writes.epochs
-        )
+        fetched = fetch(model, replica, number, state.replicas[source], source, state.writes.epochs)
         if fetched is not None:
             label, follower, leader = fetched
-            yield label, scene.with_broker(number, follower).with_broker(source, leader)
-    yield from _with_controller(question, scene, heard, ("unfence", "exit", "apply", "refuse"))
-    yield from _with_controller(question, scene, heard, ("expand",))
+            yield label, plan_state.with_broker(number, follower).with_broker(source, leader)
+    yield from _with_controller(
+        model, plan_state, connected, ("unfence", "exit", "apply", "refuse")
+    )
+    yield from _with_controller(model, plan_state, connected, ("expand",))
 
 
 def _with_controller(
-    question: Question, scene: Scene, heard: list[int], kinds: tuple[str, ...]
+    model: AdversaryModel, plan_state: PlanState, connected: list[int], kinds: tuple[str, ...]
 ) -> Iterator[Taken]:
-    """Yield what happens between the controller and whoever it hears."""
-    for number in heard:
-        replica = scene.state.replicas[number]
-        for label, partition, after in moves(question, scene.state.partition, replica, number):
+    """Yield the steps of some kinds between the controller and the brokers that reach it."""
+    for number in connected:
+        replica = plan_state.state.replicas[number]
+        for label, partition, after in moves(model, plan_state.state.partition, replica, number):
             what, *names = label
             if what not in kinds or (
-                what == "expand" and not _has_fetched(scene, number, names[1])
+                what == "expand" and not _has_fetched(plan_state, number, names[1])
             ):
                 continue
-            moved = scene.with_broker(number, after, partition)
+            moved = plan_state.with_broker(number, after, partition)
             if what == "exit":
-                flushed = list(scene.flushed)
+                flushed = list(plan_state.flushed)
                 flushed[number] = after.log
                 moved = replace(moved, flushed=tuple(flushed))
             yield label, moved
 
 
-def _has_fetched(scene: Scene, leader: int, joiner: int) -> bool:
-    """Whether a follower fetches from a leader: only then its place in the ISR is looked at."""
-    chief, follower = scene.state.replicas[leader], scene.state.replicas[joiner]
+def _has_fetched(plan_state: PlanState, leader: int, joiner: int) -> bool:
+    """Whether a follower fetches from a leader: only then may the leader add it to the ISR."""
+    leading, follower = plan_state.state.replicas[leader], plan_state.state.replicas[joiner]
     return (
         follower.alive
-        and (follower.leader, follower.epoch) == (leader, chief.epoch)
-        and not chief.stale >> joiner & 1
-        and scene.fetches(joiner, leader)
+        and (follower.leader, follower.epoch) == (leader, leading.epoch)
+        and not leading.stale >> joiner & 1
+        and plan_state.fetches(joiner, leader)
     )
 
 
-def _timed(question: Question, scene: Scene) -> Iterator[Taken]:
-    """Yield what only time brings: sessions end first, then followers have lagged."""
-    state = scene.state
-    for number in scene.dying:
-        left = tuple(one for one in scene.dying if one != number)
+def _timed(model: AdversaryModel, plan_state: PlanState) -> Iterator[Taken]:
+    """Yield the steps of timers: sessions end first, then followers have lagged."""
+    state = plan_state.state
+    for number in plan_state.dying:
+        left = tuple(one for one in plan_state.dying if one != number)
         replica = state.replicas[number]
-        for label, partition, after in moves(question, state.partition, replica, number):
+        for label, partition, after in moves(model, state.partition, replica, number):
             if label[0] == "fence":
-                fenced = scene.with_broker(number, after, partition)
+                fenced = plan_state.with_broker(number, after, partition)
                 yield label, replace(fenced, dying=left)
-    for operation in scene.in_force:
-        if operation.deed is Deed.CUT_OFF:
+    for operation in plan_state.in_force:
+        if operation.kind is OperationKind.CUT_OFF:
             number = operation.broker
             replica = state.replicas[number]
-            for label, partition, after in fencings(question, state.partition, replica, number):
-                yield label, scene.with_broker(number, after, partition)
+            for label, partition, after in fencings(model, state.partition, replica, number):
+                yield label, plan_state.with_broker(number, after, partition)
     for number, replica in enumerate(state.replicas):
         for label, after in shrinks(replica, number):
             _, *names = label
             late = names[1]
-            if not scene.fetches(late, number) and replica.ends[late] < replica.end:
-                yield label, scene.with_broker(number, after)
+            if not plan_state.fetches(late, number) and replica.ends[late] < replica.end:
+                yield label, plan_state.with_broker(number, after)

@@ -1,1 +1,1 @@
-"""The search over one fault schedule, and its narrative."""
+"""Prediction for one fault schedule: the search, its result, its trace in words."""

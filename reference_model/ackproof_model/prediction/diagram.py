@@ -1,6 +1,6 @@
-"""A trace as a sequence diagram in plain text: who speaks to whom, step by step.
+"""A trace as a sequence diagram in plain text: a column for each participant, a line for each step.
 
-The steps are numbered as the sentences of `story`, which say more.
+The steps have the numbers of the sentences of `narrative`, which say more.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackproof_model.prediction.narrative import name
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     FLYING,
     Label,
@@ -19,7 +19,7 @@ from ackproof_model.replication.state import (
 _PRODUCER, _CONTROLLER, _FIRST_BROKER = range(3)
 _WIDTH = 10
 
-#: Steps in which a broker answers the producer.
+#: The produce response of each kind of step in which a broker answers.
 _ANSWERS = {
     "ack": "ack",
     "not leader": "NOT_LEADER_OR_FOLLOWER",
@@ -29,12 +29,12 @@ _ANSWERS = {
     "timeout": "REQUEST_TIMED_OUT",
 }
 
-#: What the producer may be answered, of the steps that tell of an error.
+#: The error codes among them.
 ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
 
 
 def draw(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
-    """Return the lines of a diagram with one line for each step; none for no steps."""
+    """Return the heading and one line for each step; nothing if there are no steps."""
     if not steps:
         return ()
     heads = ["producer", "controller", *(name(number) for number in range(model.replicas))]
@@ -46,26 +46,26 @@ def draw(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str
 
 
 def _line(columns: int, marked: list[int]) -> str:
-    """Return a line: an arrow from the first to the second of two columns, or marks."""
-    places = [column * _WIDTH + _WIDTH // 2 for column in range(columns)]
+    """Return an arrow from the first to the second of two columns, or a mark in each column."""
+    positions = [column * _WIDTH + _WIDTH // 2 for column in range(columns)]
     line = [" "] * (columns * _WIDTH)
-    for place in places:
-        line[place] = "|"
+    for position in positions:
+        line[position] = "|"
     arrow = len(marked) == 2 and marked[0] >= 0
     if arrow:
-        begin, end = places[marked[0]], places[marked[1]]
-        for place in range(min(begin, end) + 1, max(begin, end)):
-            line[place] = "-"
+        begin, end = positions[marked[0]], positions[marked[1]]
+        for position in range(min(begin, end) + 1, max(begin, end)):
+            line[position] = "-"
         line[begin], line[end] = "o", ">" if end > begin else "<"
     else:
         for column in marked:
             if column >= 0:
-                line[places[column]] = "*"
+                line[positions[column]] = "*"
     return "".join(line)
 
 
 def _marks(columns: list[int]) -> list[int]:
-    """Return columns that are marked, each for itself: the first of them is no arrow's start."""
+    """Return columns to mark, so that two of them are not taken for an arrow."""
     return [-1, *columns]
 
 
@@ -73,32 +73,32 @@ def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
     what, *numbers = label
     kind = what.partition(": ")[0]
     brokers = [_FIRST_BROKER + number for number in numbers]
-    told = _marks(brokers[:1]), kind
+    shown = _marks(brokers[:1]), kind
     match kind:
         case "inject":
             hit = [_FIRST_BROKER + number for number in members(numbers[1])]
-            told = _marks(hit), f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
+            shown = _marks(hit), f"fault {numbers[0] + 1}: {model.schedule[numbers[0]].fault}"
         case "heal" | "end" | "give up":
-            told = _marks([]), "healed"
+            shown = _marks([]), "healed"
         case "send" | "resend":
             status = after.client.status[numbers[0]]
             flies = FLYING <= status < model.appended
             to = [_PRODUCER, _FIRST_BROKER + status - FLYING] if flies else _marks([_PRODUCER])
-            told = to, f"record {numbers[0] + 1}"
+            shown = to, f"record {numbers[0] + 1}"
         case "append" | "duplicate":
-            told = _marks(brokers[:1]), f"{kind} record {numbers[1] + 1}"
+            shown = _marks(brokers[:1]), f"{kind} record {numbers[1] + 1}"
         case "metadata":
-            told = [brokers[0], _PRODUCER], "metadata: it leads"
+            shown = [brokers[0], _PRODUCER], "metadata: it leads"
         case "fetch" | "truncate":
-            told = brokers, kind
+            shown = brokers, kind
         case "learn":
-            told = [_CONTROLLER, brokers[0]], "metadata"
+            shown = [_CONTROLLER, brokers[0]], "metadata"
         case "shrink" | "expand":
-            told = [brokers[0], _CONTROLLER], f"AlterPartition: {kind}"
+            shown = [brokers[0], _CONTROLLER], f"AlterPartition: {kind}"
         case "rejoin":
-            told = [brokers[0], _CONTROLLER], "registers"
+            shown = [brokers[0], _CONTROLLER], "registers"
         case "fence":
-            told = _marks([_CONTROLLER, brokers[0]]), kind
+            shown = _marks([_CONTROLLER, brokers[0]]), kind
         case _ if kind in _ANSWERS:
-            told = [brokers[0], _PRODUCER], f"{_ANSWERS[kind]} for record {numbers[1] + 1}"
-    return told
+            shown = [brokers[0], _PRODUCER], f"{_ANSWERS[kind]} for record {numbers[1] + 1}"
+    return shown

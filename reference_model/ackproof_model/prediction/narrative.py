@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ackproof_model.replication.fault_schedule import Injection
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked
-from ackproof_model.replication.question import Model
 from ackproof_model.replication.state import (
     NOBODY,
     Label,
@@ -19,13 +19,13 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def name(replica: int) -> str:
-    """Return a replica's name: A leads at first, B is next in assignment order, and so on."""
+    """Return a replica's letter: A is the first leader, B is next in assignment order."""
     return _ALPHABET[replica] if replica < len(_ALPHABET) else f"replica {replica}"
 
 
 def _names(mask: int) -> str:
     names = [name(replica) for replica in members(mask)]
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nobody"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "no replica"
 
 
 def _set(mask: int) -> str:
@@ -36,8 +36,8 @@ def _record(record: int) -> str:
     return f"record {record + 1}"
 
 
-def tell(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
-    """Return one sentence for each step, and one that says what is lost at the end."""
+def narrate(model: Model, steps: Sequence[tuple[Label, State, State]]) -> tuple[str, ...]:
+    """Return one sentence for each step, and a last one that says which acked records are lost."""
     sentences = [_sentence(model, label, before, after) for label, before, after in steps]
     if steps:
         sentences.append(_end(model, [steps[0][1], *(after for _, _, after in steps)]))
@@ -48,28 +48,28 @@ def _sentence(model: Model, label: Label, before: State, after: State) -> str:
     what, *numbers = label
     kind, _, why = what.partition(": ")
     if kind == "inject":
-        told = _inject(model, numbers[0], numbers[1], why)
+        sentence = _inject(model, numbers[0], numbers[1], why)
         changed = before.controller != after.controller
-        return f"{told} {_elected(before, after)}" if changed else told
+        return f"{sentence} {_elected(before, after)}" if changed else sentence
     if kind == "heal":
         return _healed(model, before, after)
-    return _TELL[what](model, numbers, before, after).rstrip()
+    return _SENTENCES[what](model, numbers, before, after).rstrip()
 
 
 def _inject(model: Model, fault: int, mask: int, why: str) -> str:
     injection = model.schedule[fault]
     when = {
         "conditions": "",
-        "time": f" {injection.or_after or 0:g} s have passed, so",
-        "elsewhere": " While other partitions go on,",
+        "time": f" {injection.or_after or 0:g} s have passed:",
+        "elsewhere": " While other partitions make progress:",
     }[why]
     action = {
         "none": "nothing is done (the control fault).",
         "kill": f"{_names(mask)} is killed (SIGKILL): what it appended stays in its log.",
         "power_loss": f"{_names(mask)} loses power, and the end of the log that was not fsynced.",
-        "restart": f"{_names(mask)} is told to shut down (SIGTERM).",
-        "isolate_replication": f"replication from {_names(mask)} is cut: others cannot fetch "
-        "from it, producers and the controller still reach it.",
+        "restart": f"{_names(mask)} shuts down (SIGTERM).",
+        "isolate_replication": f"replication from {_names(mask)} is cut: the other brokers cannot "
+        "fetch from it; producers and the controller still reach it.",
     }[injection.fault]
     return f"Fault {fault + 1}:{when} {action}"
 
@@ -83,28 +83,28 @@ def _healed(model: Model, before: State, after: State) -> str:
 
 def _heal(injection: Injection, mask: int) -> str:
     action = {
-        "none": "Nothing is to be healed.",
+        "none": "There is nothing to heal.",
         "kill": f"{_names(mask)} is started again.",
         "power_loss": f"{_names(mask)} is started again.",
         "restart": f"{_names(mask)} is started again.",
-        "isolate_replication": f"Others can fetch from {_names(mask)} again.",
+        "isolate_replication": f"The other brokers can fetch from {_names(mask)} again.",
     }
     return action[injection.fault]
 
 
-_Teller = Callable[[Model, Sequence[int], State, State], str]
+_Sentence = Callable[[Model, Sequence[int], State, State], str]
 
 
 def _sent(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
     record = numbers[0]
-    acked = " With acks=0 that counts as acked." if model.acks == "0" else ""
+    acked = " With acks=0 it counts as acked." if model.acks == "0" else ""
     if is_acked(model, after.client.status[record]) or before.client.leader != NOBODY:
         return f"The producer sends {_record(record)} to {name(before.client.leader)}.{acked}"
     return f"The producer queues {_record(record)}: it knows no leader."
 
 
 def _resent(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
-    acked = " With acks=0 that counts as acked." if model.acks == "0" else ""
+    acked = " With acks=0 it counts as acked." if model.acks == "0" else ""
     return f"The producer sends {_record(numbers[0])} to {name(before.client.leader)}.{acked}"
 
 
@@ -114,7 +114,7 @@ def _elected(before: State, after: State) -> str:
     if new.leader == old.leader:
         return isr
     if new.leader == NOBODY:
-        return f"Nobody may lead. {isr}"
+        return f"The partition has no leader. {isr}"
     if old.isr >> new.leader & 1:
         how = "from the ISR"
     elif old.elr >> new.leader & 1 or old.last_known == new.leader:
@@ -125,7 +125,7 @@ def _elected(before: State, after: State) -> str:
 
 
 def _fenced(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
-    return f"The controller fences {name(numbers[0])}: its session is over. " + _elected(
+    return f"The controller fences {name(numbers[0])}: its session has expired. " + _elected(
         before, after
     )
 
@@ -143,25 +143,27 @@ def _learned(model: Model, numbers: Sequence[int], before: State, after: State) 
         return f"{name(number)} learns that it leads."
     if leader == number:
         return f"{name(number)} learns that the ISR is {_set(after.controller.isr)}."
-    return f"{name(number)} learns that {name(leader) if leader != NOBODY else 'nobody'} leads."
+    return f"{name(number)} learns that {name(leader) if leader != NOBODY else 'no broker'} leads."
 
 
 def _appended(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
     return f"{name(numbers[0])} appends {_record(numbers[1])} to its log."
 
 
-def _refused(reason: str) -> _Teller:
+def _refused(reason: str) -> _Sentence:
     return lambda model, numbers, before, after: (
         f"{name(numbers[0])} answers {_record(numbers[1])} with {reason}."
     )
 
 
-_TELL: dict[str, _Teller] = {
+_SENTENCES: dict[str, _Sentence] = {
     "send": _sent,
     "resend": _resent,
     "metadata": lambda m, n, b, a: f"The producer learns that {name(n[0])} leads.",
     "append": _appended,
-    "duplicate": lambda m, n, b, a: f"{name(n[0])} already has {_record(n[1])}: no second copy.",
+    "duplicate": lambda m, n, b, a: (
+        f"{name(n[0])} already has {_record(n[1])} and appends no second copy."
+    ),
     "not leader": _refused("NOT_LEADER_OR_FOLLOWER"),
     "not enough replicas": _refused("NOT_ENOUGH_REPLICAS"),
     "not enough replicas after append": _refused("NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
@@ -170,18 +172,20 @@ _TELL: dict[str, _Teller] = {
     "ack": lambda m, n, b, a: f"{name(n[0])} acks {_record(n[1])}.",
     "learn": _learned,
     "fetch": lambda m, n, b, a: f"{name(n[0])} fetches from {name(n[1])}.",
-    "truncate": lambda m, n, b, a: f"{name(n[0])} truncates what {name(n[1])} does not have.",
+    "truncate": lambda m, n, b, a: (
+        f"{name(n[0])} truncates what its leader {name(n[1])} does not have."
+    ),
     "shrink": lambda m, n, b, a: (
-        f"{name(n[0])} has not heard of {_names(n[1])} for replica.lag.time.max.ms. "
+        f"{_names(n[1])} did not fetch from {name(n[0])} for replica.lag.time.max.ms. "
         + _elected(b, a)
     ),
     "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
     "fence": _fenced,
     "rejoin": _rejoined,
-    "end": lambda m, n, b, a: f"The schedule is done. {_healed(m, b, a)}",
+    "end": lambda m, n, b, a: f"The schedule has ended. {_healed(m, b, a)}",
     "give up": lambda m, n, b, a: (
-        f"Fault {n[0] + 1} can never begin, so the run goes to its end. {_healed(m, b, a)}"
+        f"Fault {n[0] + 1} can never begin, so the run ends without it. {_healed(m, b, a)}"
     ),
 }
 

@@ -1,7 +1,7 @@
-"""The answer: per anomaly impossible, possible or certain, and why.
+"""The prediction: for each anomaly whether it is impossible, possible or certain, and why.
 
-An anomaly is `certain` if every state in which the outcome is settled has it, `possible` if some
-have, `impossible` if none has, all within the bounds that `Prediction.bounds` spells out.
+An anomaly is `certain` if every final state has it, `possible` if some have it, `impossible` if
+none has it, within the bounds that `Prediction.bounds` lists.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from enum import StrEnum
 
 from ackproof_model.configuration import Configuration
 from ackproof_model.prediction.diagram import ERROR_CODES, draw
-from ackproof_model.prediction.narrative import tell
+from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
-from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import IN_FLIGHT
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
-#: How many states a prediction may search; a few seconds.
+#: How many states a prediction may search: a few seconds.
 MAX_STATES = 150_000
 
 
-class Outlook(StrEnum):
-    """What is foretold of one anomaly."""
+class Likelihood(StrEnum):
+    """Whether an anomaly can occur, or must."""
 
     IMPOSSIBLE = "impossible"
     POSSIBLE = "possible"
@@ -35,40 +35,44 @@ _NEVER = {
     "phantom": "no rule of the model writes a record that was not sent",
     "corrupt": "no rule of the model changes a record's bytes",
     "diverged": "followers truncate by leader epoch before they append (KIP-101, KIP-279), so "
-    "replicas in sync hold the same bytes",
-    "gap": "a leader gives out offsets one by one, and logs are cut at their ends only",
+    "in-sync replicas hold the same bytes",
+    "gap": "a leader assigns consecutive offsets, and logs are truncated at their ends only",
 }
 _STALE_FETCH = (
-    "before 3.9.1, and in 4.0.0, a follower may append what a fetch response of an older epoch "
-    "brings late (KAFKA-18723), and the model does not delay responses"
+    "before 3.9.1, and in 4.0.0, a follower may append a late fetch response of an older leader "
+    "epoch (KAFKA-18723); the model does not delay responses"
 )
 
-_SAYING = {
+_FINAL_LOG = {
     "lost": "without an acked record",
     "duplicated": "with a record twice",
     "reordered": "with records out of send order",
 }
 
-#: Follows from what was searched for: see `_offsets`.
-_INCONSISTENT = "inconsistent"
+#: Derived from the anomalies that were searched: see `_inconsistent`.
+_DERIVED = "inconsistent"
 
 #: All anomalies, in the order in which predictions name them.
-ANOMALIES = (*SEARCHED, _INCONSISTENT, *_NEVER)
+ANOMALIES = (*SEARCHED, _DERIVED, *_NEVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a configuration and a schedule allow.
 
-    outlook, reasons: by anomaly (`ANOMALIES`). trace: the shortest story to a loss, one sentence
-    a step; empty if there is none. diagram: the same as a sequence diagram, a line a step. at_risk:
-    when the records were sent that may be acked and lost. error_codes: what a producer may be
-    answered; some of what only delays is not searched, so there may be more. bounds: within what
-    `impossible` holds. states: how many were searched. complete: False if the budget ran out; then
-    nothing searched for is called impossible or certain.
+    likelihood, reasons: by anomaly (`ANOMALIES`).
+    trace: the shortest trace to a loss, one sentence for each step; empty if there is none.
+    diagram: the same as a sequence diagram, one line for each step.
+    at_risk: when the records are sent that may be acked and lost.
+    error_codes: the errors that a producer may receive; there may be more, since steps that only
+        delay are not all searched.
+    bounds: the bounds within which `impossible` holds.
+    states: how many states were searched.
+    complete: False if the budget of states ran out; then no searched anomaly is called impossible
+        or certain.
     """
 
-    outlook: Mapping[str, Outlook]
+    likelihood: Mapping[str, Likelihood]
     trace: tuple[str, ...]
     diagram: tuple[str, ...]
     at_risk: tuple[str, ...]
@@ -84,30 +88,30 @@ def predict(
     schedule: Sequence[Injection],
     *,
     max_states: int = MAX_STATES,
-    rules: Rules = KAFKA,
+    checks: SafetyChecks = ALL_CHECKS,
 ) -> Prediction:
     """Return what `schedule` may do to records written under `configuration`.
 
-    Time is abstract. The schedule's `Elapsed` and `or_after` bound it: replica.lag.time.max.ms,
-    the broker session, request and delivery timeouts fire only where those bounds leave time for
-    them, and have fired where the bounds leave one and a half times their time. What needs no
-    timer is taken to be prompt: `or_after` fires only if the conditions cannot come about by
-    prompt steps (acks=all with replication cut, say, and the ISR not yet shrunk). `rules` are
-    Kafka's; tests take one away.
+    Time is abstract, bounded by the schedule's `Elapsed` and `or_after`. A timer
+    (replica.lag.time.max.ms, the broker session, request and delivery timeouts) may fire only where
+    those bounds leave time for it, and has fired where they leave one and a half times its time.
+    Steps without a timer are prompt: `or_after` fires only if prompt steps cannot meet the
+    conditions (for example acks=all with replication cut, before the ISR shrinks). `checks` are
+    Kafka's; tests switch one off.
     """
-    model = Model(configuration, tuple(schedule), rules)
+    model = Model(configuration, tuple(schedule), checks)
     found = explore(model, max_states=max_states)
-    outlook = dict.fromkeys(_NEVER, Outlook.IMPOSSIBLE)
+    likelihood = dict.fromkeys(_NEVER, Likelihood.IMPOSSIBLE)
     reasons = dict(_NEVER)
     if configuration.profile.stale_fetch and configuration.replication_factor > 1:
-        outlook["diverged"], reasons["diverged"] = Outlook.POSSIBLE, _STALE_FETCH
+        likelihood["diverged"], reasons["diverged"] = Likelihood.POSSIBLE, _STALE_FETCH
     for anomaly in SEARCHED:
-        outlook[anomaly], reasons[anomaly] = _judge(found, anomaly)
-    outlook[_INCONSISTENT], reasons[_INCONSISTENT] = _offsets(configuration, outlook)
+        likelihood[anomaly], reasons[anomaly] = _judge(found, anomaly)
+    likelihood[_DERIVED], reasons[_DERIVED] = _inconsistent(configuration, likelihood)
     way = found.trace(found.first["lost"]) if "lost" in found.first else []
     return Prediction(
-        outlook={anomaly: outlook[anomaly] for anomaly in ANOMALIES},
-        trace=tell(model, way),
+        likelihood={anomaly: likelihood[anomaly] for anomaly in ANOMALIES},
+        trace=narrate(model, way),
         diagram=draw(model, way),
         at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
         error_codes=_error_codes(model, found),
@@ -118,29 +122,32 @@ def predict(
     )
 
 
-def _judge(found: Exploration, anomaly: str) -> tuple[Outlook, str]:
-    having, final, saying = found.having[anomaly], found.final, _SAYING[anomaly]
+def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
+    having, final, which = found.having[anomaly], found.final, _FINAL_LOG[anomaly]
     if not found.complete:
-        return Outlook.POSSIBLE, (
-            f"the search was cut off after {len(found.states)} states, so nothing is excluded"
+        return Likelihood.POSSIBLE, (
+            f"the search stopped after {len(found.states)} states, so nothing is excluded"
         )
     if not final:
-        return Outlook.POSSIBLE, "no way leads to a final log at all, so nothing is excluded"
+        return Likelihood.POSSIBLE, "no way leads to a final log, so nothing is excluded"
     if not having:
-        return Outlook.IMPOSSIBLE, f"no way leads to a final log {saying} ({final} final states)"
+        return Likelihood.IMPOSSIBLE, f"no way leads to a final log {which} ({final} final states)"
     if having == final and not found.stuck:
-        return Outlook.CERTAIN, f"every way leads to a final log {saying} ({final} final states)"
-    return Outlook.POSSIBLE, f"some ways lead to a final log {saying} ({having} of {final} states)"
+        return Likelihood.CERTAIN, f"every way leads to a final log {which} ({final} final states)"
+    return (
+        Likelihood.POSSIBLE,
+        f"some ways lead to a final log {which} ({having} of {final} states)",
+    )
 
 
 def _error_codes(model: Model, found: Exploration) -> tuple[str, ...]:
     if model.acks == "0":
-        return ()  # there is no response at all
+        return ()  # there is no response
     return tuple(sorted(ERROR_CODES[kind] for kind in found.taken & set(ERROR_CODES)))
 
 
 def _sent(model: Model, phase: int) -> str:
-    """Say when the records of a phase are sent."""
+    """Return when the records of a phase are sent, in words."""
     faults = [f"fault {number + 1} ({one.fault})" for number, one in enumerate(model.schedule)]
     if not faults:
         return "at any time"
@@ -151,22 +158,25 @@ def _sent(model: Model, phase: int) -> str:
     return f"after {faults[-1]} is verified"
 
 
-def _offsets(configuration: Configuration, outlook: Mapping[str, Outlook]) -> tuple[Outlook, str]:
-    """Judge whether an acked offset may come to hold anything but its record.
+def _inconsistent(
+    configuration: Configuration, likelihood: Mapping[str, Likelihood]
+) -> tuple[Likelihood, str]:
+    """Return whether an acked offset may end up without its record.
 
-    Logs that agree in an offset and its epoch agree up to there (log matching, KIP-101), so only a
-    removed record makes room for another, or leaves an earlier copy of itself to stand for it. A
-    record acked with acks=all is removed only where one without another copy is, and lost.
+    Logs with the same leader epoch at an offset are equal up to there (log matching, KIP-101). So
+    an offset can hold another record only after its own was removed; an earlier copy of the removed
+    record may remain at another offset. With acks=all, an acked record is removed only where a
+    record without another copy is removed, too, and that one is lost.
     """
     if configuration.acks == "0":
-        return Outlook.IMPOSSIBLE, "with acks=0 no offset is acked"
-    kept = outlook["lost"] is Outlook.IMPOSSIBLE
-    single = outlook["duplicated"] is Outlook.IMPOSSIBLE
+        return Likelihood.IMPOSSIBLE, "with acks=0 no offset is acked"
+    kept = likelihood["lost"] is Likelihood.IMPOSSIBLE
+    single = likelihood["duplicated"] is Likelihood.IMPOSSIBLE
     if kept and (single or configuration.acks == "all"):
-        return Outlook.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
-    return Outlook.POSSIBLE, (
-        "an acked record may be removed, and its offset given to another, or another copy of it "
-        "be left at another offset"
+        return Likelihood.IMPOSSIBLE, "no acked record is removed, so each keeps its offset"
+    return Likelihood.POSSIBLE, (
+        "an acked record may be removed; its offset may be given to another record, or another "
+        "copy of it may remain at another offset"
     )
 
 
@@ -177,38 +187,40 @@ def _bounds(model: Model, found: Exploration) -> str:
         "records: one acked and replicated at the start; then, before the first fault and after "
         f"each fault, at most {', '.join(counts)}; at most "
         f"{min(model.configuration.max_in_flight, IN_FLIGHT)} of them in flight",
-        f"faults: the {model.faults} of the schedule, in its order, and no other; logs survive all "
-        "but a power loss",
-        "time: what needs no timer is prompt, so `or_after` fires only if its conditions cannot "
-        "come about without one; a number of records includes some of this partition, unless it "
-        "stands still; living brokers that are not cut off keep up",
+        f"faults: the {model.faults} of the schedule, in its order, and no others; only a power "
+        "loss damages logs",
+        "time: steps without a timer are prompt, so `or_after` fires only if its conditions need a "
+        "timer; a count of records includes some of this partition, unless the partition stands "
+        "still; running brokers that are not cut off keep up",
         "left out: preferred leader election, transactions, reassignment, clients that restart",
     ]
     if not found.complete:
         parts.insert(0, "INCOMPLETE: the budget of states ran out")
     if found.stuck:
-        parts.append(f"{found.stuck} states never settle: the partition stays without leader")
+        parts.append(f"{found.stuck} states never settle: the partition stays without a leader")
     return "; ".join(parts)
 
 
 def join(predictions: Sequence[Prediction]) -> Prediction:
     """Return one prediction for several partitions or producer groups of one run.
 
-    An anomaly is certain if it is in any, else possible if it is in any. Raises ValueError for no
-    predictions at all.
+    An anomaly is as likely as in the prediction where it is likeliest. Raises ValueError if
+    `predictions` is empty.
     """
     if not predictions:
-        raise ValueError("there is no prediction to join: give at least one")
-    weight = list(Outlook)
-    outlook, reasons = {}, {}
+        raise ValueError("predictions is empty: give at least one")
+    weight = list(Likelihood)
+    likelihood, reasons = {}, {}
     for anomaly in ANOMALIES:
-        worst = max(predictions, key=lambda one: weight.index(one.outlook[anomaly]))
-        outlook[anomaly], reasons[anomaly] = worst.outlook[anomaly], worst.reasons[anomaly]
-    losing = [one for one in predictions if one.trace and one.outlook["lost"] == outlook["lost"]]
+        worst = max(predictions, key=lambda one: weight.index(one.likelihood[anomaly]))
+        likelihood[anomaly], reasons[anomaly] = worst.likelihood[anomaly], worst.reasons[anomaly]
+    losing = [
+        one for one in predictions if one.trace and one.likelihood["lost"] == likelihood["lost"]
+    ]
     shortest = min(losing, key=lambda one: len(one.trace), default=None)
     every = [code for one in predictions for code in one.error_codes]
     return Prediction(
-        outlook=outlook,
+        likelihood=likelihood,
         trace=shortest.trace if shortest else (),
         diagram=shortest.diagram if shortest else (),
         at_risk=tuple(dict.fromkeys(when for one in predictions for when in one.at_risk)),

@@ -1,13 +1,13 @@
-"""Exhaustive search of everything that a schedule allows.
+"""Exhaustive search of every state that a schedule allows.
 
-The search goes layer by layer. Within a layer the schedule stands still and producer, brokers and
-controller take every possible step; the schedule's own steps lead to later layers. So it is known
-of every state whether what the schedule waits for can still come about, which decides when
-`or_after` fires: only if it cannot come about by steps that are certain to happen before. That is
-the model's whole notion of speed: what can happen without waiting for a timer happens within the
+The search goes layer by layer. Within a layer the schedule stands still, and producer, brokers and
+controller take every possible step; the schedule's own steps lead to later layers. When a layer is
+complete, it is known of each state whether the conditions that the schedule waits for can still be
+met. `or_after` fires only in states where they cannot be met by steps that are certain to happen
+earlier. The model has no other notion of speed: a step that waits for no timer happens within the
 bounds of the schedule.
 
-Distances are exact (breadth first, over all layers), so that traces are shortest.
+Distances are exact (breadth first, over all layers), so traces are shortest.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ackproof_model.replication.effects import Pending, heal
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked, unresolved
-from ackproof_model.replication.question import Model
-from ackproof_model.replication.replica import reigns
+from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (
     Label,
     State,
@@ -36,12 +36,12 @@ _Layer = tuple[int, int, bool]
 
 @dataclass
 class Exploration:
-    """What a search found.
+    """The searched states.
 
-    final: states in which the outcome is settled. having: how many of them have each anomaly;
-    first: the nearest of those, as an index. at_risk: the phases in which records were sent that
-    some way acks and loses. taken: the kinds of steps taken. stuck: states from which nothing
-    leads on although the outcome is open. complete: False if the budget of states ran out.
+    final: how many final states there are. having: how many of them have each anomaly. first: the
+    nearest of those, as an index. at_risk: the phases in which records were sent that some trace
+    acks and loses. taken: the kinds of steps taken. stuck: how many states have no successor
+    although their outcome is open. complete: False if the budget of states ran out.
     """
 
     model: Model
@@ -56,7 +56,7 @@ class Exploration:
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
-        """Return the shortest way to a state, as (label, state before, state after)."""
+        """Return the shortest trace to a state, as (label, state before, state after)."""
         way: list[tuple[Label, State, State]] = []
         while (parent := self.parents[index])[0] >= 0:
             before, label = parent
@@ -71,17 +71,17 @@ def explore(model: Model, *, max_states: int) -> Exploration:
 
 
 def settled(model: Model, state: State) -> bool:
-    """Whether the final log is settled: it is the leader's.
+    """Whether the final log is settled: it is that of the leader.
 
-    The schedule has ended, every send has its outcome, and a leader that knows it leads will stay:
-    nothing dies any more. What is left is that the others truncate, fetch and join the ISR.
+    The schedule has ended, every send has its outcome, and the leader knows that it leads and will
+    not fail. All that is left is that the others truncate, fetch and join the ISR.
     """
     waiting = any(unresolved(status) for status in state.client.status)
-    return model.ended(state) and not waiting and reigns(model, state)
+    return model.ended(state) and not waiting and leads_for_good(model, state)
 
 
 def lost(model: Model, state: State) -> list[int]:
-    """Return the acked records that are not in the final log of a settled state."""
+    """Return the acked records that the final log of a settled state lacks."""
     stored = {record_of(one) for one in state.brokers[state.controller.leader].log}
     status = enumerate(state.client.status)
     return [record for record, s in status if is_acked(model, s) and record not in stored]
@@ -107,8 +107,8 @@ class _Search:
         self._ids: dict[State, int] = {}
         self._depth: list[int] = []
         self._entries: dict[_Layer, list[int]] = defaultdict(list)
-        # Of the layer at hand: who leads to a state, which timers run in it, and what it becomes
-        # when a broker learns of metadata.
+        # Of the current layer: the predecessors of a state, the timers that run in it, and its
+        # successors by which a broker learns metadata.
         self._before: dict[int, list[tuple[int, Timer | None]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
@@ -116,8 +116,8 @@ class _Search:
     def run(self) -> Exploration:
         self._enter(self._model.initial(), -1, ("start",))
         while self._entries and self._found.complete:
-            # Every step of the schedule adds one to this sum, so a layer comes after all that
-            # lead to it.
+            # Every step of the schedule adds one to this sum, so a layer comes after all layers
+            # that lead to it.
             layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
             members = self._close(self._entries.pop(layer))
             if self._found.complete:
@@ -125,7 +125,7 @@ class _Search:
         return self._found
 
     def _enter(self, state: State, before: int, label: Label) -> None:
-        """Add a state of a later layer, or a shorter way to one."""
+        """Add a state of a later layer, or a shorter trace to it."""
         depth = self._depth[before] + 1 if before >= 0 else 0
         index = self._ids.get(state)
         if index is None:
@@ -147,7 +147,7 @@ class _Search:
         return index
 
     def _close(self, entries: list[int]) -> list[int]:
-        """Take every step but the schedule's, nearest states first; return the layer's states."""
+        """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
         self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
         buckets: dict[int, list[int]] = defaultdict(list)
@@ -187,7 +187,7 @@ class _Search:
         return members
 
     def _at_end(self, state: State) -> bool:
-        """Whether only what is healed at the end is left: then the end comes at once."""
+        """Whether only faults without a heal condition are left: then the run ends at once."""
         model, run = self._model, state.run
         return (
             run.phase == model.faults
@@ -196,27 +196,27 @@ class _Search:
         )
 
     def _advance(self, layer: _Layer, members: list[int]) -> None:
-        """Take the schedule's steps out of a finished layer, and judge what is settled."""
+        """Take the schedule's steps out of a finished layer, and judge its final states."""
         model = self._model
         injected, healed, over = layer
-        hopeless = set(members)  # states in which no fault will be healed by itself
+        unhealable = set(members)  # states in which no fault will be healed by its own condition
         for fault in _to_heal(model, injected, healed):
-            hopeless &= self._fire(Pending(model, fault, heals=True), members)
+            unhealable &= self._fire(Pending(model, fault, heals=True), members)
         if over or (injected == model.faults and healed == (1 << injected) - 1):
             self._judge(members)
         elif injected == model.faults:
-            for index in hopeless:
+            for index in unhealable:
                 self._end(index, ("end",))
         else:
             never = self._fire(Pending(model, injected, heals=False), members)
-            for index in never & hopeless:
+            for index in never & unhealable:
                 self._end(index, ("give up", injected))
 
     def _end(self, index: int, label: Label) -> None:
-        """Let the run end: everything still in force is healed, the newest first."""
+        """End the run: heal every fault in force, the newest first."""
         state = self._found.states[index]
         if state.run.phase < state.run.injected:
-            return  # a controlled shutdown is still on its way
+            return  # a controlled shutdown is still in progress
         over = state.run.injected < self._model.faults
         after = state._replace(run=state.run._replace(over=over))
         for fault in reversed(range(state.run.injected)):
@@ -225,7 +225,7 @@ class _Search:
         self._enter(simplify(self._model, after), index, label)
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
-        """Let what is pending happen wherever it may; return the states in which it never will."""
+        """Inject or heal wherever it may happen; return the states in which it never will."""
         model, states = self._model, self._found.states
         wait = pending.wait
         if pending.time_only:
@@ -242,7 +242,7 @@ class _Search:
                 self._schedule_step(pending, index, "conditions")
 
         if pending.counts_progress:
-            # Records of other partitions count too: where this one waits for a timer, they go on.
+            # Records of other partitions count, too: they are acked while this one waits.
             prompt = self._reaching(goals, lambda timer: timer is None)
             for index in members:
                 if (
@@ -269,7 +269,7 @@ class _Search:
         return self._never_ready(pending, members)
 
     def _never_ready(self, pending: Pending, members: list[int]) -> set[int]:
-        """Return the states after which there is nobody to hit, so that not even time helps."""
+        """Return the states from which the fault will never have a target, whatever time passes."""
         states = self._found.states
         ready = [index for index in members if pending.ready(self._model, states[index])]
         return set(members) - self._reaching(ready, lambda _: True)
@@ -279,9 +279,9 @@ class _Search:
             self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
-        """Whether no step is overdue `seconds` after the reference of what is pending.
+        """Whether no timer is overdue `seconds` after the reference of `pending`.
 
-        Neither now, nor once brokers have learned what they are about to.
+        Neither in this state nor in those to which learning metadata leads.
         """
         overdue = any(
             self._model.must_have_fired(timer, pending.reference, seconds)
@@ -292,7 +292,7 @@ class _Search:
         )
 
     def _reaching(self, goals: Iterable[int], counts: Callable[[Timer | None], bool]) -> set[int]:
-        """Return the states of the layer from which some goal can be reached by such steps."""
+        """Return the states of the layer from which steps that count reach a goal."""
         reached = set(goals)
         frontier = list(reached)
         while frontier:
@@ -320,7 +320,7 @@ class _Search:
 
 
 def _to_heal(model: Model, injected: int, healed: int) -> list[int]:
-    """Return the faults in force that are healed by conditions or time of their own."""
+    """Return the faults in force that have a heal condition or `heal_or_after`."""
     return [
         fault
         for fault in range(injected)

@@ -1,1 +1,1 @@
-"""ISR replication compared with majority quorums."""
+"""Comparison of ISR replication with majority quorums."""

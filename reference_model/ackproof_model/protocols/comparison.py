@@ -1,7 +1,7 @@
-"""ISR replication against majority quorums: what each survives, and what an ack costs.
+"""ISR replication against majority quorums: which failures each survives, and the cost of an ack.
 
-The published comparison: to go on after f failures, in-sync replicas take f+1 copies and a majority
-quorum 2f+1. Each row is searched within its failures (`adversary`, `quorum`), and it is looked up
+The published comparison: to survive f failures, in-sync replicas need f+1 copies and a majority
+quorum 2f+1. Each row is searched within its failures (`adversary`, `quorum`), and checked for
 whether records are still acked while f brokers are down.
 """
 
@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ackproof_model.adversary import Budgets, Question, search
-from ackproof_model.planning import Deed, Operation, carried_out
+from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.planning import Operation, OperationKind, carried_out
 from ackproof_model.protocols import quorum
-from ackproof_model.protocols.quorum import QuorumQuestion
+from ackproof_model.protocols.quorum import QuorumModel
 
-#: Of each search; what takes more is not decided.
+#: Limit of each search; a row that takes more is undecided.
 MAX_STATES = 150_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A way to replicate: copies in all; how many must have a record when it is acked.
+    """A replication protocol.
 
-    min_insync_replicas is None for a majority quorum, which may fsync before it answers.
+    copies: all replicas. min_insync_replicas: None for a majority quorum. fsync: a quorum's voters
+    fsync before they answer.
     """
 
     copies: int
@@ -39,7 +40,7 @@ class Protocol:
 
     @property
     def acked_by(self) -> str:
-        """Who has a record when it is acked."""
+        """The replicas that hold a record when it is acked, in words."""
         if self.min_insync_replicas is None:
             return f"any {self.copies // 2 + 1} of {self.copies}"
         return f"all in sync, {self.min_insync_replicas} to {self.copies}"
@@ -47,7 +48,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """What fails: brokers by SIGKILL or by power loss, and how often followers lag."""
+    """How many brokers fail by SIGKILL and by power loss, and how often followers lag."""
 
     kills: int = 0
     power_losses: int = 0
@@ -66,9 +67,10 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A protocol for f failures: whether it still acks while f are down, and what it can lose.
+    """A protocol for f failures.
 
-    lost: by the failures' names True, False, or None where the search ended early.
+    writable: whether it still acks while f brokers are down. lost: by `Failures.name`, whether
+    records can be lost; None if the search ended early.
     """
 
     f: int
@@ -78,7 +80,7 @@ class Row:
 
 
 def compare(kafka_version: str, *, most: int = 2, max_states: int = MAX_STATES) -> Iterator[Row]:
-    """Yield the rows for f = 1 up to `most`; the version says which rules the ISR has."""
+    """Yield the rows for f = 1 up to `most`; the Kafka version decides the rules of the ISR."""
     for f in range(1, most + 1):
         failures = [
             Failures(kills=f),
@@ -104,9 +106,9 @@ def compare(kafka_version: str, *, most: int = 2, max_states: int = MAX_STATES) 
 def _lost(
     protocol: Protocol, failures: Failures, kafka_version: str, max_states: int
 ) -> bool | None:
-    if protocol.min_insync_replicas is None:  # its followers may lag at any time, for nothing
+    if protocol.min_insync_replicas is None:  # its followers may lag at no cost
         found = quorum.search(
-            QuorumQuestion(
+            QuorumModel(
                 voters=protocol.copies,
                 fsync=protocol.fsync,
                 kills=failures.kills,
@@ -118,22 +120,22 @@ def _lost(
     budgets = Budgets(
         kills=failures.kills, power_losses=failures.power_losses, shrinks=failures.lags
     )
-    asked = _question(protocol, kafka_version, budgets)
-    answer = search(asked, max_states=max_states)
+    searched = _model(protocol, kafka_version, budgets)
+    answer = search(searched, max_states=max_states)
     return answer.lost if answer.lost or answer.complete else None
 
 
 def _writable(protocol: Protocol, dead: int, kafka_version: str) -> bool:
-    """Whether records are acked while the first `dead` brokers are down, for good."""
+    """Whether records are acked while the first `dead` brokers stay down."""
     if protocol.min_insync_replicas is None:
-        return quorum.writable(QuorumQuestion(voters=protocol.copies), dead)
-    deaths = [Operation(deed=Deed.KILL, broker=number) for number in range(dead)]
-    plan = carried_out(_question(protocol, kafka_version, Budgets()), deaths)
+        return quorum.writable(QuorumModel(voters=protocol.copies), dead)
+    deaths = [Operation(kind=OperationKind.KILL, broker=number) for number in range(dead)]
+    plan = carried_out(_model(protocol, kafka_version, Budgets()), deaths)
     return plan is not None and plan.fate(plan.stages[-1]) != "none"
 
 
-def _question(protocol: Protocol, kafka_version: str, budgets: Budgets) -> Question:
-    return Question(
+def _model(protocol: Protocol, kafka_version: str, budgets: Budgets) -> AdversaryModel:
+    return AdversaryModel(
         kafka_version=kafka_version,
         replicas=protocol.copies,
         min_insync_replicas=protocol.min_insync_replicas or 1,

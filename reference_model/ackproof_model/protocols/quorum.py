@@ -1,11 +1,11 @@
-"""A log that a majority quorum replicates, as KRaft's own (KIP-595): to compare ISRs with.
+"""A log replicated by a majority quorum, like KRaft's own (KIP-595), for comparison with ISRs.
 
-A record is committed when a majority of the voters has it in the leader's epoch; a leader is
-elected by a majority none of whom has a longer log. Followers fetch, and truncate where they
-diverge, as partitions' followers do. Voters are alike, so states that differ in their order only
-are one.
+A record is committed when a majority of the voters holds it in the leader's epoch. A leader is
+elected by a majority of voters whose logs are not longer than its own. Followers fetch, and
+truncate where they diverge, as followers of partitions do. Voters are interchangeable, so states
+that differ only in their order are one state.
 
-Only perturbations and elections are counted; what heals is free, as in `adversary`.
+Only perturbations and elections are counted; steps that heal are free, as in `adversary`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MAX_STATES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumQuestion:
-    """How many voters, whether they fsync before they answer (KRaft's do), and what may happen.
+class QuorumModel:
+    """The voters, whether they fsync before they answer (KRaft's do), and the budgets.
 
-    kills: SIGKILLs; power_losses: SIGKILLs after which a log that was not fsynced keeps any
-    prefix; elections: how often a leader may be elected; records: how many are written.
+    kills: SIGKILLs. power_losses: SIGKILLs after which a log that was not fsynced keeps any prefix.
+    elections: how often a leader may be elected. records: how many are written.
     """
 
     voters: int
@@ -42,15 +42,15 @@ class QuorumQuestion:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """The number of voters that decide."""
         return self.voters // 2 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumAnswer:
-    """What a search found: a shortest way to a loss (empty for none), and how far it went."""
+class QuorumResult:
+    """The result of a search; trace: a shortest trace to a loss, empty if there is none."""
 
-    question: QuorumQuestion
+    model: QuorumModel
     trace: tuple[str, ...]
     states: int
     complete: bool
@@ -62,12 +62,12 @@ class QuorumAnswer:
 
     @property
     def impossible(self) -> bool:
-        """Whether none can, within these bounds."""
+        """Whether none can be lost, within these bounds."""
         return self.complete and not self.lost
 
 
 class Voter(NamedTuple):
-    """One voter: whether it runs, leads, the epoch it knows, and its log (numbers of records)."""
+    """One voter: whether it runs and leads, the epoch it knows, its log (numbers of records)."""
 
     alive: bool
     leads: bool
@@ -76,9 +76,10 @@ class Voter(NamedTuple):
 
 
 class QuorumState(NamedTuple):
-    """Everything that changes. `epochs` has each written record's epoch; `acked` is a bitmask.
+    """One state of the search.
 
-    `left` are the budgets: kills, power losses, elections.
+    epochs: the epoch of each written record. acked: a bitmask of records. left: the budgets for
+    kills, power losses and elections.
     """
 
     voters: tuple[Voter, ...]
@@ -87,33 +88,33 @@ class QuorumState(NamedTuple):
     left: tuple[int, int, int]
 
 
-def initial(question: QuorumQuestion) -> QuorumState:
-    """Return the start: the first voter leads epoch 0, and all know it."""
+def initial(model: QuorumModel) -> QuorumState:
+    """Return the initial state: the first voter leads epoch 0, and all know it."""
     follower = Voter(True, False, 0, ())
-    voters = (Voter(True, True, 0, ()), *(follower,) * (question.voters - 1))
-    left = (question.kills, question.power_losses, question.elections)
+    voters = (Voter(True, True, 0, ()), *(follower,) * (model.voters - 1))
+    left = (model.kills, model.power_losses, model.elections)
     return QuorumState(tuple(sorted(voters)), (), 0, left)
 
 
-def search(question: QuorumQuestion, *, max_states: int = MAX_STATES) -> QuorumAnswer:
+def search(model: QuorumModel, *, max_states: int = MAX_STATES) -> QuorumResult:
     """Search breadth-first for a leader that lacks a committed record."""
     found = explore(
-        initial(question),
-        lambda state: successors(question, state),
+        initial(model),
+        lambda state: successors(model, state),
         lambda state: ["lost"] if lost(state) else [],
-        wanted=["lost"],
+        until=["lost"],
         max_states=max_states,
     )
-    return QuorumAnswer(
-        question=question,
-        trace=tuple(what for what, _ in found.ways.get("lost", ())),
+    return QuorumResult(
+        model=model,
+        trace=tuple(what for what, _ in found.traces.get("lost", ())),
         states=found.states,
         complete=found.complete,
     )
 
 
 def lost(state: QuorumState) -> int:
-    """Return the committed records that the leader of the newest epoch has not."""
+    """Return the committed records that the leader of the newest epoch does not hold."""
     newest = max(voter.epoch for voter in state.voters)
     for voter in state.voters:
         if voter.leads and voter.alive and voter.epoch == newest:
@@ -121,27 +122,27 @@ def lost(state: QuorumState) -> int:
     return 0
 
 
-def writable(question: QuorumQuestion, dead: int) -> bool:
-    """Whether records can still be committed while so many voters are down."""
-    return question.voters - dead >= question.majority
+def writable(model: QuorumModel, dead: int) -> bool:
+    """Whether records can still be committed while `dead` voters are down."""
+    return model.voters - dead >= model.majority
 
 
-def successors(question: QuorumQuestion, state: QuorumState) -> Iterator[tuple[str, QuorumState]]:
-    """Yield every step from a state, with what it is called."""
+def successors(model: QuorumModel, state: QuorumState) -> Iterator[tuple[str, QuorumState]]:
+    """Yield every step from a state, as (name, state after it)."""
     kills, power_losses, _ = state.left
     for number, voter in enumerate(state.voters):
         if voter.alive:
             if voter.leads:
-                yield from _leading(question, state, number, voter)
+                yield from _leading(model, state, number, voter)
             else:
                 yield from _following(state, number, voter)
-            yield from _election(question, state, number, voter)
+            yield from _election(model, state, number, voter)
             down = voter._replace(alive=False, leads=False)
             if kills:
                 left = (kills - 1, *state.left[1:])
                 yield "kill", _with(state, number, down)._replace(left=left)
             if power_losses:
-                least = len(voter.log) if question.fsync else 0
+                least = len(voter.log) if model.fsync else 0
                 left = (kills, power_losses - 1, state.left[2])
                 for kept in range(least, len(voter.log) + 1):
                     cut = down._replace(log=voter.log[:kept])
@@ -151,14 +152,14 @@ def successors(question: QuorumQuestion, state: QuorumState) -> Iterator[tuple[s
 
 
 def _leading(
-    question: QuorumQuestion, state: QuorumState, number: int, leader: Voter
+    model: QuorumModel, state: QuorumState, number: int, leader: Voter
 ) -> Iterator[tuple[str, QuorumState]]:
-    """Yield what a leader does: append, and commit what a majority has in its epoch.
+    """Yield a leader's steps: append, and commit what a majority holds in its epoch.
 
-    Records of earlier epochs are committed with one of its own (`LeaderState`, KIP-595).
+    Records of earlier epochs are committed only with one of its own (`LeaderState`, KIP-595).
     """
     record = len(state.epochs)
-    if record < question.records:
+    if record < model.records:
         longer = leader._replace(log=(*leader.log, record))
         yield "write", _with(state, number, longer)._replace(epochs=(*state.epochs, leader.epoch))
     for end, own in enumerate(leader.log, start=1):
@@ -169,14 +170,14 @@ def _leading(
             voter.epoch == leader.epoch and voter.log[:end] == prefix for voter in state.voters
         )
         mask = sum(1 << committed for committed in prefix)
-        if having >= question.majority and mask & ~state.acked:
+        if having >= model.majority and mask & ~state.acked:
             yield "commit", state._replace(acked=state.acked | mask)
 
 
 def _following(
     state: QuorumState, number: int, follower: Voter
 ) -> Iterator[tuple[str, QuorumState]]:
-    """Yield what a follower does: learn of a newer epoch, truncate, fetch one record."""
+    """Yield a follower's steps: learn of a newer epoch, truncate, fetch one record."""
     for leader in state.voters:
         if not (leader.leads and leader.alive) or leader.epoch < follower.epoch:
             continue
@@ -192,12 +193,12 @@ def _following(
 
 
 def _election(
-    question: QuorumQuestion, state: QuorumState, number: int, candidate: Voter
+    model: QuorumModel, state: QuorumState, number: int, candidate: Voter
 ) -> Iterator[tuple[str, QuorumState]]:
-    """Yield the elections that a voter wins: a majority lives, and nobody in it has a longer log.
+    """Yield the elections that a voter wins: a majority runs, none of which has a longer log.
 
-    Longer is a later epoch of the last record, or more records (`RaftUtil`, KIP-595). Who voted
-    knows the new epoch, so that it takes nothing more from an older leader.
+    Longer means a later epoch of the last record, or more records (`RaftUtil`, KIP-595). A voter
+    that granted its vote knows the new epoch, so it accepts nothing from an older leader.
     """
     *_, elections = state.left
     if not elections:
@@ -208,7 +209,7 @@ def _election(
         for other, voter in enumerate(state.voters)
         if other != number and voter.alive and _reach(state, voter) <= _reach(state, candidate)
     ]
-    for granting in combinations(others, question.majority - 1):
+    for granting in combinations(others, model.majority - 1):
         voters = list(state.voters)
         for other in granting:
             voters[other] = voters[other]._replace(epoch=epoch, leads=False)
@@ -222,7 +223,7 @@ def _reach(state: QuorumState, voter: Voter) -> tuple[int, int]:
 
 
 def _agreed(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Return how many records two logs have in common from the start."""
+    """Return the length of the common prefix of two logs."""
     length = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

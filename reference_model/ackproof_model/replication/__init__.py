@@ -1,1 +1,1 @@
-"""The abstract state machine of one replicated partition."""
+"""The rules of one replicated partition, and the state machine that `prediction` searches."""

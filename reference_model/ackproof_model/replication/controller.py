@@ -1,51 +1,29 @@
-"""The controller: who leads, who is in the ISR, who is eligible.
+"""The controller: fencing, registration, controlled shutdown, and the changes of the partition.
 
-It is one atomic state machine: its own log is a fsynced quorum (KIP-500), and dedicated nodes.
-`change` follows `PartitionChangeBuilder.build` of Kafka 4.1.1.
+It is one atomic state machine: its own log is a fsynced quorum (KIP-500), on dedicated nodes. What
+it writes about the partition is `kafka.partition_change`, the exact port of Kafka's class.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import lru_cache
 
-from ackproof_model.replication.guards import Rules
-from ackproof_model.replication.state import NOBODY, Controller
+from ackproof_model.kafka.partition_change import (
+    MIGRATING,
+    Cluster,
+    ControllerRules,
+    Election,
+    Registration,
+    Target,
+    apply,
+    partition_change,
+)
+from ackproof_model.replication.policy import Policy, effective_min_isr
+from ackproof_model.replication.state import NOBODY, Controller, members
 
-
-class Policy(Protocol):
-    """What the controller's rules depend on.
-
-    Replicas are numbered in assignment order. `enough` is min(min.insync.replicas, replication
-    factor).
-    """
-
-    @property
-    def replicas(self) -> int:
-        """How many replicas there are."""
-
-    @property
-    def everyone(self) -> int:
-        """All replicas, as a bitmask."""
-
-    @property
-    def elr(self) -> bool:
-        """Whether eligible leader replicas are on (KIP-966)."""
-
-    @property
-    def enough(self) -> int:
-        """The ISR size from which nobody need be eligible."""
-
-    @property
-    def unclean_election(self) -> bool:
-        """Whether unclean.leader.election.enable is on."""
-
-    @property
-    def fenced_last_known(self) -> bool:
-        """See `Profile.fenced_last_known`."""
-
-    @property
-    def rules(self) -> Rules:
-        """The guards in force."""
+#: A metadata.version at which an ISR that shrinks keeps the leader epoch (from 3.6, KAFKA-15021)
+#: and no directories are recorded (before 3.7).
+_METADATA_VERSION = 16
 
 
 def active(controller: Controller, replica: int) -> bool:
@@ -58,46 +36,88 @@ def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int 
 
     `unclean` are replicas known to have crashed: they are not eligible (KIP-966).
     """
-    isr, elr = target_isr, before.elr
-    if policy.elr:
-        enough = isr.bit_count() >= policy.enough
-        elr = 0 if enough else (before.elr | before.isr) & ~isr & ~unclean
-    elif not isr:
-        isr = before.isr  # without ELR the last member stays, so that it can be elected again
-
-    leader, how = _elect(policy, before, isr, elr)
-    last_known = before.last_known
-    if how == "eligible":
-        isr = 1 << leader
-        elr &= ~isr
-    elif how == "unclean":
-        isr, elr = 1 << leader, 0
-    if leader != NOBODY:
-        last_known = NOBODY
-    elif not isr and before.leader != NOBODY:
-        last_known = before.leader
-    epoch = before.epoch + (leader != before.leader)
-    return before._replace(leader=leader, epoch=epoch, isr=isr, elr=elr, last_known=last_known)
+    if not policy.checks.isr_election:  # anyone may lead, as if in sync
+        candidates = [r for r in (before.leader, *range(policy.replicas)) if r != NOBODY]
+        target_isr |= next((1 << r for r in candidates if active(before, r)), 0)
+    return _changed(
+        before,
+        target_isr,
+        unclean,
+        replicas=policy.replicas,
+        min_isr=effective_min_isr(policy.min_insync_replicas, policy.replicas),
+        elr=policy.elr,
+        unclean_election=policy.unclean_election,
+        fenced_last_known=policy.profile.fenced_last_known,
+    )
 
 
-def _elect(policy: Policy, before: Controller, isr: int, elr: int) -> tuple[int, str]:
-    """Return the leader and how it came to be; `PartitionChangeBuilder.electLeader`."""
-    eligible = isr or (elr if policy.elr else 0)
-    if not policy.rules.isr_election:
-        eligible = policy.everyone
-    candidates = [r for r in range(policy.replicas) if active(before, r)]
-    valid = [r for r in candidates if eligible >> r & 1]
-    if valid:
-        leader = before.leader if before.leader in valid else valid[0]
-        return leader, "in sync" if isr >> leader & 1 else "eligible"
-    # The last known leader, when nobody else can be (KIP-966); active from 4.1 (KAFKA-19522).
-    last = before.last_known
-    acceptable = last != NOBODY and (policy.fenced_last_known or last in candidates)
-    if policy.elr and not isr and not elr and acceptable:
-        return last, "unclean"
-    if policy.unclean_election and candidates:
-        return candidates[0], "unclean"
-    return NOBODY, "nobody"
+@lru_cache(maxsize=1 << 16)
+def _changed(
+    before: Controller,
+    target_isr: int,
+    unclean: int,
+    *,
+    replicas: int,
+    min_isr: int,
+    elr: bool,
+    unclean_election: bool,
+    fenced_last_known: bool,
+) -> Controller:
+    """`change`, remembered: there are few states of a controller."""
+    now = Registration(
+        replicas=tuple(range(replicas)),
+        directories=(MIGRATING,) * replicas,
+        isr=tuple(members(before.isr)),
+        leader=before.leader,
+        leader_epoch=before.epoch,
+        partition_epoch=0,
+        recovering=False,
+        elr=tuple(members(before.elr)),
+        last_known_elr=() if before.last_known == NOBODY else (before.last_known,),
+    )
+    target = Target(
+        election=Election.UNCLEAN if unclean_election else Election.ONLINE,
+        isr=tuple(members(target_isr)),
+        unclean_shutdown=tuple(members(unclean)),
+    )
+    cluster = Cluster(
+        rules=_RULES[fenced_last_known],
+        acceptable=lambda replica: active(before, replica),
+        min_isr=min_isr,
+        elr=elr,
+        metadata_version=_METADATA_VERSION,
+        default_directory=lambda _: MIGRATING,
+    )
+    written = partition_change(now, target, cluster)
+    if written is None:
+        return before
+    after = apply(now, written)
+    last_known = after.last_known_elr[0] if after.last_known_elr else NOBODY
+    return before._replace(
+        leader=after.leader,
+        epoch=after.leader_epoch,
+        isr=sum(1 << r for r in after.isr),
+        elr=sum(1 << r for r in after.elr),
+        last_known=last_known,
+    )
+
+
+#: The controller's rules, by `Profile.fenced_last_known`: those of 4.0, and of 4.1.1 and later.
+_RULES = {True: ControllerRules.of((4, 0, 0)), False: ControllerRules.of((4, 1, 1))}
+
+
+def alter_partition_accepted(
+    policy: Policy, controller: Controller, leader: int, epoch: int, *, current: bool
+) -> bool:
+    """Whether the controller takes an AlterPartition from a broker that leads in `epoch`.
+
+    It refuses a wrong leader or leader epoch, and an old partition epoch; `current`: the broker
+    knows the latest one (`ReplicationControlManager.validateAlterPartitionData`, KIP-497).
+    """
+    checks = policy.checks
+    if checks.leader_epoch_check and (controller.leader, controller.epoch) != (leader, epoch):
+        return False
+    return current or not checks.partition_epoch_check
 
 
 def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
@@ -134,7 +154,7 @@ def enrol(policy: Policy, controller: Controller, replica: int, *, clean: bool) 
     """
     bit = 1 << replica
     held = (controller.isr | controller.elr) & bit
-    if policy.elr and held and not clean and policy.rules.unclean_registration:
+    if policy.elr and held and not clean and policy.checks.unclean_registration:
         return change(policy, controller, controller.isr & ~bit, unclean=bit)
     return controller
 

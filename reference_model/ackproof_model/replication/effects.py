@@ -1,4 +1,4 @@
-"""Faults: what injecting and healing them does to a state, and when the schedule does it."""
+"""What injecting and healing a fault does to a state, and when the schedule does it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ackproof_model.replication.fault_schedule import (
     heal_wait,
     injection_wait,
 )
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import disconnect, is_acked
-from ackproof_model.replication.question import Model
 from ackproof_model.replication.replica import behind
 from ackproof_model.replication.state import (
     DOWN,
@@ -38,13 +38,13 @@ from ackproof_model.replication.state import (
 def holds(
     model: Model, state: State, condition: Condition, *, since_phase: int, leader: int
 ) -> bool:
-    """Whether a condition holds, counted from `since_phase` and from when `leader` led.
+    """Whether a condition holds, counted from phase `since_phase`, when `leader` led.
 
-    `Elapsed` always does: time is bounded by the timers that must have fired (see `search`).
+    `Elapsed` always holds: time is bounded by the timers that must have fired (see `search`).
     """
     match condition:
         case Progress(outcome=outcome, more=more):
-            # The record before the first is acked, and stands for any number of them.
+            # The record that is acked at the start stands for any number of them.
             if not more or since_phase == 0:
                 return True
             statuses = state.client.status[model.phases.index(since_phase) :]
@@ -60,7 +60,7 @@ def holds(
 
 
 class Pending:
-    """One thing the schedule waits for in a state: the next injection, or a heal."""
+    """The next injection or heal that the schedule waits for."""
 
     def __init__(self, model: Model, fault: int, *, heals: bool) -> None:
         self.fault = fault
@@ -69,19 +69,19 @@ class Pending:
         self.wait: Wait = heal_wait(injection) if heals else injection_wait(injection)
         #: The fault from whose verification time counts; -1 for the start of the run.
         self.reference = fault if heals else fault - 1
-        #: With no conditions but `or_after`, only time is waited for.
+        #: `or_after` without conditions: it waits for time only.
         self.time_only = not self.wait.conditions and self.wait.or_after is not None
 
     def ready(self, model: Model, state: State) -> bool:
-        """Whether the fault before is verified, and there is somebody to hit."""
+        """Whether the previous fault is verified, and this one has a target."""
         if self.heals:
             return self.fault < state.run.phase
         return self.fault == state.run.phase and bool(target_masks(model, state, self.fault))
 
     def due(self, model: Model, state: State, *, elsewhere: bool = False) -> bool:
-        """Whether it is ready and its conditions on state hold.
+        """Whether it is ready and its conditions hold.
 
-        `elsewhere`: other partitions make the progress that is waited for.
+        elsewhere: other partitions make the progress that it waits for.
         """
         if not self.ready(model, state):
             return False
@@ -94,11 +94,11 @@ class Pending:
 
     @property
     def counts_progress(self) -> bool:
-        """Whether it waits for records of any partition."""
+        """Whether it waits for a count of records."""
         return any(isinstance(c, Progress) for c in self.wait.conditions)
 
     def fire(self, model: Model, state: State) -> Iterator[tuple[Label, State]]:
-        """Yield the ways in which it happens, as (label, state)."""
+        """Yield each way in which it happens, as (label, state)."""
         if self.heals:
             yield ("heal", self.fault), heal(model, state, self.fault)
             return
@@ -108,7 +108,7 @@ class Pending:
 
 
 def target_masks(model: Model, state: State, fault: int) -> list[int]:
-    """Return whom a fault may hit now, one bitmask for each possibility; none for nobody."""
+    """Return the sets of replicas that a fault may hit now; empty if it has no target."""
     injection: Injection = model.schedule[fault]
     if injection.fault == "none" or not injection.targets:
         return [0]
@@ -119,7 +119,7 @@ def target_masks(model: Model, state: State, fault: int) -> list[int]:
     if Role.LEADER in injection.targets:
         fixed |= 1 << leader
     if Role.FOLLOWERS in injection.targets:
-        fixed |= model.everyone & ~(1 << leader)
+        fixed |= model.policy.everyone & ~(1 << leader)
     if Role.ANY_ONE not in injection.targets:
         return [fixed]
     masks = {fixed | 1 << replica for replica in range(model.replicas)}
@@ -130,9 +130,9 @@ def target_masks(model: Model, state: State, fault: int) -> list[int]:
 
 
 def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]:
-    """Yield the states with a fault in force; verified at once, but for a controlled shutdown.
+    """Yield the states with a fault in force; all but a controlled shutdown are verified at once.
 
-    It is one state, but that the power may fail with more or less on the disk.
+    A power loss has several: the disk may hold more or less of the log.
     """
     run = state.run
     state = state._replace(
@@ -167,8 +167,8 @@ def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]
 def _unflushed_lost(state: State, numbers: Sequence[int]) -> Iterator[State]:
     """Yield the states in which each of these logs keeps any prefix (`LogLoader.recover`).
 
-    Nothing is fsynced before its segment is full (`log.flush.interval.messages`), but the kernel
-    may have written any of it.
+    Kafka fsyncs nothing before a segment is full (`log.flush.interval.messages`), but the kernel
+    may have written any part of it.
     """
     logs = [state.brokers[number].log for number in numbers]
     for lengths in itertools.product(*(range(len(log) + 1) for log in logs)):
@@ -180,7 +180,7 @@ def _unflushed_lost(state: State, numbers: Sequence[int]) -> Iterator[State]:
 
 
 def kill(model: Model, state: State, number: int) -> State:
-    """Return the state after SIGKILL: the log stays as appended, since the page cache does."""
+    """Return the state after SIGKILL: the page cache survives, so the log stays as appended."""
     broker = state.brokers[number]
     if broker.status != UP:
         return state
@@ -197,14 +197,14 @@ def _stop_next(model: Model, state: State) -> State:
         if broker.status == UP:
             state = state.with_broker(number, broker._replace(status=STOPPING))
             return state._replace(
-                controller=begin_shutdown(model, state.controller, number),
+                controller=begin_shutdown(model.policy, state.controller, number),
                 run=run._replace(phase=fault),
             )
     return state._replace(run=run._replace(phase=fault + 1))
 
 
 def may_exit(state: State, number: int) -> bool:
-    """Whether a broker in controlled shutdown may end: it leads nothing, and all have seen that.
+    """Whether a broker in controlled shutdown may end: it leads nothing, and all brokers know.
 
     `ClusterControlManager`, `BrokerHeartbeatManager.calculateNextBrokerState`.
     """
@@ -216,15 +216,15 @@ def may_exit(state: State, number: int) -> bool:
 
 
 def exit_cleanly(model: Model, state: State, number: int) -> State:
-    """Return the state after a controlled shutdown has ended; the next one begins, if any."""
+    """Return the state after a controlled shutdown; the next one of the fault begins, if any."""
     down = Broker(DOWN, True, state.brokers[number].log, NOBODY, 0)
     state = disconnect(model, state.with_broker(number, down), number)
-    state = state._replace(controller=fence(model, state.controller, number))
+    state = state._replace(controller=fence(model.policy, state.controller, number))
     return _stop_next(model, state)
 
 
 def heal(model: Model, state: State, fault: int) -> State:
-    """Return the state after a fault was ended: processes are started, connections restored."""
+    """Return the state after a fault was healed: processes started, connections restored."""
     run = state.run._replace(healed=state.run.healed | 1 << fault)
     mask = run.targets[fault]
     match model.schedule[fault].fault:
@@ -235,8 +235,8 @@ def heal(model: Model, state: State, fault: int) -> State:
                 if broker.status == DOWN:
                     started |= 1 << number
                     state = state.with_broker(number, broker._replace(status=STARTING))
-            # The rules of a cut lie in the network namespaces of the other brokers: a broker
-            # started anew has a new one.
+            # The rules of a cut are in the network namespaces of the other brokers; a restarted
+            # broker has a new namespace.
             run = run._replace(cuts=tuple(cut & ~started for cut in run.cuts))
         case "isolate_replication":
             lasting = 0

@@ -1,8 +1,8 @@
-"""What goes wrong on purpose, on whom, and when: the schedule of a run.
+"""The fault schedule of a run: what is injected, into which brokers, and when.
 
-Injections happen in their order, each when all of its `when` conditions hold. Time appears only
-as bounds: `Timing` answers whether so many seconds may, or must, have passed between two points
-of the schedule, from the schedule's own `Elapsed` and `or_after`.
+Injections happen in their order, each when all of its `when` conditions hold. Time appears only as
+bounds: `Timing` returns how many seconds may, or must, have passed between two points of the
+schedule, from its own `Elapsed` and `or_after`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Literal, get_args
 
 FaultName = Literal["none", "kill", "power_loss", "restart", "isolate_replication"]
 
-#: How much later than its own bound a step of the schedule may come (seconds): commands take
-#: time, and so does proving that a fault holds.
+#: How many seconds after its own bound a step of the schedule may happen: commands take time, and
+#: so does verifying that a fault holds.
 SLACK_S = 5.0
 
 
@@ -32,10 +32,10 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 
 
 class Role(StrEnum):
-    """Whom a fault hits, resolved when it is injected.
+    """The brokers that a fault hits, resolved when it is injected.
 
-    ANY_ONE is one broker whose role for this partition is not known beforehand. SAME is whomever
-    the fault before hit (nobody, for the first).
+    ANY_ONE is one broker whose role for this partition is not known beforehand. SAME are the
+    targets of the previous fault (none, for the first fault).
     """
 
     LEADER = "leader"
@@ -48,9 +48,9 @@ class Role(StrEnum):
 class Progress:
     """A number of records is acked (or sent).
 
-    With `more` it is counted since the previous fault was verified; in a heal condition, since
-    this one was. The number stands for more records than can be in flight at once: only records
-    sent after that moment count.
+    With `more`, it counts since the previous fault was verified; in a heal condition, since this
+    fault was. The number is larger than what can be in flight at once, so only records sent after
+    that moment count.
     """
 
     outcome: Literal["acked", "sent"]
@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrSize:
-    """The committed ISR of the partition has a size."""
+    """The size of the partition's committed ISR."""
 
     op: Literal["==", "!=", "<", ">", "<=", ">="]
     size: int
@@ -71,15 +71,15 @@ class IsrSize:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """The partition has a leader, and not the one it had when the fault was injected.
+    """The partition has another leader than when the fault was injected.
 
-    For an injection: the previous fault (or the start of the run). For a heal: this fault.
+    For an injection that is the previous fault (or the start of the run), for a heal this fault.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elapsed:
-    """Seconds since the previous fault was verified; in a heal condition, since this one was."""
+    """Seconds since the previous fault was verified; in a heal condition, since this fault was."""
 
     seconds: float
 
@@ -91,17 +91,16 @@ Condition = Progress | IsrSize | LeaderChanged | Elapsed
 class Injection:
     """One fault of a schedule.
 
-    when, or_after: injected when all conditions hold, or so many seconds after the previous
-        fault was verified. No condition holds at once, unless `or_after` is given.
-    heal_when, heal_or_after: the same for healing, counted from this fault's verification. Both
-        empty: healed when the schedule ends.
+    when, or_after: it is injected when all conditions hold, or so many seconds after the previous
+        fault was verified. Without both it is injected at once.
+    heal_when, heal_or_after: the same for healing, counted from this fault's verification. Without
+        both it is healed when the schedule ends.
 
-    A `kill` is SIGKILL: the log keeps what was appended. A `power_loss` is SIGKILL, too, and the
-    log keeps any prefix of that. A `restart` is SIGTERM, a controlled shutdown; it is verified
-    when the process has ended. Healing any of them starts the process.
-    `isolate_replication` takes from every other broker running now its connections to the
-    target's internal listener. It stays with the target through a kill; a broker on the other
-    side that is started anew is no longer cut off. `none` does nothing.
+    kill: SIGKILL; the log keeps what was appended. power_loss: SIGKILL, and the log keeps any
+    prefix. restart: SIGTERM, a controlled shutdown; it is verified when the process has ended.
+    Healing any of these starts the process. isolate_replication: drops the connections of all other
+    running brokers to the target's internal listener; it survives a kill of the target, but a
+    restarted broker on the other side is no longer cut off. none: does nothing.
     """
 
     fault: FaultName
@@ -113,7 +112,7 @@ class Injection:
 
     def __post_init__(self) -> None:
         if self.fault not in get_args(FaultName):
-            raise ValueError(f"{self.fault!r} is no fault of the model {get_args(FaultName)}")
+            raise ValueError(f"fault {self.fault!r} is not one of {', '.join(get_args(FaultName))}")
 
     @property
     def heals_by_itself(self) -> bool:
@@ -123,7 +122,7 @@ class Injection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """What the schedule waits for: the conditions of one injection or of one heal."""
+    """The conditions of one injection or one heal."""
 
     conditions: tuple[Condition, ...]
     or_after: float | None
@@ -135,14 +134,14 @@ class Wait:
 
     @property
     def at_least(self) -> float:
-        """The seconds that have passed for certain once the wait is over."""
+        """The seconds that have certainly passed once the wait is over."""
         if self.or_after is None:
             return self.elapsed
         return min(self.elapsed, self.or_after) if self.conditions else self.or_after
 
     @property
     def at_most(self) -> float:
-        """The seconds after which the wait is over for certain; infinite for no bound."""
+        """The seconds after which the wait is certainly over; infinite without a bound."""
         bound = math.inf if self.or_after is None else self.or_after
         if all(isinstance(c, Elapsed) for c in self.conditions) and (
             self.conditions or self.or_after is None
@@ -152,12 +151,10 @@ class Wait:
 
 
 def injection_wait(injection: Injection) -> Wait:
-    """Return what `injection` waits for before it begins."""
     return Wait(conditions=injection.when, or_after=injection.or_after)
 
 
 def heal_wait(injection: Injection) -> Wait:
-    """Return what `injection` waits for before it is healed."""
     return Wait(conditions=injection.heal_when, or_after=injection.heal_or_after)
 
 
@@ -174,10 +171,10 @@ class Timing:
         ]
 
     def at_most(self, fault: int, phase: int, *, unhealed: bool) -> float:
-        """Return how long ago fault `fault` was verified, at most, during `phase`.
+        """Return how many seconds ago fault `fault` was verified, at most, during `phase`.
 
-        In phase p, p faults have been verified. `unhealed`: the fault is still in force, which
-        its own heal bounds.
+        In phase p, p faults are verified. unhealed: the fault is still in force, so its own heal
+        condition bounds the time, too.
         """
         passed = self._span(fault, phase)
         if phase == len(self._most):
@@ -187,11 +184,11 @@ class Timing:
         return min(passed, heal) if unhealed and heal is not None else passed
 
     def _span(self, fault: int, index: int) -> float:
-        """Return the time from `fault` to fault `index` at most; the last may come before."""
+        """Return the longest time from `fault` to fault `index`."""
         return sum(self._most[fault + 1 : index + 1])
 
     def at_least(self, fault: int, reference: int, seconds: float) -> float:
-        """Return how long ago `fault` was verified, at least, `seconds` after `reference` was."""
+        """Return the least age of `fault`, in seconds, `seconds` after fault `reference`."""
         if fault > reference:
             return 0.0
         return sum(self._least[fault + 1 : reference + 1]) + seconds

@@ -1,13 +1,14 @@
-"""The producer and how a leader answers it.
+"""The producer, and how brokers answer its requests.
 
-A connection is served in order, one request at a time: the broker reads the next request only
-when the last one is answered (`SocketServer` mutes the channel). Records of one producer go out in
-order; only what is already in flight can overtake a record that has to be sent again.
+A broker serves a connection in order, one request at a time: it reads the next request only after
+it has answered the last one (`SocketServer` mutes the channel). A producer sends its records in
+order; only records that are already in flight can overtake a record that is retried.
 """
 
 from __future__ import annotations
 
-from ackproof_model.replication.question import REQUEST_TIMEOUT_S, Model
+from ackproof_model.replication.leader import committed, enough_in_sync
+from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
 from ackproof_model.replication.replica import advance_high_watermark
 from ackproof_model.replication.state import (
     ACKED,
@@ -23,7 +24,7 @@ from ackproof_model.replication.state import (
     record_of,
 )
 
-#: So many records are in flight at most: two are enough for one to overtake another.
+#: The most records in flight: with two, one can overtake the other.
 IN_FLIGHT = 2
 
 
@@ -33,12 +34,11 @@ def _with_status(client: Client, record: int, status: int) -> Client:
 
 
 def set_status(state: State, record: int, status: int) -> State:
-    """Return the state with one record's status changed."""
     return state._replace(client=_with_status(state.client, record, status))
 
 
 def is_acked(model: Model, status: int) -> bool:
-    """Whether a record counts as acked: with acks=0 once it was handed to a connection."""
+    """Whether a record counts as acked; with acks=0 it does once it is written to a connection."""
     return status == ACKED or (model.acks == "0" and status >= FLYING)
 
 
@@ -48,15 +48,15 @@ def unresolved(status: int) -> bool:
 
 
 def _room(model: Model, client: Client) -> bool:
-    """Whether a further record may be in flight (one connection's limit, here in all)."""
+    """Whether another record may be in flight (a limit of each connection; here of all)."""
     if model.acks == "0":
-        return True  # no response, so nothing is ever waited for
+        return True  # the producer waits for no response
     in_flight = sum(status >= FLYING for status in client.status)
     return in_flight < min(model.configuration.max_in_flight, IN_FLIGHT)
 
 
 def next_unsent(model: Model, state: State) -> int | None:
-    """Return the record that may be sent now for the first time, None for none."""
+    """Return the record that the application may send now, None if there is none."""
     for record, phase in enumerate(model.phases):
         if phase == state.run.phase and state.client.status[record] == UNSENT:
             return record
@@ -64,23 +64,23 @@ def next_unsent(model: Model, state: State) -> int | None:
 
 
 def send(model: Model, state: State, record: int) -> State:
-    """Return the state after the application sent a record: in flight if it can be, else queued."""
+    """Return the state after the application sent a record: in flight if possible, else queued."""
     client = state.client
-    queued = model.rules.retry_order and WAITING in client.status
+    queued = model.checks.retry_order and WAITING in client.status
     if client.leader == NOBODY or queued or not _room(model, client):
         return set_status(state, record, WAITING)
     return set_status(state, record, FLYING + client.leader)
 
 
 def next_to_resend(model: Model, client: Client) -> int | None:
-    """Return the queued record that may go out now, None for none."""
+    """Return the queued record that may go out now, None if there is none."""
     if client.leader == NOBODY or WAITING not in client.status or not _room(model, client):
         return None
     return client.status.index(WAITING)
 
 
 def fail(model: Model, state: State, record: int) -> State:
-    """Return the state after a retriable error: queued again, or given up without retries left."""
+    """Return the state after a retriable error: queued again, or failed if no retry is left."""
     client = state.client
     if model.limited_retries:
         left = client.retries[record]
@@ -92,9 +92,9 @@ def fail(model: Model, state: State, record: int) -> State:
 
 
 def give_up(model: Model, state: State, record: int) -> State:
-    """Return the state after a record failed for good; it may be in a log all the same.
+    """Return the state after a record failed for good; it may be in a log nevertheless.
 
-    If it is in none, and the newest, it is as if it had never been sent.
+    If it is in no log and the newest record, the state is as if it had never been sent.
     """
     written = any(record_of(one) == record for b in state.brokers for one in b.log)
     trace = written or any(status != UNSENT for status in state.client.status[record + 1 :])
@@ -110,10 +110,10 @@ def give_up(model: Model, state: State, record: int) -> State:
 
 
 def time_out(model: Model, state: State, record: int) -> State:
-    """Return the state after a request timed out: sent again if delivery.timeout.ms leaves time.
+    """Return the state after a request timed out: retried if delivery.timeout.ms leaves time.
 
-    Else delivery.timeout.ms is left out: by it a send that waits becomes unknown instead of acked
-    later, and newer ones, which fare as it would have, take its place.
+    delivery.timeout.ms has no other effect in the model. It would turn a waiting send from acked
+    later into unknown, and newer sends, with the same outcomes, take its place.
     """
     if model.configuration.delivery_timeout_s <= REQUEST_TIMEOUT_S:
         return give_up(model, state, record)
@@ -121,10 +121,10 @@ def time_out(model: Model, state: State, record: int) -> State:
 
 
 def disconnect(model: Model, state: State, number: int) -> State:
-    """Return the state after a broker's process ended: what was in flight there has no answer.
+    """Return the state after a broker's process ended: its requests in flight have no response.
 
-    The kernel closes a dead process's connections, so the producer notices at once, long before
-    the controller does. acks=0: what the broker had not read is gone.
+    The kernel closes a dead process's connections, so the producer notices at once, long before the
+    controller does. With acks=0, requests that the broker had not read are lost.
     """
     flying, appended = FLYING + number, model.appended + number
     for record, status in enumerate(state.client.status):
@@ -144,10 +144,10 @@ def forget_leader(state: State, number: int) -> State:
 
 
 def step_down(model: Model, state: State, number: int) -> State:
-    """Return the state after a broker that stopped leading answered what waited there.
+    """Return the state after a broker that stopped leading answered its waiting requests.
 
-    acks=all only: NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With
-    acks=1 the answer is already on its way.
+    With acks=all: NOT_LEADER_OR_FOLLOWER (`ReplicaManager.completeDelayedOperations`). With acks=1
+    the response was already sent.
     """
     if model.acks != "all":
         return state
@@ -158,7 +158,7 @@ def step_down(model: Model, state: State, number: int) -> State:
 
 
 def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
-    """Return what a broker does with its next produce request; None if there is none.
+    """Return how a broker handles its next produce request; None if there is none.
 
     `ReplicaManager.appendRecords`, `Partition.appendRecordsToLeader`,
     `ProducerStateManager.analyzeAndValidateProducerState`.
@@ -171,28 +171,25 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
     leader = state.brokers[number]
     if leader.leader != number:
         if model.acks == "0":
-            state = set_status(state, record, ACKED)  # the broker just closes the connection
+            state = set_status(state, record, ACKED)  # the broker only closes the connection
         else:
             state = fail(model, state, record)
         return "not leader", record, forget_leader(state, number)
 
-    if (
-        model.acks == "all"
-        and model.rules.min_isr_precheck
-        and leader.isr.bit_count() < model.min_isr
-    ):
-        hopeless = model.min_isr > model.replicas  # until delivery.timeout.ms
-        failed = give_up if hopeless else fail
+    if not enough_in_sync(model.policy, leader.isr):
+        unattainable = model.policy.min_isr > model.replicas  # until delivery.timeout.ms
+        failed = give_up if unattainable else fail
         return "not enough replicas", record, failed(model, state, record)
 
     stored = [record_of(one) for one in leader.log]
     if model.configuration.idempotence:
-        if record in stored and model.rules.idempotent_dedup:
+        if record in stored and model.checks.idempotent_dedup:
             return "duplicate", record, set_status(state, record, appended)
-        if model.rules.sequence_check and _gap(state, record, stored):
+        if model.checks.sequence_check and _gap(state, record, stored):
             return "out of order", record, fail(model, state, record)
-    # A log with a duplicate takes no second copy of any record: wherever it may be truncated, what
-    # is left has the same records in the same order, and a duplicate if it would have had one.
+    # A log that has a duplicate takes no second copy of another record. That does not change the
+    # anomalies: wherever it is truncated, the rest has the same records in the same order, and a
+    # duplicate if it would have had one.
     if record not in stored or len(set(stored)) == len(stored):
         leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
         leader = advance_high_watermark(model, leader, number)
@@ -201,9 +198,9 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
 
 
 def _gap(state: State, record: int, stored: list[int]) -> bool:
-    """Whether an earlier record is missing that may still come (OUT_OF_ORDER_SEQUENCE_NUMBER).
+    """Whether an earlier record is missing that may still arrive (OUT_OF_ORDER_SEQUENCE_NUMBER).
 
-    Earlier records that have failed leave no gap: the producer goes on under a new producer epoch
+    Earlier records that failed leave no gap: the producer continues with a new producer epoch
     (KIP-360).
     """
     earlier = enumerate(state.client.status[:record])
@@ -211,7 +208,7 @@ def _gap(state: State, record: int, stored: list[int]) -> bool:
 
 
 def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | None:
-    """Return what the answer to the request in progress at a broker does; None for none yet.
+    """Return the response to the request in progress at a broker; None if it has to wait.
 
     acks=1: after the append. acks=all: once the high watermark has passed the record, and the
     maximal ISR is large enough (`Partition.checkEnoughReplicasReachOffset`).
@@ -222,17 +219,18 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
     record = state.client.status.index(appended)
     leader = state.brokers[number]
     if model.acks == "all":
-        if model.rules.high_watermark_ack and _last_offset(state, number, record) >= leader.hw:
+        if not committed(model.policy, _last_offset(state, number, record), leader.hw):
             return None
-        if model.rules.min_isr_precheck and leader.maximal.bit_count() < model.min_isr:
+        if not enough_in_sync(model.policy, leader.maximal):
             return "not enough replicas after append", record, fail(model, state, record)
     return "ack", record, set_status(state, record, ACKED)
 
 
 def blocked(model: Model, state: State, number: int) -> int | None:
-    """Return the record that waits at a leader for what only time or healing brings.
+    """Return the record that waits at a leader until a timer fires or a fault is healed.
 
-    The high watermark stands still below the minimum ISR, or for a member that is dead or cut off.
+    The high watermark stands still below the minimum ISR, or waits for a member that is dead or cut
+    off.
     """
     appended = model.appended + number
     if model.acks != "all" or appended not in state.client.status:
@@ -241,7 +239,8 @@ def blocked(model: Model, state: State, number: int) -> int | None:
     leader, offset = state.brokers[number], _last_offset(state, number, record)
     if leader.hw > offset:
         return None
-    frozen = model.freeze and leader.isr.bit_count() < model.min_isr
+    policy = model.policy
+    frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
     silent = any(
         leader.remote[r] <= offset
         and (not state.brokers[r].alive or state.run.cuts[number] >> r & 1)

@@ -1,15 +1,16 @@
-"""The replicas: append, fetch, truncate, the high watermark, changes of the ISR.
+"""The replicas: metadata, fetches, truncation, changes of the ISR.
 
-Rules after `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A fetch
-is atomic: request and response in one step, one record at a time. So a leader learns of a
-follower's record one fetch after the follower has it, as in Kafka.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
+fetch is atomic: request and response in one step, one record at a time. So a leader learns that a
+follower has a record one fetch later, as in Kafka.
 """
 
 from __future__ import annotations
 
-from ackproof_model.replication.controller import active, change
+from ackproof_model.replication.controller import active, alter_partition_accepted, change
+from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch, may_join
 from ackproof_model.replication.log_truncation import agreed
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     NOBODY,
     UP,
@@ -26,10 +27,10 @@ def leads(broker: Broker, number: int) -> bool:
     return broker.alive and broker.leader == number
 
 
-def reigns(model: Model, state: State) -> bool:
-    """Whether there is a leader that knows it leads, and nothing can depose it any more.
+def leads_for_good(model: Model, state: State) -> bool:
+    """Whether the leader knows that it leads, and no fault is left that could depose it.
 
-    All faults have happened, so its log is the final one, and the others only take time.
+    Its log is then the final log.
     """
     run, leader = state.run, state.controller.leader
     if leader == NOBODY or not (run.over or run.phase == model.faults):
@@ -40,7 +41,7 @@ def reigns(model: Model, state: State) -> bool:
 
 
 def behind(broker: Broker, number: int, controller: Controller) -> bool:
-    """Whether a broker has not seen the partition's latest metadata that concerns it."""
+    """Whether a broker does not know the latest metadata of the partition that concerns it."""
     return (
         broker.leader != controller.leader
         or broker.epoch != controller.epoch
@@ -54,9 +55,9 @@ def behind(broker: Broker, number: int, controller: Controller) -> bool:
 def learn(model: Model, state: State, number: int) -> State:
     """Return the state after a broker applied the latest metadata.
 
-    Becoming leader begins an epoch: its start offset is the log end offset, and nothing is known
-    of the followers (`Partition.makeLeader`). The new high watermark starts at 0 instead of the
-    checkpointed one: that only delays acks.
+    A new leader begins an epoch: its start offset is the log end offset, and it knows nothing of
+    the followers (`Partition.makeLeader`). Its high watermark begins at 0 instead of the
+    checkpointed one; that only delays acks.
     """
     broker, controller = state.brokers[number], state.controller
     if controller.leader != number:
@@ -80,37 +81,39 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved (`Partition.maybeIncrementLeaderHW`).
-
-    To the least log end offset of the maximal ISR; not at all while the ISR is below the minimum
-    (KAFKA-15583). Kafka also waits for a caught-up replica outside the ISR: that only delays.
-    """
-    if model.acks != "all" or (model.freeze and leader.isr.bit_count() < model.min_isr):
+    """Return the leader with its high watermark moved; it is kept for acks=all only."""
+    if model.acks != "all":
         return leader
-    if not leader.remote:
-        return leader._replace(hw=len(leader.log))  # see `steps.simplify`
-    waited_for = leader.maximal if model.rules.maximal_isr else leader.isr
-    ends = [max(0, leader.remote[r]) for r in members(waited_for & ~(1 << number))]
-    watermark = min([len(leader.log), *ends])
+    if not leader.remote:  # see `transitions.simplify`
+        return leader._replace(hw=len(leader.log))
+    watermark = advanced_high_watermark(
+        model.policy,
+        number,
+        current=leader.hw,
+        log_end=len(leader.log),
+        fetched=leader.remote,
+        isr=leader.isr,
+        maximal=leader.maximal,
+    )
     return leader._replace(hw=watermark) if watermark > leader.hw else leader
 
 
 def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return what one fetch of a follower does ('truncate' or 'fetch'); None for nothing."""
+    """Return what one fetch of a follower does ('truncate' or 'fetch'); None if nothing."""
     if not _answered(model, state, number):
         return None
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
-    if model.reduces and reigns(model, state) and model.rules.epoch_truncation:
+    if model.reduces and leads_for_good(model, state) and model.checks.epoch_truncation:
         return _catch_up(model, state, number)
     end = len(follower.log)
-    if model.rules.epoch_truncation:
-        kept = agreed(list(map(epoch_of, leader.log)), list(map(epoch_of, follower.log)))
+    if model.checks.epoch_truncation:
+        kept = agreed(tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log)))
         if kept < end:
             return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
     elif end > len(leader.log):
-        return None  # without the epoch rule nothing tells the follower that it diverges
+        return None  # without truncation by epoch, the follower cannot know that it diverges
     new = leader.log[end : end + 1]
     if leader.remote[number] == end and not new:
         return None
@@ -129,13 +132,11 @@ def _answered(model: Model, state: State, number: int) -> bool:
     if not follower.alive or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
         return False
     leader = state.brokers[source]
-    if leader.epoch != follower.epoch and model.rules.fetch_epoch_check:
-        return False  # FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)
-    return leads(leader, source)
+    return leads(leader, source) and not fences_fetch(model.policy, leader.epoch, follower.epoch)
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
-    """Return all that a follower's fetches lead to under a leader that reigns, in one step."""
+    """Return all that a follower's fetches lead to under the final leader, in one step."""
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
@@ -149,11 +150,11 @@ def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | No
 
 
 def lagging(state: State, number: int) -> int:
-    """Return the ISR members that leader `number` cannot hear of and that lack records.
+    """Return the ISR members that are cut off from leader `number` and lack records.
 
-    `Partition.isFollowerOutOfSync`: log end offset differs, and not caught up for
-    replica.lag.time.max.ms. Only cut connections make a follower lag here: dead brokers are
-    fenced by the controller, and living ones are taken to keep up.
+    `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
+    for replica.lag.time.max.ms. Only cut connections make a follower lag in the model: the
+    controller fences dead brokers, and running brokers keep up.
     """
     leader = state.brokers[number]
     cut = leader.isr & state.run.cuts[number] & ~(1 << number)
@@ -163,44 +164,40 @@ def lagging(state: State, number: int) -> int:
 def joining(model: Model, state: State, number: int) -> list[int]:
     """Return the replicas that leader `number` may add to the ISR (`Partition.canAddReplica`)."""
     leader = state.brokers[number]
-    floor = max(leader.hw, leader.start) if model.rules.epoch_start_check else leader.hw
+    hw, start, policy = leader.hw, leader.start, model.policy
     return [
         r
-        for r in members(model.everyone & ~leader.maximal)
-        if leader.remote[r] >= floor
+        for r in members(policy.everyone & ~leader.maximal)
+        if may_join(policy, leader.remote[r], high_watermark=hw, epoch_start=start)
         and active(state.controller, r)
         and state.brokers[r].status == UP
     ]
 
 
 def may_alter(model: Model, state: State, number: int) -> bool:
-    """Whether the controller would accept an AlterPartition of this broker (KIP-497).
-
-    It refuses a wrong leader or leader epoch, and an old partition epoch.
-    """
+    """Whether the controller would accept an AlterPartition of this broker (KIP-497)."""
     broker, controller = state.brokers[number], state.controller
-    if not leads(broker, number) or controller.leader != number:
+    if not leads(broker, number) or broker.isr != broker.maximal:
         return False
-    if broker.epoch != controller.epoch or broker.isr != broker.maximal:
-        return False
-    return not model.rules.partition_epoch_check or broker.isr == controller.isr
+    current = broker.isr == controller.isr
+    return alter_partition_accepted(model.policy, controller, number, broker.epoch, current=current)
 
 
 def shrink(model: Model, state: State, number: int, out: int) -> State:
     """Return the state after the leader took `out` from the ISR (AlterPartition, committed).
 
-    The leader itself counts on the old ISR until it learns of the new one.
+    The leader itself uses the old ISR until it learns the new one.
     """
     isr = state.brokers[number].isr & ~out
-    return state._replace(controller=change(model, state.controller, isr))
+    return state._replace(controller=change(model.policy, state.controller, isr))
 
 
 def expand(model: Model, state: State, number: int, joiner: int) -> State:
     """Return the state after the leader added a replica to the ISR (AlterPartition, committed).
 
-    Until it learns of it, the joiner is in its maximal ISR only.
+    Until the leader learns the new ISR, the joiner is in its maximal ISR only.
     """
     leader = state.brokers[number]
     isr = leader.isr | 1 << joiner
     state = state.with_broker(number, leader._replace(maximal=isr))
-    return state._replace(controller=change(model, state.controller, isr))
+    return state._replace(controller=change(model.policy, state.controller, isr))

@@ -1,7 +1,7 @@
 """One state of the partition, its brokers, the producer and the schedule.
 
-All parts are named tuples of numbers and tuples, so that a state is hashable and cheap to copy.
-Sets of replicas are bitmasks. Replicas are numbered in assignment order; 0 leads at first.
+All parts are named tuples of numbers and tuples, so a state is hashable and cheap to copy. Sets of
+replicas are bitmasks. Replicas are numbered in assignment order; 0 is the first leader.
 """
 
 from __future__ import annotations
@@ -21,17 +21,14 @@ _RECORD_BITS = 4
 
 
 def entry(epoch: int, record: int) -> int:
-    """Return a log entry."""
     return epoch << _RECORD_BITS | record
 
 
 def epoch_of(log_entry: int) -> int:
-    """Return the leader epoch of a log entry."""
     return log_entry >> _RECORD_BITS
 
 
 def record_of(log_entry: int) -> int:
-    """Return the record of a log entry."""
     return log_entry & (1 << _RECORD_BITS) - 1
 
 
@@ -41,8 +38,8 @@ Log = tuple[int, ...]
 class Controller(NamedTuple):
     """What the controller has committed about the partition and its brokers (KRaft).
 
-    `epoch` is the leader epoch. `fenced` brokers may not lead or be in the ISR, neither may
-    `stopping` ones (in controlled shutdown). `last_known` is the last known leader (KIP-966).
+    epoch: the leader epoch. fenced, stopping (in controlled shutdown): brokers that may neither
+    lead nor be in the ISR. last_known: the last known leader (KIP-966).
     """
 
     leader: int
@@ -55,12 +52,12 @@ class Controller(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """One broker: its process, its replica's log, and the metadata it has seen.
+    """One broker: its process, its replica's log, and the metadata that it knows.
 
-    `clean`: it was shut down by a controlled shutdown. `leader` and `epoch` are those it knows.
-    What follows has meaning at the leader only: the ISR it knows, the maximal ISR, the offset at
-    which its epoch began, the high watermark (kept for acks=all only) and the log end offsets of
-    the others as of their last fetch (-1: none yet in this epoch).
+    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. The other fields
+    have a meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start
+    offset of its epoch, the high watermark (kept for acks=all only), and the log end offset of each
+    replica as of its last fetch (-1: no fetch in this epoch).
     """
 
     status: int
@@ -89,12 +86,12 @@ class Client(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Where the schedule stands.
+    """The progress of the schedule.
 
-    `injected` faults have begun, `phase` of them are verified. `healed` is a bitmask of faults.
-    For each fault: the replicas it hit, and the leader before it. `cuts[b]` are the replicas
-    whose connections to b's internal listener are dropped. `over`: the rest of the schedule can
-    never begin.
+    injected: how many faults have begun. phase: how many of them are verified. healed: a bitmask of
+    faults. over: the rest of the schedule can never begin. targets, leaders: for each fault the
+    replicas that it hit, and the leader before it. cuts: for each broker the replicas whose
+    connections to its internal listener are dropped.
     """
 
     injected: int
@@ -107,7 +104,7 @@ class Run(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes."""
+    """One state of the search."""
 
     controller: Controller
     brokers: tuple[Broker, ...]
@@ -125,15 +122,15 @@ class State(NamedTuple):
         )
 
 
-# What a step is called, with its numbers: see `story`.
+# A step's name and its numbers: see `prediction.narrative`.
 Label = tuple[str, *tuple[int, ...]]
 
-# A step that only happens after some time: its kind, and the faults since which it counts.
+# What a step that takes time waits for: the timer's kind, and the faults that started it.
 Timer = tuple[str, tuple[int, ...]]
 
 Step = tuple[Label, State, Timer | None]
 
 
 def members(mask: int) -> list[int]:
-    """Return the replicas in a bitmask, ascending."""
+    """Return the replicas of a bitmask in ascending order."""
     return [number for number in range(mask.bit_length()) if mask >> number & 1]

@@ -1,7 +1,7 @@
-"""Everything that can happen next without the schedule's doing.
+"""All steps of producer, brokers and controller that are possible in a state.
 
-Each step has a label, the state it leads to, and a timer if it takes time. A step whose timer
-cannot have fired yet, by the schedule's own bounds, is not offered.
+Each step has a label, the state that it leads to, and a timer if it takes time. A step is left out
+if its timer cannot have fired yet, by the schedule's own bounds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ackproof_model.replication import effects, producer, replica
 from ackproof_model.replication.controller import fence, register
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
     DOWN,
     FLYING,
@@ -33,19 +33,19 @@ def steps(model: Model, state: State) -> Iterator[Step]:
 
 
 def simplify(model: Model, state: State) -> State:
-    """Return the state without what can no longer change the outcome.
+    """Return the state without the parts that can no longer change the outcome.
 
-    Once all faults have happened, a living leader that knows of its epoch leads for good, and its
-    log is the final one. If acks do not hang on the others, or all that they hang on can fetch,
-    the others are taken as equal to the leader: what they do only takes time.
+    Once all faults have happened, a running leader that knows its epoch stays leader, and its log
+    is the final one. If its acks wait for no other replica, or all that they wait for can fetch,
+    the others are replaced by copies of the leader: their steps only take time.
     """
-    if not model.reduces or not replica.reigns(model, state):
+    if not model.reduces or not replica.leads_for_good(model, state):
         return state
     leader, isr = state.controller.leader, state.controller.isr
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
         return state  # an old leader may still append
     if model.acks == "all":
-        if isr.bit_count() < model.min_isr or state.run.cuts[leader]:
+        if isr.bit_count() < model.policy.min_isr or state.run.cuts[leader]:
             return state
         if any(state.brokers[number].status != UP for number in members(isr)):
             return state
@@ -54,12 +54,12 @@ def simplify(model: Model, state: State) -> State:
             return state  # an old leader may still answer
     epoch, log = state.controller.epoch, state.brokers[leader].log
     other = Broker(UP, False, (), leader, epoch)
-    everyone, count = model.everyone, model.replicas
+    everyone, count = model.policy.everyone, model.replicas
     watermark = len(log) if model.acks == "all" else 0
-    chief = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
+    final = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
     return State(
         Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
-        tuple(chief if number == leader else other for number in range(count)),
+        tuple(final if number == leader else other for number in range(count)),
         state.client,
         state.run._replace(cuts=(0,) * count),
     )
@@ -67,8 +67,10 @@ def simplify(model: Model, state: State) -> State:
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
-    # A leader without knowledge of the others is one that `simplify` left alone.
-    alone = replica.reigns(model, state) and not state.brokers[state.controller.leader].remote
+    # A leader without `remote` is one whose followers `simplify` replaced.
+    alone = (
+        replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
+    )
     for number, broker in enumerate(state.brokers):
         if broker.alive:
             yield from _requests(model, state, number)
@@ -124,7 +126,7 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
 
 
 def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
-    """REQUEST_TIMED_OUT: acks=all waited request.timeout.ms for the high watermark."""
+    """Yield REQUEST_TIMED_OUT: acks=all waited request.timeout.ms for the high watermark."""
     record = producer.blocked(model, state, number)
     if record is not None:
         timer = ("request", in_force(state))
@@ -150,11 +152,11 @@ def _dead(model: Model, state: State, number: int, broker: Broker) -> Iterator[S
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
         timer = ("session", _killing(model, state, number))
         if model.may_have_fired(timer, state, unhealed=broker.status == DOWN):
-            after = state._replace(controller=fence(model, controller, number))
+            after = state._replace(controller=fence(model.policy, controller, number))
             yield ("fence", number), after, timer
     elif broker.status == STARTING:
         view = Broker(UP, False, broker.log, controller.leader, controller.epoch)
-        registered = register(model, controller, number, clean=broker.clean)
+        registered = register(model.policy, controller, number, clean=broker.clean)
         after = state.with_broker(number, view)._replace(controller=registered)
         yield ("rejoin", number), after, None
 

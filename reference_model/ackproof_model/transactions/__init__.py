@@ -1,17 +1,17 @@
 """Transactions of one transactional.id over several partitions: an executable specification.
 
-`search(TransactionQuestion(...))` says which anomalies an adversary within budgets can bring about,
-by exhaustive search. The coordinator, the producers and the logs follow KIP-98, KIP-360 and KIP-890
-by version. Replication is not in it: what is appended stays, and what the coordinator wrote too.
+`search(TransactionModel(...))` finds the anomalies that an adversary within budgets can cause, by
+exhaustive search. The coordinator, the producers and the logs follow KIP-98, KIP-360 and KIP-890 by
+version. Replication is left out: appended records stay, and so does the coordinator's state.
 """
 
 from ackproof_model.transactions.anomalies import ANOMALIES
 from ackproof_model.transactions.bounds import (
     PERTURBATIONS,
-    Guards,
     Protocol,
     TransactionBudgets,
-    TransactionQuestion,
+    TransactionChecks,
+    TransactionModel,
 )
 from ackproof_model.transactions.search import MAX_STATES, search
 
@@ -19,9 +19,9 @@ __all__ = [
     "ANOMALIES",
     "MAX_STATES",
     "PERTURBATIONS",
-    "Guards",
     "Protocol",
     "TransactionBudgets",
-    "TransactionQuestion",
+    "TransactionChecks",
+    "TransactionModel",
     "search",
 ]

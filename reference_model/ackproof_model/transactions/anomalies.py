@@ -1,11 +1,11 @@
-"""What must not happen to a transaction, under the field's names."""
+"""The anomalies of transactions, under the field's names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.requests import marker, markers
 from ackproof_model.transactions.state import (
     PREPARED,
@@ -14,14 +14,14 @@ from ackproof_model.transactions.state import (
     Txn,
 )
 
-#: aborted-read (G1a): read_committed returns a record of a transaction that nobody asked to commit.
-#: lost: acked to be committed, and a record that was acked in it is aborted, or gone.
-#: torn: of one transaction, records are committed in one partition and aborted in another, for ever
-#: (that one has its marker before the other is no anomaly). zombie-write: a record is appended, and
-#: zombie-commit: a transaction is committed, of a producer whose successor has begun.
-#: duplicated: a record stands twice in a log. hanging: a log has an open transaction of which the
-#: coordinator knows nothing, so that read_committed stands still there. stuck: a marker is refused
-#: that the coordinator has to get written, so that no transaction can begin any more.
+#: aborted-read (G1a): read_committed returns a record of a transaction without a commit request.
+#: lost: a transaction was acked as committed, and one of its acked records is aborted or missing.
+#: torn: a transaction is committed in one partition and aborted in another, for good (that one
+#: partition gets its marker before the other is no anomaly).
+#: zombie-write, zombie-commit: a record is appended, a transaction is committed, of a producer
+#: whose successor has begun. duplicated: a log has a record twice. hanging: a log has an open
+#: transaction that the coordinator does not know, so the last stable offset stands still. stuck: a
+#: log refuses a marker that the coordinator must write, so no transaction can begin.
 ANOMALIES = (
     "aborted-read",
     "lost",
@@ -34,13 +34,13 @@ ANOMALIES = (
 )
 
 
-def anomalies(question: TransactionQuestion, state: State) -> Iterator[str]:
+def anomalies(model: TransactionModel, state: State) -> Iterator[str]:
     """Yield the anomalies of a state."""
     logs = [partition.log for partition in state.partitions]
-    seen = [log.readable(question, one) for one in logs]
+    readable = [log.readable(model, one) for one in logs]
     aborted = [log.aborted(one) for one in logs]
     for transaction, (fate, acked) in enumerate(state.outcomes):
-        if fate is Fate.OPEN and any(transaction in one for one in seen):
+        if fate is Fate.OPEN and any(transaction in one for one in readable):
             yield "aborted-read"
         if fate is Fate.ZOMBIE:
             yield "zombie-commit"
@@ -55,10 +55,10 @@ def anomalies(question: TransactionQuestion, state: State) -> Iterator[str]:
             yield "lost"
         if gone and any(transaction in log.committed(one) for one in logs):
             yield "torn"
-    yield from _of_logs(question, state)
+    yield from _of_logs(model, state)
 
 
-def _of_logs(question: TransactionQuestion, state: State) -> Iterator[str]:
+def _of_logs(model: TransactionModel, state: State) -> Iterator[str]:
     coordinator = state.coordinator
     known = coordinator.state is Txn.ONGOING or coordinator.state in PREPARED
     for at, partition in enumerate(state.partitions):
@@ -70,5 +70,5 @@ def _of_logs(question: TransactionQuestion, state: State) -> Iterator[str]:
         if log.is_open(partition) and not (known and coordinator.partitions >> at & 1):
             yield "hanging"
     for request in markers(coordinator):
-        if log.marked(question, state.partitions[request.partition], marker(request)) is None:
+        if log.marked(model, state.partitions[request.partition], marker(request)) is None:
             yield "stuck"

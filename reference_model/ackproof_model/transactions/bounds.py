@@ -1,7 +1,7 @@
-"""What is asked about transactions: the version, the protocol, the adversary's budgets, the guards.
+"""The input of a search of transactions: version, protocol, the adversary's budgets, the checks.
 
-Only perturbations are counted. What heals is free and may come at any time: a client sends again
-what was not answered, the coordinator sends markers until they are written.
+Only perturbations are counted. Steps that heal are free and may happen at any time: a client
+retries a request without a response, the coordinator sends markers until they are written.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Literal
 
 from ackproof_model.configuration import Profile
 
-#: How transactions are told apart: 1 by the coordinator's state alone (KIP-98), 2 by an epoch of
-#: their own (KIP-890; `transaction.version` 2 and a Java client from 4.0; librdkafka has 1).
+#: How transactions are distinguished: 1 by the coordinator's state alone (KIP-98), 2 by an epoch
+#: for each transaction (KIP-890; `transaction.version` 2 and a Java client from 4.0; librdkafka
+#: uses 1).
 Protocol = Literal[1, 2]
 
 #: The kinds of perturbation.
@@ -32,12 +33,14 @@ class TransactionBudgets:
     """How often the adversary may do each thing, and how much is written.
 
     transactions: how many are begun in all, each with at most one record in each of `partitions`
-    partitions. delays: a request of a client is not answered; it may arrive at any later time, or
-    never. marker_delays: the same for a marker that the coordinator sends. restarts: a new producer
-    begins with the same transactional.id while the old one goes on, or not. timeouts: the
-    coordinator ends what took longer than transaction.timeout.ms. failovers: the coordinator's
-    partition gets another leader; what the old one had sent may still arrive. expirations: the
-    coordinator forgets the transactional.id (transactional.id.expiration.ms).
+        partitions.
+    delays: a request of a client gets no response; it may arrive at any later time, or never.
+    marker_delays: the same for a marker that the coordinator sends.
+    restarts: a new producer begins with the same transactional.id; the old one may continue.
+    timeouts: the coordinator aborts a transaction that exceeds transaction.timeout.ms.
+    failovers: the coordinator's partition gets another leader; requests of the old one may still
+        arrive.
+    expirations: the coordinator removes the transactional.id (transactional.id.expiration.ms).
     """
 
     transactions: int = 2
@@ -62,8 +65,8 @@ class TransactionBudgets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guards:
-    """One flag for each guard of transactions; False takes it away.
+class TransactionChecks:
+    """One flag for each safety check of transactions; False switches it off.
 
     fencing: a new producer of a transactional.id gets a new epoch
         (`TransactionMetadata.prepareIncrementProducerEpoch`, KIP-98).
@@ -75,25 +78,25 @@ class Guards:
         (`ProducerAppendInfo.checkProducerEpoch`, KIP-98).
     term_check: a log refuses markers of an older coordinator
         (`ProducerAppendInfo.checkCoordinatorEpoch`, KIP-98).
-    dedup: a batch that is in the log already is not appended again
+    dedup: a batch that is in the log is not appended again
         (`ProducerStateEntry.findDuplicateBatch`, KIP-98).
     prepare_first: the outcome is written to the transaction log before any marker, and a new
-        coordinator goes on with it (`TransactionStateManager.loadTransactionMetadata`, KIP-98).
+        coordinator continues with it (`TransactionStateManager.loadTransactionMetadata`, KIP-98).
     complete_first: nothing is added to a transaction whose markers are not all written
         (CONCURRENT_TRANSACTIONS, KIP-98).
     stable_offset: read_committed ends at the first open transaction
         (`UnifiedLog.fetchLastStableOffsetMetadata`, KIP-98).
-    aborted_index: read_committed skips what was aborted (`TransactionIndex`, KIP-98).
-    resolved_first: a client does not commit while a record is not answered, and takes a new epoch
-        after it gave one up (`TransactionManager`, KIP-360).
+    aborted_index: read_committed skips aborted records (`TransactionIndex`, KIP-98).
+    resolved_first: a client does not commit while a record has no response, and takes a new epoch
+        after a record failed (`TransactionManager`, KIP-360).
     verification: a log asks the coordinator before a transaction's first record
         (KIP-890 part 1, from 3.6).
-    verification_guard: what the coordinator answered counts only if nothing was appended since
+    verification_guard: the coordinator's answer counts only if nothing was appended since
         (`VerificationGuard`, KIP-890 part 1).
-    open_epoch: what a log has open vouches only for records of its epoch (KAFKA-18654, 4.0).
+    open_epoch: an open transaction in a log admits only records of its epoch (KAFKA-18654, 4.0).
     epoch_bump: each transaction has an epoch of its own (KIP-890 part 2, protocol 2).
-    strict_marker: a marker must bring a newer epoch (KIP-1228, protocol 2 from 4.2).
-    marker_retry: but it may come again (KAFKA-19999, 4.2).
+    strict_marker: a marker must have a newer epoch (KIP-1228, protocol 2 from 4.2).
+    marker_retry: but it may be repeated (KAFKA-19999, 4.2).
     """
 
     fencing: bool = True
@@ -116,23 +119,25 @@ class Guards:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransactionQuestion:
-    """One transactional.id of a version, and what may happen to it.
+class TransactionModel:
+    """One transactional.id under a Kafka version, and the adversary's budgets.
 
-    Raises ValueError for a version before 0.11, or a protocol that it has not.
+    Raises ValueError for a version before 0.11, or a protocol that the version does not have.
     """
 
     kafka_version: str
     protocol: Protocol = 1
     budgets: TransactionBudgets = TransactionBudgets()
-    guards: Guards = Guards()
+    checks: TransactionChecks = TransactionChecks()
 
     def __post_init__(self) -> None:
         if not self.profile.leader_epochs:
-            raise ValueError(f"Kafka {self.kafka_version} has no transactions: 0.11 and later have")
+            raise ValueError(
+                f"kafka_version {self.kafka_version} has no transactions: use 0.11 or later"
+            )
         if self.protocol == 2 and not self.profile.transactions_v2:
             raise ValueError(
-                f"Kafka {self.kafka_version} has no transactions v2: 4.0 and later have"
+                f"kafka_version {self.kafka_version} has no transactions v2: use 4.0 or later"
             )
 
     @cached_property
@@ -143,35 +148,35 @@ class TransactionQuestion:
     @cached_property
     def bumps(self) -> bool:
         """Whether each transaction has an epoch of its own."""
-        return self.protocol == 2 and self.guards.epoch_bump
+        return self.protocol == 2 and self.checks.epoch_bump
 
     @cached_property
     def fence_bumps(self) -> int:
         """By how much the epoch grows when the coordinator itself aborts a transaction.
 
-        In 4.0.0 twice: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
-        protocol, which is 2 there, whatever its client speaks.
+        In 4.0.0 by two: for the fence, and for the abort (KAFKA-19367). It aborts by the cluster's
+        protocol, which is 2 there, whatever the client uses.
         """
-        return 2 if self.profile.double_bump and self.guards.epoch_bump else 1
+        return 2 if self.profile.double_bump and self.checks.epoch_bump else 1
 
     @cached_property
     def pending_first(self) -> bool:
-        """Whether markers that are due are looked at before a request's epoch; from 4.0."""
+        """Whether due markers are checked before a request's epoch; from 4.0."""
         return self.profile.transactions_v2
 
     @cached_property
     def verifies(self) -> bool:
-        """Whether a log asks the coordinator; with protocol 2 that adds the partition."""
+        """Whether a log asks the coordinator; with protocol 2, that adds the partition."""
         return self.protocol == 2 or (
-            self.profile.verifies_transactions and self.guards.verification
+            self.profile.verifies_transactions and self.checks.verification
         )
 
     @cached_property
     def compares_open(self) -> bool:
-        """Whether an open transaction vouches for records of its epoch only."""
-        return self.profile.transactions_v2 and self.guards.open_epoch
+        """Whether an open transaction admits records of its epoch only."""
+        return self.profile.transactions_v2 and self.checks.open_epoch
 
     @cached_property
     def strict(self) -> bool:
-        """Whether a marker must bring a newer epoch."""
-        return self.bumps and self.profile.strict_markers and self.guards.strict_marker
+        """Whether a marker must have a newer epoch."""
+        return self.bumps and self.profile.strict_markers and self.checks.strict_marker

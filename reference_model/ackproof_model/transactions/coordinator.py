@@ -1,8 +1,8 @@
-"""What the transaction coordinator answers, and what it then is.
+"""The transaction coordinator: its answer to each request, and its state afterwards.
 
-Rules after `TransactionCoordinator` and `TransactionMetadata`; a test holds each against
-`transaction_coordinator`, which answers as Kafka's own class does. The transaction log is
-replicated, and taken for one: a change is written and answered in one step. While markers are due,
+The rules follow `TransactionCoordinator` and `TransactionMetadata`; a test compares each with the
+exact port of Kafka's class in `tests/specifications/transaction_coordinator`. The transaction log
+is one log that never fails: a change is written and answered in one step. While markers are due,
 the change that follows them is pending in Kafka.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 
 
 class Answer(Enum):
-    """The coordinator's answers, under Kafka's names."""
+    """The coordinator's error codes."""
 
     NONE = "NONE"
     CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
@@ -28,40 +28,40 @@ Answered = tuple[Answer, Coordinator]
 
 
 def init_producer_id(
-    question: TransactionQuestion, coordinator: Coordinator, expected: int | None
+    model: TransactionModel, coordinator: Coordinator, expected: int | None
 ) -> Answered:
     """`handleInitProducerId`: a new epoch, once no transaction is open (KIP-98, KIP-360).
 
-    expected: the epoch of a producer that wants a new one for itself, None of a new producer.
+    expected: the epoch of a producer that requests a new one for itself, None for a new producer.
     """
-    state, guards = coordinator.state, question.guards
+    state, checks = coordinator.state, model.checks
     if state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING, coordinator
     if state in PREPARED:
         return Answer.CONCURRENT_TRANSACTIONS, coordinator
-    if state is Txn.ONGOING and guards.abort_before_init:  # by an older producer, too
-        return Answer.CONCURRENT_TRANSACTIONS, fence(question, coordinator)
+    if state is Txn.ONGOING and checks.abort_before_init:  # even if an older producer asks
+        return Answer.CONCURRENT_TRANSACTIONS, fence(model, coordinator)
     if expected is not None and expected != coordinator.epoch:
         return Answer.PRODUCER_FENCED, coordinator
     if state is Txn.ONGOING:
         return Answer.NONE, coordinator._replace(epoch=coordinator.epoch + 1)
-    bump = 1 if guards.fencing or expected is not None else 0
+    bump = 1 if checks.fencing or expected is not None else 0
     return Answer.NONE, Coordinator(Txn.EMPTY, coordinator.epoch + bump, 0, coordinator.term)
 
 
-def fence(question: TransactionQuestion, coordinator: Coordinator) -> Coordinator:
-    """Return it after it aborts an open transaction by itself (`prepareFenceProducerEpoch`)."""
-    epoch = coordinator.epoch + (question.fence_bumps if question.guards.fencing else 0)
+def fence(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
+    """Return it after it has aborted an open transaction itself (`prepareFenceProducerEpoch`)."""
+    epoch = coordinator.epoch + (model.fence_bumps if model.checks.fencing else 0)
     return _prepared(coordinator, epoch, commit=False)
 
 
 def add_partitions(
-    question: TransactionQuestion, coordinator: Coordinator, epoch: int, partition: int
+    model: TransactionModel, coordinator: Coordinator, epoch: int, partition: int
 ) -> Answered:
     """`handleAddPartitionsToTransaction`: the first one begins the transaction."""
-    refused = _refused(question, coordinator, epoch)
-    pending = coordinator.state in PREPARED and question.guards.complete_first
-    if refused is not None and pending and question.pending_first:
+    refused = _refused(model, coordinator, epoch)
+    pending = coordinator.state in PREPARED and model.checks.complete_first
+    if refused is not None and pending and model.pending_first:
         refused = Answer.CONCURRENT_TRANSACTIONS
     if refused is not None:
         return refused, coordinator
@@ -70,73 +70,69 @@ def add_partitions(
     return Answer.NONE, coordinator._replace(state=Txn.ONGOING, partitions=before | 1 << partition)
 
 
-def verify(
-    question: TransactionQuestion, coordinator: Coordinator, epoch: int, partition: int
-) -> Answer:
+def verify(model: TransactionModel, coordinator: Coordinator, epoch: int, partition: int) -> Answer:
     """`handleVerifyPartitionsInTransaction`: whether a partition is in the open transaction.
 
-    What is not in it is answered with TRANSACTION_ABORTABLE since 3.8.
+    Since 3.8 the error for a partition that is not in it is TRANSACTION_ABORTABLE.
     """
-    refused = _refused(question, coordinator, epoch)
+    refused = _refused(model, coordinator, epoch)
     if refused is not None:
         return refused
     known = coordinator.state is Txn.ONGOING and coordinator.partitions >> partition & 1
     return Answer.NONE if known else Answer.INVALID_TXN_STATE
 
 
-def _refused(question: TransactionQuestion, coordinator: Coordinator, epoch: int) -> Answer | None:
+def _refused(model: TransactionModel, coordinator: Coordinator, epoch: int) -> Answer | None:
     if coordinator.state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING
-    if question.guards.coordinator_epoch_check and epoch != coordinator.epoch:
+    if model.checks.coordinator_epoch_check and epoch != coordinator.epoch:
         return Answer.PRODUCER_FENCED
-    if coordinator.state in PREPARED and question.guards.complete_first:
+    if coordinator.state in PREPARED and model.checks.complete_first:
         return Answer.CONCURRENT_TRANSACTIONS
     return None
 
 
 def end_txn(
-    question: TransactionQuestion, coordinator: Coordinator, epoch: int, *, commit: bool
+    model: TransactionModel, coordinator: Coordinator, epoch: int, *, commit: bool
 ) -> Answered:
-    """`endTransaction`: with protocol 1 by the state alone; with 2 a retry has the epoch before.
+    """`endTransaction`: protocol 1 decides by the state; with 2, a retry has the previous epoch.
 
-    That the outcome is in the transaction log is what is answered; markers follow.
+    The response says that the outcome is in the transaction log; markers follow.
     """
-    refused = _end_refused(question, coordinator, epoch)
+    refused = _end_refused(model, coordinator, epoch)
     if refused is not None:
         return refused, coordinator
     if coordinator.state is Txn.ONGOING:
-        bumped = coordinator.epoch + question.bumps
+        bumped = coordinator.epoch + model.bumps
         return Answer.NONE, _prepared(coordinator, bumped, commit=commit)
-    if question.bumps and epoch == coordinator.epoch:  # no retry: nothing was written in it
+    if model.bumps and epoch == coordinator.epoch:  # not a retry: no transaction was begun in it
         if commit:
             return Answer.INVALID_TXN_STATE, coordinator
         return Answer.NONE, _prepared(coordinator, epoch + 1, commit=False)
-    return _again(coordinator, commit=commit), coordinator
+    return _retried(coordinator, commit=commit), coordinator
 
 
-def _end_refused(
-    question: TransactionQuestion, coordinator: Coordinator, epoch: int
-) -> Answer | None:
-    """Return why nobody may end the transaction; protocol 2 looks at markers that are due first."""
+def _end_refused(model: TransactionModel, coordinator: Coordinator, epoch: int) -> Answer | None:
+    """Return why the transaction cannot be ended; protocol 2 checks due markers first."""
     if coordinator.state is Txn.DEAD:
         return Answer.INVALID_PRODUCER_ID_MAPPING
     pending = coordinator.state in PREPARED
-    checks = question.guards.coordinator_epoch_check and not (pending and question.bumps)
-    if checks and not _valid(question, coordinator, epoch):
+    checked = model.checks.coordinator_epoch_check and not (pending and model.bumps)
+    if checked and not _valid(model, coordinator, epoch):
         return Answer.PRODUCER_FENCED
     return Answer.CONCURRENT_TRANSACTIONS if pending else None
 
 
-def _valid(question: TransactionQuestion, coordinator: Coordinator, epoch: int) -> bool:
-    """Whether a request to end a transaction has the epoch for it."""
+def _valid(model: TransactionModel, coordinator: Coordinator, epoch: int) -> bool:
+    """Whether a request to end a transaction has a valid epoch."""
     same, again = epoch == coordinator.epoch, epoch + 1 == coordinator.epoch
-    if not question.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
+    if not model.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
         return same
     return again or same
 
 
-def _again(coordinator: Coordinator, *, commit: bool) -> Answer:
-    """Return the answer to a request about a transaction that is over: it may be a retry."""
+def _retried(coordinator: Coordinator, *, commit: bool) -> Answer:
+    """Return the answer about a transaction that has ended: the request may be a retry."""
     if coordinator.state is (Txn.COMPLETE_COMMIT if commit else Txn.COMPLETE_ABORT):
         return Answer.NONE
     return Answer.INVALID_TXN_STATE
@@ -156,9 +152,9 @@ def completed(coordinator: Coordinator) -> Coordinator:
     return coordinator._replace(state=Txn.COMPLETE_COMMIT if commits else Txn.COMPLETE_ABORT)
 
 
-def failed_over(question: TransactionQuestion, coordinator: Coordinator) -> Coordinator:
-    """Return what the next coordinator loads from the transaction log."""
+def failed_over(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
+    """Return the state that the next coordinator loads from the transaction log."""
     after = coordinator._replace(term=coordinator.term + 1)
-    if coordinator.state in PREPARED and not question.guards.prepare_first:
+    if coordinator.state in PREPARED and not model.checks.prepare_first:
         return after._replace(state=Txn.ONGOING)
     return after

@@ -1,7 +1,7 @@
-"""What a log appends of a transaction, and what a consumer with read_committed is given of it.
+"""What a log appends of a transaction, and what a read_committed consumer reads of it.
 
-What a log knows of the producer is built up from what was appended, as Kafka does when it loads
-one, by the rules of `producer_state`, which are held against Kafka's own classes.
+The producer state is derived from the appended records and markers, as Kafka does when it loads a
+log, by the rules of `kafka.producer_state`, which are compared with Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from ackproof_model.kafka.producer_state import (
     Refusal,
     Verification,
 )
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.state import Entry, Partition
 
-#: Of a produce request: it has not arrived.
+#: The guard of a produce request that has not arrived.
 NOT_YET = -2
-#: It was not verified, since the transaction was open in the log (`VerificationGuard.SENTINEL`).
+#: The guard of a request that needed no verification: the log had the transaction open
+#: (`VerificationGuard.SENTINEL`).
 OPEN_ALREADY = -1
 
 
 @lru_cache(maxsize=1 << 16)
 def known(log: tuple[Entry, ...]) -> ProducerState:
-    """Return what the log knows of the producer (`ProducerStateManager`)."""
+    """Return the producer state of a log (`ProducerStateManager`)."""
     if not log:
         return ProducerState()
     before, last = known(log[:-1]), log[-1]
@@ -33,7 +34,7 @@ def known(log: tuple[Entry, ...]) -> ProducerState:
         after = before.append(_batch(last.epoch, last.sequence), len(log) - 1)
     else:
         after = before.end_transaction(last.epoch, strict=False)
-    # Refused only where a guard was taken away; then the epoch is the last one's.
+    # Refused only where a check is switched off; then the epoch is that of the last entry.
     return ProducerState(epoch=last.epoch) if isinstance(after, Refusal) else after
 
 
@@ -50,87 +51,87 @@ def is_open(partition: Partition) -> bool:
     return known(partition.log).txn_start is not None
 
 
-def _vouched_for(question: TransactionQuestion, partition: Partition, epoch: int) -> bool:
-    """Whether a record continues what the log has open (`hasOngoingTransaction`).
+def _continues_open(model: TransactionModel, partition: Partition, epoch: int) -> bool:
+    """Whether a record continues the log's open transaction (`hasOngoingTransaction`).
 
-    One of a newer epoch does not, from 4.0: that transaction may have ended (KAFKA-18654).
+    From 4.0, one of a newer epoch does not: that transaction may have ended (KAFKA-18654).
     """
-    same = known(partition.log).epoch == epoch or not question.compares_open
+    same = known(partition.log).epoch == epoch or not model.compares_open
     return is_open(partition) and same
 
 
 def verified(
-    question: TransactionQuestion, partition: Partition, epoch: int, sequence: int
+    model: TransactionModel, partition: Partition, epoch: int, sequence: int
 ) -> tuple[Partition, int]:
     """Return the partition once a verification has begun, and its guard.
 
-    `maybeStartTransactionVerification`. A guard is worth something until the next append, so the
-    log's length is one.
+    `maybeStartTransactionVerification`. A guard is valid until the next append, so the log's length
+    can serve as the guard.
     """
-    if _vouched_for(question, partition, epoch):
+    if _continues_open(model, partition, epoch):
         return partition, OPEN_ALREADY
     before = partition.verifying
     if before is None:
-        verifying = Verification(epoch=epoch, lowest=sequence, bumps=question.protocol == 2)
+        verifying = Verification(epoch=epoch, lowest=sequence, bumps=model.protocol == 2)
     else:
-        verifying = before.seen(epoch, sequence)
+        verifying = before.updated(epoch, sequence)
     return partition._replace(verifying=verifying), len(partition.log)
 
 
 def appended(
-    question: TransactionQuestion, partition: Partition, record: Entry, guard: int
+    model: TransactionModel, partition: Partition, record: Entry, guard: int
 ) -> Partition | None:
-    """Return the partition after a record, as it was for a duplicate, None if it is refused.
+    """Return the partition after a record (unchanged for a duplicate), None if it is refused.
 
     `UnifiedLog.analyzeAndValidateProducerState`.
     """
-    log, guards = partition.log, question.guards
+    log, checks = partition.log, model.checks
     producer, batch = known(log), _batch(record.epoch, record.sequence)
-    if guards.dedup and producer.duplicate(batch) is not None:
+    if checks.dedup and producer.duplicate(batch) is not None:
         return partition
-    if question.verifies and not _vouched_for(question, partition, record.epoch):
-        current = guard == len(log) or not guards.verification_guard
+    if model.verifies and not _continues_open(model, partition, record.epoch):
+        current = guard == len(log) or not checks.verification_guard
         if guard == OPEN_ALREADY or not current:
             return None
-    first_at_zero = question.profile.first_sequence_zero
+    first_at_zero = model.profile.first_sequence_zero
     refusal = producer.refusal(batch, verification=partition.verifying, first_at_zero=first_at_zero)
-    stale = refusal is Refusal.INVALID_PRODUCER_EPOCH and not guards.log_epoch_check
-    again = refusal is Refusal.OUT_OF_ORDER_SEQUENCE and not guards.dedup
+    stale = refusal is Refusal.INVALID_PRODUCER_EPOCH and not checks.log_epoch_check
+    again = refusal is Refusal.OUT_OF_ORDER_SEQUENCE and not checks.dedup
     if refusal is not None and not stale and not again:
         return None
     return Partition((*log, record), None)
 
 
-def marked(question: TransactionQuestion, partition: Partition, marker: Entry) -> Partition | None:
+def marked(model: TransactionModel, partition: Partition, marker: Entry) -> Partition | None:
     """Return the partition after a marker, None if it is refused (`appendEndTxnMarker`)."""
-    log, guards = partition.log, question.guards
+    log, checks = partition.log, model.checks
     producer = known(log)
-    if guards.term_check and marker.term < _term(log):
+    if checks.term_check and marker.term < _term(log):
         return None  # TRANSACTION_COORDINATOR_FENCED
-    after = producer.end_transaction(marker.epoch, strict=question.strict)
-    again = question.strict and marker.epoch == producer.epoch
-    if again and producer.txn_start is None and not guards.marker_retry:
+    after = producer.end_transaction(marker.epoch, strict=model.strict)
+    again = model.strict and marker.epoch == producer.epoch
+    if again and producer.txn_start is None and not checks.marker_retry:
         return None
-    if isinstance(after, Refusal) and (guards.log_epoch_check or again):
+    if isinstance(after, Refusal) and (checks.log_epoch_check or again):
         return None
     return Partition((*log, marker), None)
 
 
 def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
-    """Return up to where read_committed reads: the first open record, or the high watermark."""
+    """Return the last stable offset: the first open record, or the high watermark."""
     start = known(log).txn_start
     return high_watermark if start is None else min(start, high_watermark)
 
 
 @lru_cache(maxsize=1 << 16)
 def committed(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with a record that was committed."""
+    """Return the transactions with a committed record."""
     return _ended(log, commit=True)
 
 
 @lru_cache(maxsize=1 << 16)
 def aborted(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with a record that was aborted."""
+    """Return the transactions with an aborted record."""
     return _ended(log, commit=False)
 
 
@@ -147,12 +148,12 @@ def _ended(log: tuple[Entry, ...], *, commit: bool) -> frozenset[int]:
     return frozenset(ended)
 
 
-def readable(question: TransactionQuestion, log: tuple[Entry, ...]) -> frozenset[int]:
+def readable(model: TransactionModel, log: tuple[Entry, ...]) -> frozenset[int]:
     """Return the transactions of which read_committed returns a record."""
     seen = committed(log)
-    if not question.guards.aborted_index:
+    if not model.checks.aborted_index:
         seen |= aborted(log)
-    if not question.guards.stable_offset:
+    if not model.checks.stable_offset:
         end = last_stable_offset(log, len(log))
         seen |= {entry.transaction for entry in log[end:] if entry.transaction >= 0}
     return seen

@@ -1,6 +1,7 @@
-"""What a transactional producer does: the client's side, after `TransactionManager` and `Sender`.
+"""The transactional producer: the client's side, following `TransactionManager` and `Sender`.
 
-A request and its answer are one step; whatever may come in between is a held request (`delays`).
+A request and its response are one step; a request in flight exists only as a delayed one
+(`delays`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.log import NOT_YET
 from ackproof_model.transactions.requests import answered, with_outcome
@@ -25,46 +26,46 @@ from ackproof_model.transactions.state import (
 Step = tuple[str, State]
 
 
-def steps(question: TransactionQuestion, state: State, number: int) -> Iterator[Step]:
-    """Yield what a producer may do by itself, answers included."""
+def steps(model: TransactionModel, state: State, number: int) -> Iterator[Step]:
+    """Yield the steps of a producer, responses included."""
     producer = state.producers[number]
     if producer.phase in {Phase.STARTING, Phase.BUMPING}:
-        yield from _initialise(question, state, number, producer)
+        yield from _initialise(model, state, number, producer)
     if producer.phase is Phase.OPEN and producer.sent:
         given_up = producer._replace(sent=0, doomed=True, gave_up=True)
         yield f"producer {number} gives up", _with(state, number, given_up)
-    for label, began, request in requests(question, state, number):
-        answer, after = answered(question, began, request)
+    for label, began, request in requests(model, state, number):
+        answer, after = answered(model, began, request)
         if answer is not Answer.CONCURRENT_TRANSACTIONS:
-            yield label, _told(question, after, number, request, answer)
+            yield label, _responded(model, after, number, request, answer)
 
 
 def requests(
-    question: TransactionQuestion, state: State, number: int
+    model: TransactionModel, state: State, number: int
 ) -> Iterator[tuple[str, State, Message]]:
-    """Yield the requests a producer may send, each with the state in which it waits for it."""
+    """Yield the requests a producer may send, with the state in which it waits for the response."""
     producer = state.producers[number]
     match producer.phase:
         case Phase.IDLE:
-            if len(state.outcomes) < question.budgets.transactions:
+            if len(state.outcomes) < model.budgets.transactions:
                 began = state._replace(outcomes=(*state.outcomes, Outcome(Fate.OPEN, 0)))
                 opened = producer._replace(phase=Phase.OPEN, transaction=len(state.outcomes))
-                yield from _data(question, _with(began, number, opened), number)
+                yield from _data(model, _with(began, number, opened), number)
         case Phase.OPEN:
             if not producer.doomed:
-                yield from _data(question, state, number)
-            yield from _ends(question, state, number)
+                yield from _data(model, state, number)
+            yield from _ends(model, state, number)
         case Phase.COMMITTING | Phase.ABORTING:
             yield _end(state, number)
 
 
 def _data(
-    question: TransactionQuestion, state: State, number: int
+    model: TransactionModel, state: State, number: int
 ) -> Iterator[tuple[str, State, Message]]:
     producer = state.producers[number]
-    for at in range(question.budgets.partitions):
+    for at in range(model.budgets.partitions):
         bit = 1 << at
-        if question.protocol == 1 and not producer.added & bit:
+        if model.protocol == 1 and not producer.added & bit:
             request = Message("add", number, producer.epoch, producer.transaction, at)
             yield f"producer {number} adds partition {at}", state, request
         elif not producer.acked & bit:
@@ -82,16 +83,16 @@ def _data(
 
 
 def _ends(
-    question: TransactionQuestion, state: State, number: int
+    model: TransactionModel, state: State, number: int
 ) -> Iterator[tuple[str, State, Message]]:
-    """Yield the two ways to end a transaction: what was sent must have been answered before."""
+    """Yield commit and abort: every sent record must have had a response before."""
     producer = state.producers[number]
-    waiting = producer.sent and question.guards.resolved_first
+    waiting = producer.sent and model.checks.resolved_first
     if waiting:
         return
     if producer.acked and not producer.doomed:
-        asked = with_outcome(state, producer.transaction, fate=Fate.ASKED)
-        yield _end(_with(asked, number, producer._replace(phase=Phase.COMMITTING)), number)
+        requested = with_outcome(state, producer.transaction, fate=Fate.REQUESTED)
+        yield _end(_with(requested, number, producer._replace(phase=Phase.COMMITTING)), number)
     yield _end(_with(state, number, producer._replace(phase=Phase.ABORTING)), number)
 
 
@@ -102,10 +103,10 @@ def _end(state: State, number: int) -> tuple[str, State, Message]:
     return f"producer {number} {'commits' if commit else 'aborts'}", state, request
 
 
-def _told(
-    question: TransactionQuestion, state: State, number: int, request: Message, answer: Answer
+def _responded(
+    model: TransactionModel, state: State, number: int, request: Message, answer: Answer
 ) -> State:
-    """Return the state once a producer has its answer."""
+    """Return the state after a producer received a response."""
     producer = state.producers[number]
     refused = answer is not Answer.NONE
     match request.kind:
@@ -126,31 +127,31 @@ def _told(
         return _with(state, number, _over(producer))
     if request.commit:
         state = with_outcome(state, producer.transaction, fate=Fate.COMMITTED)
-    return _with(state, number, _ended(question, state, producer))
+    return _with(state, number, _ended(model, state, producer))
 
 
-def _ended(question: TransactionQuestion, state: State, producer: Producer) -> Producer:
-    """Return a producer after its transaction: with protocol 2 the answer had the new epoch.
+def _ended(model: TransactionModel, state: State, producer: Producer) -> Producer:
+    """Return a producer after its transaction: with protocol 2, the response had the new epoch.
 
-    With protocol 1 it asks for one if it gave up a record (KIP-360).
+    With protocol 1 it requests a new epoch if one of its records failed (KIP-360).
     """
-    if question.bumps:
-        return idle(question, state.coordinator.epoch)
-    after = idle(question, producer.epoch)._replace(sequences=producer.sequences)
-    if producer.gave_up and question.guards.resolved_first:
+    if model.bumps:
+        return idle(model, state.coordinator.epoch)
+    after = idle(model, producer.epoch)._replace(sequences=producer.sequences)
+    if producer.gave_up and model.checks.resolved_first:
         return after._replace(phase=Phase.BUMPING)
     return after
 
 
 def _initialise(
-    question: TransactionQuestion, state: State, number: int, producer: Producer
+    model: TransactionModel, state: State, number: int, producer: Producer
 ) -> Iterator[Step]:
     expected = producer.epoch if producer.phase is Phase.BUMPING else None
-    answer, coordinator = rules.init_producer_id(question, state.coordinator, expected)
+    answer, coordinator = rules.init_producer_id(model, state.coordinator, expected)
     after = state._replace(coordinator=coordinator)
     label = f"producer {number} asks for an epoch"
     if answer is Answer.NONE:
-        yield label, _with(after, number, idle(question, coordinator.epoch))
+        yield label, _with(after, number, idle(model, coordinator.epoch))
     elif answer is Answer.CONCURRENT_TRANSACTIONS:
         if coordinator != state.coordinator:
             yield label, after

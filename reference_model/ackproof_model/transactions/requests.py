@@ -1,10 +1,10 @@
-"""What a request of a producer or a marker does where it arrives."""
+"""The effect of a producer's request or a marker at its destination."""
 
 from __future__ import annotations
 
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.state import (
     PREPARED,
@@ -20,54 +20,52 @@ from ackproof_model.transactions.state import (
 Answered = tuple[Answer, State]
 
 
-def answered(question: TransactionQuestion, state: State, request: Message) -> Answered:
+def answered(model: TransactionModel, state: State, request: Message) -> Answered:
     """Return the answer to a request, and the state after it."""
     match request.kind:
         case "add":
             answer, after = rules.add_partitions(
-                question, state.coordinator, request.epoch, request.partition
+                model, state.coordinator, request.epoch, request.partition
             )
             return answer, state._replace(coordinator=after)
         case "end":
-            return _ended(question, state, request)
+            return _ended(model, state, request)
         case "produce":
-            return _produced(question, state, request)
-    return _marked(question, state, request)
+            return _produced(model, state, request)
+    return _marked(model, state, request)
 
 
-def _ended(question: TransactionQuestion, state: State, request: Message) -> Answered:
+def _ended(model: TransactionModel, state: State, request: Message) -> Answered:
     before = state.coordinator
-    answer, after = rules.end_txn(question, before, request.epoch, commit=request.commit)
+    answer, after = rules.end_txn(model, before, request.epoch, commit=request.commit)
     commits = before.state is Txn.ONGOING and request.commit and answer is Answer.NONE
     if commits and request.producer < state.newest:
         state = with_outcome(state, request.transaction, fate=Fate.ZOMBIE)
     return answer, state._replace(coordinator=after)
 
 
-def verify(
-    question: TransactionQuestion, state: State, request: Message
-) -> tuple[Answer, State, int]:
-    """Return the answer to what a log asks before a first record, and what guards its append.
+def verify(model: TransactionModel, state: State, request: Message) -> tuple[Answer, State, int]:
+    """Return the coordinator's answer to a log's verification, and the guard of the append.
 
-    With protocol 1 whether the partition is in the transaction, with 2 it is added (KIP-890).
+    Protocol 1 asks whether the partition is in the transaction, 2 adds it (KIP-890).
     """
-    if not question.verifies:
+    if not model.verifies:
         return Answer.NONE, state, log.NOT_YET
     at = request.partition
-    partition, guard = log.verified(question, state.partitions[at], request.epoch, request.sequence)
+    partition, guard = log.verified(model, state.partitions[at], request.epoch, request.sequence)
     state = with_partition(state, at, partition)
     if guard == log.OPEN_ALREADY:
         return Answer.NONE, state, guard
-    if question.protocol == 1:
-        return rules.verify(question, state.coordinator, request.epoch, at), state, guard
-    answer, after = rules.add_partitions(question, state.coordinator, request.epoch, at)
+    if model.protocol == 1:
+        return rules.verify(model, state.coordinator, request.epoch, at), state, guard
+    answer, after = rules.add_partitions(model, state.coordinator, request.epoch, at)
     return answer, state._replace(coordinator=after), guard
 
 
-def _produced(question: TransactionQuestion, state: State, request: Message) -> Answered:
+def _produced(model: TransactionModel, state: State, request: Message) -> Answered:
     guard = request.guard
     if guard == log.NOT_YET:
-        answer, state, guard = verify(question, state, request)
+        answer, state, guard = verify(model, state, request)
         if answer is not Answer.NONE:
             return answer, state
     record = Entry(
@@ -76,27 +74,26 @@ def _produced(question: TransactionQuestion, state: State, request: Message) -> 
         request.sequence,
         zombie=request.producer < state.newest,
     )
-    after = log.appended(question, state.partitions[request.partition], record, guard)
+    after = log.appended(model, state.partitions[request.partition], record, guard)
     if after is None:
         return Answer.INVALID_TXN_STATE, state
     return Answer.NONE, with_partition(state, request.partition, after)
 
 
-def _marked(question: TransactionQuestion, state: State, request: Message) -> Answered:
-    """Write a marker that was late: the coordinator that sent it has sent it again since."""
-    after = log.marked(question, state.partitions[request.partition], marker(request))
+def _marked(model: TransactionModel, state: State, request: Message) -> Answered:
+    """Write a delayed marker: its coordinator has sent it again meanwhile."""
+    after = log.marked(model, state.partitions[request.partition], marker(request))
     if after is None:
         return Answer.PRODUCER_FENCED, state
     return Answer.NONE, with_partition(state, request.partition, after)
 
 
 def marker(request: Message) -> Entry:
-    """Return the marker that a request brings."""
     return Entry(-1, request.epoch, commit=request.commit, term=request.term)
 
 
 def markers(coordinator: Coordinator) -> list[Message]:
-    """Return the markers that a coordinator has yet to get written."""
+    """Return the markers that a coordinator must still write."""
     if coordinator.state not in PREPARED:
         return []
     commit = coordinator.state is Txn.PREPARE_COMMIT
@@ -115,13 +112,13 @@ def markers(coordinator: Coordinator) -> list[Message]:
 
 
 def with_partition(state: State, at: int, partition: Partition) -> State:
-    """Return the state with another partition in place of one."""
+    """Return the state with one partition replaced."""
     before = state.partitions
     return state._replace(partitions=(*before[:at], partition, *before[at + 1 :]))
 
 
 def with_outcome(state: State, transaction: int, **changed: int) -> State:
-    """Return the state with something else known of a transaction; ZOMBIE stays."""
+    """Return the state with a transaction's outcome changed; the fate ZOMBIE stays."""
     outcome = state.outcomes[transaction]
     if outcome.fate is Fate.ZOMBIE:
         changed.pop("fate", None)

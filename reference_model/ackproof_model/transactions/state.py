@@ -1,4 +1,4 @@
-"""One state of a transactional.id: its coordinator, its producers, the logs, requests on the way.
+"""One state of a transactional.id: its coordinator, its producers, the logs, delayed requests.
 
 Sets of partitions are bitmasks. All records are of one producer id.
 """
@@ -9,13 +9,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ackproof_model.kafka.producer_state import Verification
-from ackproof_model.transactions.bounds import TransactionQuestion
+from ackproof_model.transactions.bounds import TransactionModel
 
 
 class Txn(IntEnum):
     """The coordinator's states (`TransactionState`).
 
-    `PrepareEpochFence` is never stored: what it stands for happens in one step.
+    `PrepareEpochFence` does not occur: fencing is one step.
     """
 
     EMPTY = 0
@@ -33,7 +33,7 @@ PREPARED = (Txn.PREPARE_COMMIT, Txn.PREPARE_ABORT)
 class Coordinator(NamedTuple):
     """The transaction's metadata (`TransactionMetadata`).
 
-    partitions: those in the transaction; once prepared, those that have no marker yet. term: the
+    partitions: those in the transaction; once prepared, those without a marker. term: the
     coordinator epoch.
     """
 
@@ -46,8 +46,8 @@ class Coordinator(NamedTuple):
 class Entry(NamedTuple):
     """A record, or a marker (`transaction` is -1).
 
-    commit: of a marker, whether it commits. term: of a marker, the coordinator's. zombie: of a
-    record, whether a newer producer had begun when it was appended.
+    commit, term: a marker's outcome and coordinator epoch. zombie: a newer producer had begun when
+    the record was appended.
     """
 
     transaction: int
@@ -59,14 +59,14 @@ class Entry(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A log, and the verification that goes on in it (gone with the next append)."""
+    """A log, and the verification in progress, which ends with the next append."""
 
     log: tuple[Entry, ...]
     verifying: Verification | None
 
 
 class Phase(IntEnum):
-    """What a producer is about to do."""
+    """The phase of a producer."""
 
     STARTING = 0
     IDLE = 1
@@ -80,9 +80,10 @@ class Phase(IntEnum):
 class Producer(NamedTuple):
     """One producer with this transactional.id.
 
-    transaction: the one at hand. added: partitions the coordinator knows of (protocol 1). sent:
-    those with a record that was not answered; acked: with one that was. sequences: of the next
-    record, by partition. doomed: it can only abort. gave_up: a record was never answered.
+    transaction: the current one. added: partitions that the coordinator knows (protocol 1). sent:
+    those with a record without response. acked: those with an acked record. sequences: the next
+    sequence number of each partition. doomed: it can only abort. gave_up: a record failed without a
+    response.
     """
 
     phase: Phase
@@ -97,27 +98,27 @@ class Producer(NamedTuple):
 
 
 class Fate(IntEnum):
-    """What the application knows of a transaction; ZOMBIE: committed after a successor began."""
+    """The outcome that the application knows; ZOMBIE: committed after a successor began."""
 
     OPEN = 0
-    ASKED = 1
+    REQUESTED = 1
     COMMITTED = 2
     ZOMBIE = 3
 
 
 class Outcome(NamedTuple):
-    """A transaction as the application sees it: its fate, and where it has acked records."""
+    """A transaction as the application knows it: its fate, the partitions with acked records."""
 
     fate: Fate
     acked: int
 
 
 class Message(NamedTuple):
-    """A request on the way.
+    """A request.
 
-    kind: add, produce, end, marker. producer: who sent it, -1 for the coordinator. partition: of
-    all but end. commit: of end and marker. guard: of produce, `NOT_YET`, or what the broker holds
-    of its verification (`log.verified`).
+    kind: add, produce, end, marker. producer: the sender, -1 for the coordinator. partition: of all
+    but end. commit: of end and marker. guard: of produce, `NOT_YET` or the guard of its
+    verification (`log.verified`).
     """
 
     kind: str
@@ -132,7 +133,7 @@ class Message(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes. `left` are the budgets, in the order of `PERTURBATIONS`."""
+    """One state of the search. left: the remaining budgets, in the order of `PERTURBATIONS`."""
 
     coordinator: Coordinator
     partitions: tuple[Partition, ...]
@@ -148,19 +149,19 @@ class State(NamedTuple):
         return max(begun)
 
 
-def idle(question: TransactionQuestion, epoch: int) -> Producer:
+def idle(model: TransactionModel, epoch: int) -> Producer:
     """Return a producer with an epoch and without a transaction."""
-    sequences = (0,) * question.budgets.partitions
+    sequences = (0,) * model.budgets.partitions
     return Producer(Phase.IDLE, epoch, -1, 0, 0, 0, sequences)
 
 
-def initial(question: TransactionQuestion) -> State:
-    """Return the start: the first producer has epoch 0."""
+def initial(model: TransactionModel) -> State:
+    """Return the initial state: the first producer has epoch 0."""
     return State(
         Coordinator(Txn.EMPTY, 0, 0, 0),
-        (Partition((), None),) * question.budgets.partitions,
-        (idle(question, 0),),
+        (Partition((), None),) * model.budgets.partitions,
+        (idle(model, 0),),
         (),
         frozenset(),
-        question.budgets.of_kinds,
+        model.budgets.of_kinds,
     )

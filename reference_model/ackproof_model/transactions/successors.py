@@ -1,4 +1,4 @@
-"""All that may happen to a transactional.id: producers, markers, late requests, perturbations."""
+"""All steps of a transactional.id: producers, markers, delayed requests, perturbations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions import log
-from ackproof_model.transactions.bounds import PERTURBATIONS, TransactionQuestion
+from ackproof_model.transactions.bounds import PERTURBATIONS, TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.producers import requests, steps
 from ackproof_model.transactions.requests import (
@@ -28,34 +28,34 @@ from ackproof_model.transactions.state import (
 Step = tuple[str, State]
 
 
-def successors(question: TransactionQuestion, state: State) -> Iterator[Step]:
-    """Yield every step from a state, with what it is called."""
+def successors(model: TransactionModel, state: State) -> Iterator[Step]:
+    """Yield every step from a state, as (name, state after it)."""
     for number in range(len(state.producers)):
-        yield from steps(question, state, number)
+        yield from steps(model, state, number)
     for request in markers(state.coordinator):
-        yield from _write_marker(question, state, request)
+        yield from _write_marker(model, state, request)
     for late in state.flight:
         arrived = state._replace(flight=state.flight - {late})
-        answer, after = answered(question, arrived, late)
+        answer, after = answered(model, arrived, late)
         if answer is not Answer.CONCURRENT_TRANSACTIONS:
-            yield f"the late {_told(late)} arrives", after
+            yield f"the late {_name(late)} arrives", after
     left = dict(zip(PERTURBATIONS, state.left, strict=True))
     if left["delays"]:
-        yield from _delays(question, state)
+        yield from _delays(model, state)
     if left["marker_delays"]:
         for request in markers(state.coordinator):
             held = state._replace(flight=state.flight | {request})
-            yield f"a {_told(request)} is late", _spent(held, "marker_delays")
+            yield f"a {_name(request)} is late", _spent(held, "marker_delays")
     if left["restarts"]:
-        sequences = (0,) * question.budgets.partitions
+        sequences = (0,) * model.budgets.partitions
         new = Producer(Phase.STARTING, -1, -1, 0, 0, 0, sequences)
         started = state._replace(producers=(*state.producers, new))
         yield f"producer {len(state.producers)} begins", _spent(started, "restarts")
     if left["timeouts"] and state.coordinator.state is Txn.ONGOING:
-        timed_out = state._replace(coordinator=rules.fence(question, state.coordinator))
+        timed_out = state._replace(coordinator=rules.fence(model, state.coordinator))
         yield "the transaction times out", _spent(timed_out, "timeouts")
     if left["failovers"]:
-        yield from _failovers(question, state)
+        yield from _failovers(model, state)
     ended = state.coordinator.state not in {*PREPARED, Txn.ONGOING, Txn.DEAD}
     if left["expirations"] and ended:
         dead = state.coordinator._replace(state=Txn.DEAD)
@@ -65,49 +65,49 @@ def successors(question: TransactionQuestion, state: State) -> Iterator[Step]:
         )
 
 
-def _write_marker(question: TransactionQuestion, state: State, request: Message) -> Iterator[Step]:
-    """Yield that the coordinator gets a marker written (`TransactionMarkerChannelManager`)."""
+def _write_marker(model: TransactionModel, state: State, request: Message) -> Iterator[Step]:
+    """Yield that the coordinator writes a marker (`TransactionMarkerChannelManager`)."""
     at, coordinator = request.partition, state.coordinator
-    after = log.marked(question, state.partitions[at], marker(request))
+    after = log.marked(model, state.partitions[at], marker(request))
     if after is not None:
         rest = coordinator._replace(partitions=coordinator.partitions & ~(1 << at))
         yield (
-            f"a {_told(request)} is written",
+            f"a {_name(request)} is written",
             with_partition(state, at, after)._replace(coordinator=rules.completed(rest)),
         )
 
 
-def _delays(question: TransactionQuestion, state: State) -> Iterator[Step]:
-    """Yield requests that are not answered: on their way, or a record waits to be appended."""
+def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
+    """Yield delayed requests: in flight, or verified and waiting for the append."""
     for number in range(len(state.producers)):
-        for label, waiting, request in requests(question, state, number):
+        for label, waiting, request in requests(model, state, number):
             held = waiting._replace(flight=waiting.flight | {request})
             yield f"{label}: late", _spent(held, "delays")
-            if request.kind != "produce" or not question.verifies:
+            if request.kind != "produce" or not model.verifies:
                 continue
-            answer, after, guard = verify(question, waiting, request)
+            answer, after, guard = verify(model, waiting, request)
             if answer is Answer.NONE:
                 held = after._replace(flight=after.flight | {request._replace(guard=guard)})
                 yield f"{label}: verified, late", _spent(held, "delays")
 
 
-def _failovers(question: TransactionQuestion, state: State) -> Iterator[Step]:
-    """Yield that another coordinator goes on; a marker of the old one may be on its way."""
-    after = state._replace(coordinator=rules.failed_over(question, state.coordinator))
+def _failovers(model: TransactionModel, state: State) -> Iterator[Step]:
+    """Yield failovers to another coordinator; a marker of the old one may be in flight."""
+    after = state._replace(coordinator=rules.failed_over(model, state.coordinator))
     yield "the coordinator fails over", _spent(after, "failovers")
     for request in markers(state.coordinator):
         held = after._replace(flight=after.flight | {request})
-        yield f"the coordinator fails over, a {_told(request)} is late", _spent(held, "failovers")
+        yield f"the coordinator fails over, a {_name(request)} is late", _spent(held, "failovers")
 
 
 def _spent(state: State, kind: str) -> State:
-    place = PERTURBATIONS.index(kind)
-    left = tuple(budget - (place == n) for n, budget in enumerate(state.left))
+    spent = PERTURBATIONS.index(kind)
+    left = tuple(budget - (spent == n) for n, budget in enumerate(state.left))
     return state._replace(left=left)
 
 
-def _told(request: Message) -> str:
-    """Return what a request is called."""
+def _name(request: Message) -> str:
+    """Return the name of a request."""
     match request.kind:
         case "marker":
             what = "commit" if request.commit else "abort"

@@ -1,1 +1,1 @@
-"""Real traces held against the rules of replication."""
+"""Trace validation: metadata logs and replica logs of real clusters against the rules."""

@@ -1,7 +1,7 @@
-"""The events on which a controller changes a partition, and what it writes then.
+"""The events on which a controller changes a partition, and the change that the rules give.
 
-An event that is not in the metadata log itself (what a leader asked of the ISR, an election, a
-reassignment) is found from what was written; then the rules must give exactly that. Names in
+Some events are not in the metadata log (an ISR requested by a leader, an election, a reassignment).
+They are inferred from the written change; then the rules must give exactly that change. Names in
 backticks are methods of `org.apache.kafka.controller.ReplicationControlManager`.
 """
 
@@ -19,9 +19,9 @@ from ackproof_model.kafka.partition_change import (
     Target,
     partition_change,
 )
-from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, Place
+from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
-#: Every event by its name, as `Step.event` has it.
+#: The names of all events (`Step.event`).
 EVENTS = (
     "broker fenced",
     "broker unfenced",
@@ -45,7 +45,7 @@ EVENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the rules write about one partition on one event; None is nothing."""
+    """The change of one partition that the rules give on one event; None for no change."""
 
     event: str
     broker: int | None
@@ -53,109 +53,118 @@ class Step:
 
 
 def broker_goes(
-    state: ControllerState, place: Place, broker: int, event: str, *, unclean: bool = False
+    state: ControllerState,
+    partition: PartitionId,
+    broker: int,
+    event: str,
+    *,
+    unclean: bool = False,
 ) -> Step:
-    """Return what is written when a broker is fenced, stops, or registers another incarnation.
+    """Return the change when a broker is fenced, stops, or registers another incarnation.
 
     `handleBrokerFenced`, `handleBrokerInControlledShutdown`, `handleBrokerShutdown`,
-    `handleBrokerUnregistered`, `handleDirectoriesOffline`. After an unclean stop it leaves ELR,
-    too (KIP-966).
+    `handleBrokerUnregistered`, `handleDirectoriesOffline`. After an unclean stop it leaves the
+    ELR, too (KIP-966).
     """
-    now = state.partitions[place]
+    now = state.partitions[partition]
     target = Target(
-        election=_election(state, place),
+        election=_election(state, partition),
         isr=tuple(replica for replica in now.isr if replica != broker),
         unclean_shutdown=(broker,) if unclean else (),
     )
-    change = partition_change(now, target, state.cluster(place, without=broker))
+    change = partition_change(now, target, state.cluster(partition, without=broker))
     return Step(event=event, broker=broker, change=change)
 
 
-def broker_unfenced(state: ControllerState, place: Place, broker: int) -> Step:
-    """Return what is written when a broker may lead again (`handleBrokerUnfenced`)."""
-    target = Target(election=_election(state, place), isr=state.partitions[place].isr)
-    change = partition_change(state.partitions[place], target, state.cluster(place, joining=broker))
+def broker_unfenced(state: ControllerState, partition: PartitionId, broker: int) -> Step:
+    """Return the change when a broker is unfenced (`handleBrokerUnfenced`)."""
+    target = Target(election=_election(state, partition), isr=state.partitions[partition].isr)
+    change = partition_change(
+        state.partitions[partition], target, state.cluster(partition, joining=broker)
+    )
     return Step(event="broker unfenced", broker=broker, change=change)
 
 
 def steps(
     state: ControllerState,
-    place: Place,
+    partition: PartitionId,
     written: Change,
     *,
     before: MetadataRecord | None,
     after: MetadataRecord | None,
 ) -> Iterator[Step]:
-    """Yield what the rules write on every event that may have led to `written`.
+    """Yield the change that the rules give on every event that may have led to `written`.
 
-    `before` and `after` are the next records that change no partition: an event that concerns a
-    broker has its own record there, since the records of one event stand together.
+    before, after: the nearest records that change no partition. An event that concerns a broker has
+    its own record there, since the records of one event are adjacent.
     """
-    now = state.partitions[place]
+    now = state.partitions[partition]
     if before is not None:
-        yield from _with_record_before(state, place, before)
+        yield from _with_record_before(state, partition, before)
     if after is not None:
-        yield from _with_record_after(state, place, after)
-    yield from _alter_partition(state, place, written)
+        yield from _with_record_after(state, partition, after)
+    yield from _alter_partition(state, partition, written)
     if written.replicas is not None or written.adding is not None or written.removing is not None:
-        yield from _reassignment(state, place, written)
+        yield from _reassignment(state, partition, written)
     if now.leader != now.replicas[0]:
-        yield _elected(state, place, Election.PREFERRED)
+        yield _elected(state, partition, Election.PREFERRED)
     if now.leader == NO_LEADER:
-        yield _elected(state, place, Election.UNCLEAN)
+        yield _elected(state, partition, Election.UNCLEAN)
     if written.directories is not None:
-        yield from _directory_assigned(state, place, written.directories)
+        yield from _directory_assigned(state, partition, written.directories)
 
 
 def _with_record_after(
-    state: ControllerState, place: Place, record: MetadataRecord
+    state: ControllerState, partition: PartitionId, record: MetadataRecord
 ) -> Iterator[Step]:
-    """Events that write about partitions first, and then about the broker."""
+    """Yield the events whose partition changes come before the broker's record."""
     broker = record.data.get("brokerId", NO_LEADER)
-    now = state.partitions[place]
+    now = state.partitions[partition]
     in_isr, known = broker in now.isr, broker in state.brokers
     if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD":
         if record.data.get("fenced") == 1 and in_isr:
-            yield broker_goes(state, place, broker, "broker fenced")
+            yield broker_goes(state, partition, broker, "broker fenced")
         if record.data.get("logDirs"):
-            yield broker_goes(state, place, broker, "directory offline")
+            yield broker_goes(state, partition, broker, "directory offline")
     elif record.kind == "UNREGISTER_BROKER_RECORD" and (in_isr or broker in now.elr):
-        yield broker_goes(state, place, broker, "broker unregistered")
+        yield broker_goes(state, partition, broker, "broker unregistered")
     elif record.kind == "REGISTER_BROKER_RECORD" and known and state.rules.unclean_shutdown:
         if in_isr:
-            yield broker_goes(state, place, broker, "registered after a clean stop")
+            yield broker_goes(state, partition, broker, "registered after a clean stop")
         if state.elr and (in_isr or broker in now.elr):
             yield broker_goes(
-                state, place, broker, "registered after an unclean stop", unclean=True
+                state, partition, broker, "registered after an unclean stop", unclean=True
             )
 
 
 def _with_record_before(
-    state: ControllerState, place: Place, record: MetadataRecord
+    state: ControllerState, partition: PartitionId, record: MetadataRecord
 ) -> Iterator[Step]:
-    """Events that write about the broker first, and then about partitions."""
+    """Yield the events whose partition changes come after the broker's record."""
     if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
         return
-    broker, now = record.data["brokerId"], state.partitions[place]
+    broker, now = record.data["brokerId"], state.partitions[partition]
     if record.data.get("inControlledShutdown") == 1 and broker in now.isr:
-        yield broker_goes(state, place, broker, "controlled shutdown")
+        yield broker_goes(state, partition, broker, "controlled shutdown")
     if record.data.get("fenced") == -1 and now.leader == NO_LEADER:
-        yield broker_unfenced(state, place, broker)
+        yield broker_unfenced(state, partition, broker)
 
 
-def _alter_partition(state: ControllerState, place: Place, written: Change) -> Iterator[Step]:
-    """Yield what the leader may have asked for: another ISR, or to be recovered (`alterPartition`).
+def _alter_partition(
+    state: ControllerState, partition: PartitionId, written: Change
+) -> Iterator[Step]:
+    """Yield the ISRs and recovery states that the leader may have requested (`alterPartition`).
 
-    What it asked for is free, within `validateAlterPartitionData`. It is what was written, and,
-    if that completed a reassignment, members which were removed then.
+    Any request that `validateAlterPartitionData` accepts is possible: the written ISR, and, if the
+    change completed a reassignment, any members that were removed by it.
     """
-    now = state.partitions[place]
-    wished = now.isr if written.isr is None else written.isr
-    gone = [replica for replica in now.removing if replica not in wished]
+    now = state.partitions[partition]
+    requested = now.isr if written.isr is None else written.isr
+    gone = [replica for replica in now.removing if replica not in requested]
     for count in range(len(gone) + 1):
         for extra in combinations(gone, count):
-            isr = (*wished, *extra)
-            if not _may_ask(state, now, isr):
+            isr = (*requested, *extra)
+            if not _accepts(state, now, isr):
                 if written.isr is not None and now.leader != NO_LEADER:
                     event = f"ISR {list(isr)} is refused to the leader"
                     yield Step(event=event, broker=now.leader, change=None)
@@ -163,8 +172,10 @@ def _alter_partition(state: ControllerState, place: Place, written: Change) -> I
             for recovering in {now.recovering, False}:
                 if recovering and len(isr) > 1:
                     continue
-                target = Target(election=_election(state, place), isr=isr, recovering=recovering)
-                change = partition_change(now, target, state.cluster(place))
+                target = Target(
+                    election=_election(state, partition), isr=isr, recovering=recovering
+                )
+                change = partition_change(now, target, state.cluster(partition))
                 event = _isr_event(now, isr)
                 yield Step(event=event, broker=now.leader, change=change)
 
@@ -175,8 +186,8 @@ def _isr_event(now: Registration, isr: tuple[int, ...]) -> str:
     return "leader expands the ISR" if set(now.isr) < set(isr) else "leader changes the ISR"
 
 
-def _may_ask(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
-    """Tell whether the controller takes this ISR from the leader (`validateAlterPartitionData`)."""
+def _accepts(state: ControllerState, now: Registration, isr: tuple[int, ...]) -> bool:
+    """Whether the controller accepts this ISR (`validateAlterPartitionData`)."""
     return (
         now.leader in isr
         and len(set(isr)) == len(isr)
@@ -185,50 +196,52 @@ def _may_ask(state: ControllerState, now: Registration, isr: tuple[int, ...]) ->
     )
 
 
-def _reassignment(state: ControllerState, place: Place, written: Change) -> Iterator[Step]:
-    """Replicas are to move (`changePartitionReassignment`), or not (`cancelPartition…`)."""
-    now = state.partitions[place]
+def _reassignment(
+    state: ControllerState, partition: PartitionId, written: Change
+) -> Iterator[Step]:
+    """Yield a reassignment (`changePartitionReassignment`) and its cancellation."""
+    now = state.partitions[partition]
     replicas = now.replicas if written.replicas is None else written.replicas
     removing = now.removing if written.removing is None else written.removing
-    wished = tuple(replica for replica in replicas if replica not in removing)
-    leaving = tuple(sorted(set(now.replicas) - set(wished)))
+    requested = tuple(replica for replica in replicas if replica not in removing)
+    leaving = tuple(sorted(set(now.replicas) - set(requested)))
     target = Target(
-        replicas=(*wished, *leaving),
+        replicas=(*requested, *leaving),
         removing=leaving or None,
-        adding=tuple(sorted(set(wished) - set(now.replicas))) or None,
+        adding=tuple(sorted(set(requested) - set(now.replicas))) or None,
     )
-    change = partition_change(now, target, state.cluster(place))
+    change = partition_change(now, target, state.cluster(partition))
     yield Step(event="reassignment", broker=None, change=change)
     if now.adding or now.removing:
-        yield _cancelled(state, place)
+        yield _cancelled(state, partition)
 
 
-def _cancelled(state: ControllerState, place: Place) -> Step:
-    """Take a reassignment back (`PartitionReassignmentRevert`)."""
-    now = state.partitions[place]
+def _cancelled(state: ControllerState, partition: PartitionId) -> Step:
+    """Return the cancellation of a reassignment (`PartitionReassignmentRevert`)."""
+    now = state.partitions[partition]
     replicas = tuple(replica for replica in now.replicas if replica not in now.adding)
     isr = tuple(replica for replica in now.isr if replica not in now.adding) or replicas[:1]
     target = Target(
-        election=_election(state, place), isr=isr, replicas=replicas, removing=(), adding=()
+        election=_election(state, partition), isr=isr, replicas=replicas, removing=(), adding=()
     )
-    change = partition_change(now, target, state.cluster(place))
+    change = partition_change(now, target, state.cluster(partition))
     return Step(event="reassignment cancelled", broker=None, change=change)
 
 
-def _elected(state: ControllerState, place: Place, election: Election) -> Step:
-    """Elect, as asked or from time to time (`electLeader`, `maybeBalancePartitionLeaders`)."""
+def _elected(state: ControllerState, partition: PartitionId, election: Election) -> Step:
+    """Return a requested or periodic election (`electLeader`, `maybeBalancePartitionLeaders`)."""
     change = partition_change(
-        state.partitions[place], Target(election=election), state.cluster(place)
+        state.partitions[partition], Target(election=election), state.cluster(partition)
     )
     return Step(event=f"{election.value.lower()} election", broker=None, change=change)
 
 
 def _directory_assigned(
-    state: ControllerState, place: Place, directories: tuple[str, ...]
+    state: ControllerState, partition: PartitionId, directories: tuple[str, ...]
 ) -> Iterator[Step]:
-    """Yield what is written when a broker moves a replica (`handleAssignReplicasToDirs`)."""
-    now = state.partitions[place]
-    cluster = state.cluster(place)
+    """Yield the change when a broker moves a replica (`handleAssignReplicasToDirs`)."""
+    now = state.partitions[partition]
+    cluster = state.cluster(partition)
     if state.rules.directory_drops_elr:
         cluster = replace(cluster, elr=False)
     for replica, old, new in zip(now.replicas, now.directories, directories, strict=False):
@@ -237,5 +250,5 @@ def _directory_assigned(
             yield Step(event="directory assigned", broker=replica, change=change)
 
 
-def _election(state: ControllerState, place: Place) -> Election:
-    return Election.UNCLEAN if state.unclean(place) else Election.ONLINE
+def _election(state: ControllerState, partition: PartitionId) -> Election:
+    return Election.UNCLEAN if state.unclean(partition) else Election.ONLINE

@@ -1,8 +1,8 @@
-"""What a controller knows, built from its own metadata log, record by record.
+"""The state of a controller, built from its metadata log, record by record.
 
-Partitions, brokers, features and the settings that decide about leaders; everything else in the
-log is passed over. The records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments`
-prints them in JSON.
+It has partitions, brokers, features and the settings that decide about leaders; other records are
+ignored. The records are those of `__cluster_metadata`, as Kafka's `DumpLogSegments` prints them in
+JSON.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ackproof_model.kafka.partition_change import (
     ControllerRules,
     Registration,
 )
+from ackproof_model.replication.policy import effective_min_isr
 
-Place = tuple[str, int]
-"""A partition: its topic's id and its number."""
+PartitionId = tuple[str, int]
+"""Topic id and partition number."""
 
 _TOPIC, _BROKER = 2, 4  # org.apache.kafka.common.config.ConfigResource.Type
 _DEFAULTS = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
@@ -31,8 +32,8 @@ _ELR = "eligible.leader.replicas.version"
 class MetadataRecord:
     """One record of the metadata log.
 
-    `kind` is Kafka's MetadataRecordType, such as PARTITION_CHANGE_RECORD. `snapshot` marks what a
-    snapshot holds: the state that the part of the log before it led to.
+    kind: Kafka's MetadataRecordType, such as PARTITION_CHANGE_RECORD. snapshot: the record is part
+    of a snapshot, the state that the earlier part of the log led to.
     """
 
     offset: int
@@ -53,28 +54,28 @@ class Broker:
 
     @property
     def active(self) -> bool:
-        """Neither fenced nor in controlled shutdown (`ClusterControlManager.isActive`)."""
+        """Whether it is neither fenced nor in controlled shutdown (`isActive`)."""
         return not self.fenced and not self.stopping
 
     def online(self, directory: str) -> bool:
-        """Tell whether what is in this directory can be served (`DirectoryId.isOnline`)."""
+        """Whether this log directory is online (`DirectoryId.isOnline`)."""
         if directory in (pc.UNASSIGNED, pc.MIGRATING):
             return True
         return directory != pc.LOST and (not self.directories or directory in self.directories)
 
 
 class LogError(ValueError):
-    """A record that no controller can have written: it names what does not exist."""
+    """A record that names a partition, topic or broker that does not exist."""
 
 
 class ControllerState:
-    """The state of a controller of one Kafka version, after the records applied so far."""
+    """The state of a controller of one Kafka version after the records applied so far."""
 
     def __init__(self, rules: ControllerRules) -> None:
         self.rules = rules
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, str] = {}
-        self.partitions: dict[Place, Registration] = {}
+        self.partitions: dict[PartitionId, Registration] = {}
         self._features: dict[str, int] = {}
         self._settings: dict[tuple[int, str, str], str] = {}
 
@@ -84,14 +85,14 @@ class ControllerState:
         return self._features.get(_ELR, 0) > 0
 
     def cluster(
-        self, place: Place, *, without: int | None = None, joining: int | None = None
+        self, partition: PartitionId, *, without: int | None = None, joining: int | None = None
     ) -> Cluster:
-        """Return what is around a partition.
+        """Return the surroundings of a partition.
 
-        `without` is never acceptable as leader, `joining` is although it is still fenced
-        (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
+        without: a broker that is not acceptable as leader. joining: one that is, although it is
+        still fenced (`ReplicationControlManager.generateLeaderAndIsrUpdates`).
         """
-        now = self.partitions[place]
+        now = self.partitions[partition]
 
         def acceptable(replica: int) -> bool:  # LeaderAcceptor
             broker = self.brokers.get(replica)
@@ -102,18 +103,18 @@ class ControllerState:
         return Cluster(
             rules=self.rules,
             acceptable=acceptable,
-            min_isr=self._min_isr(place[0]),
+            min_isr=self._min_isr(partition[0]),
             elr=self.elr,
             metadata_version=self._features.get("metadata.version", 1),
             default_directory=self.default_directory,
         )
 
-    def unclean(self, place: Place) -> bool:
-        """Tell whether the topic allows unclean elections."""
-        return self._setting(place[0], "unclean.leader.election.enable") == "true"
+    def unclean(self, partition: PartitionId) -> bool:
+        """Whether the topic allows unclean elections."""
+        return self._setting(partition[0], "unclean.leader.election.enable") == "true"
 
     def default_directory(self, broker: int) -> str:
-        """Return where a broker puts a new replica (`ClusterControlManager.defaultDir`)."""
+        """Return the directory of a broker's new replicas (`ClusterControlManager.defaultDir`)."""
         if broker not in self.brokers:
             return pc.UNASSIGNED
         directories = self.brokers[broker].directories
@@ -121,12 +122,12 @@ class ControllerState:
             return directories[0]
         return pc.UNASSIGNED if directories else pc.MIGRATING
 
-    def name(self, place: Place) -> str:
-        """Return a partition's name for people: ``orders-0``."""
-        return f"{self.topics.get(place[0], place[0])}-{place[1]}"
+    def name(self, partition: PartitionId) -> str:
+        """Return a partition's name: ``orders-0``."""
+        return f"{self.topics.get(partition[0], partition[0])}-{partition[1]}"
 
     def apply(self, record: MetadataRecord) -> None:
-        """Take in one record.
+        """Apply one record.
 
         Raises LogError if it names a partition, topic or broker that does not exist.
         """
@@ -138,10 +139,12 @@ class ControllerState:
                 case "REMOVE_TOPIC_RECORD":
                     self._remove_topic(data["topicId"])
                 case "PARTITION_RECORD":
-                    self.partitions[place_of(data)] = created(data)
+                    self.partitions[partition_of(data)] = created(data)
                 case "PARTITION_CHANGE_RECORD":
-                    place = place_of(data)
-                    self.partitions[place] = pc.apply(self.partitions[place], change_of(data))
+                    partition = partition_of(data)
+                    self.partitions[partition] = pc.apply(
+                        self.partitions[partition], change_of(data)
+                    )
                 case "CLEAR_ELR_RECORD":
                     self._clear_elr(data["topicName"])
                 case "FEATURE_LEVEL_RECORD":
@@ -165,7 +168,7 @@ class ControllerState:
 
     def _min_isr(self, topic: str) -> int:
         replicas = self.partitions[topic, 0].replicas
-        return min(int(self._setting(topic, "min.insync.replicas")), len(replicas))
+        return effective_min_isr(int(self._setting(topic, "min.insync.replicas")), len(replicas))
 
     def _setting(self, topic: str, key: str) -> str:
         """Return a topic's setting, its own or the cluster's (`getTopicConfig`)."""
@@ -186,22 +189,21 @@ class ControllerState:
         self.partitions = {at: one for at, one in self.partitions.items() if at[0] != topic}
 
     def _clear_elr(self, topic: str) -> None:
-        """Forget who is eligible in a topic, in all if none is named (`TopicDelta.maybeClearElr`).
+        """Clear the ELR of a topic, of all topics for an empty name (`TopicDelta.maybeClearElr`).
 
-        It counts as a change of each partition that had any.
+        That is a change of each partition that had an ELR.
         """
-        for place, now in self.partitions.items():
-            if topic in ("", self.topics[place[0]]) and (now.elr or now.last_known_elr):
-                self.partitions[place] = pc.apply(now, Change(elr=(), last_known_elr=()))
+        for partition, now in self.partitions.items():
+            if topic in ("", self.topics[partition[0]]) and (now.elr or now.last_known_elr):
+                self.partitions[partition] = pc.apply(now, Change(elr=(), last_known_elr=()))
 
 
-def place_of(data: Mapping[str, Any]) -> Place:
-    """Return the partition that a record speaks of."""
+def partition_of(data: Mapping[str, Any]) -> PartitionId:
     return data["topicId"], data["partitionId"]
 
 
 def created(data: Mapping[str, Any]) -> Registration:
-    """Return the partition of a PartitionRecord."""
+    """Return the registration in a PartitionRecord."""
     replicas = tuple(data["replicas"])
     return Registration(
         replicas=replicas,
@@ -219,7 +221,7 @@ def created(data: Mapping[str, Any]) -> Registration:
 
 
 def change_of(data: Mapping[str, Any]) -> Change:
-    """Return the fields of a PartitionChangeRecord. An absent or null list is an unchanged one."""
+    """Return the fields of a PartitionChangeRecord; an absent or null list is unchanged."""
     recovery = data.get("leaderRecoveryState", -1)
     return Change(
         isr=_listed(data.get("isr")),

@@ -1,11 +1,12 @@
-"""Holds a controller's metadata log against the rules, change by change.
+"""Validates a controller's metadata log against the rules, change by change.
 
-Every PartitionChangeRecord must be what the rules write on some event, from the state that the
-records before it led to; and an event that concerns a broker must have left no partition out.
-(Trace validation: Cirstea, Kuppe, Loillier, Merz 2024; Howard and others, CCF, NSDI 2025.)
+Every PartitionChangeRecord must be the change that the rules give on some event, from the state
+that the records before it led to. An event that concerns a broker must have changed all its
+partitions. (Trace validation: Cirstea, Kuppe, Loillier, Merz 2024; Howard and others, CCF, NSDI
+2025.)
 
-What the log does not hold stays free: which ISR a leader asked for, and when somebody asked for an
-election or a reassignment. So an ISR that a leader could have asked for is no contradiction.
+Requests are not in the log, so any possible request is accepted: the ISR that a leader asked for,
+and the time of a requested election or reassignment.
 """
 
 from __future__ import annotations
@@ -26,45 +27,24 @@ from ackproof_model.validation.controller_state import (
     ControllerState,
     LogError,
     MetadataRecord,
-    Place,
+    PartitionId,
     change_of,
     created,
-    place_of,
+    partition_of,
 )
+from ackproof_model.validation.mismatch import Mismatch
 
 _CHANGE = "PARTITION_CHANGE_RECORD"
 _CREATED = "partition created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """The first step that does not fit.
-
-    offset: of the record in the metadata log. partition: ``orders-0``; empty if it is about none.
-    written: the record, in words. before: the partition's state. expected: what the rules would
-    have written, one line an event that may have happened.
-    """
-
-    offset: int
-    partition: str
-    written: str
-    before: str
-    expected: tuple[str, ...]
-
-    def __str__(self) -> str:
-        about = f" about {self.partition}" if self.partition else ""
-        rules = "; ".join(self.expected) or "nothing"
-        state = f" (it was {self.before})" if self.before else ""
-        return f"metadata offset {self.offset}{about}: {self.written}{state}; by the rules: {rules}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
     """How far a log can be explained.
 
-    steps: the metadata offset of each partition change or creation that fits, from the beginning
-    on, and the step in words, such as ``broker fenced: leader from the ISR``. total: how many
-    partition changes there are. mismatch: the first that does not fit, None if all do.
+    steps: from the beginning on, the metadata offset of each partition change or creation that
+    fits, and its kind, such as ``broker fenced: leader from the ISR``. total: the number of
+    partition changes. mismatch: the first that does not fit, None if all do.
     """
 
     steps: tuple[tuple[int, str], ...]
@@ -97,12 +77,12 @@ class _Run:
         self.records = records
         self.state = state
         self.steps: list[tuple[int, str]] = []
-        #: The last record that changes no partition, and what its event is yet to write.
+        #: The last record that changes no partition, and the changes that must still follow it.
         self.before: MetadataRecord | None = None
-        self.due: dict[Place, Step] = {}
+        self.due: dict[PartitionId, Step] = {}
 
     def take(self, index: int) -> Mismatch | None:
-        """Check and apply one record; return what does not fit."""
+        """Check and apply one record; return the mismatch if it does not fit."""
         record = self.records[index]
         if record.snapshot:
             return self._apply(record)
@@ -121,52 +101,57 @@ class _Run:
         try:
             self.state.apply(record)
         except LogError as error:
-            return _mismatch(record, "", written=str(error), before="", expected=())
+            return _mismatch(record, "", observed=str(error), before="", expected=())
         return None
 
     def _change(self, index: int) -> Mismatch | None:
         record = self.records[index]
-        place = place_of(record.data)
-        now = self.state.partitions.get(place)
+        partition = partition_of(record.data)
+        now = self.state.partitions.get(partition)
         if now is None:
-            return None  # applying it says so
+            return None  # applying the record reports it
         written = change_of(record.data)
         later = (self.records[at] for at in range(index + 1, len(self.records)))
         after = next((one for one in later if one.kind != _CHANGE), None)
-        possible = list(events.steps(self.state, place, written, before=self.before, after=after))
-        if place in self.due:  # the records of one event stand together
-            possible = [self.due.pop(place)]
+        possible = list(
+            events.steps(self.state, partition, written, before=self.before, after=after)
+        )
+        if partition in self.due:  # the records of one event are adjacent
+            possible = [self.due.pop(partition)]
         step = next((one for one in possible if one.change == written), None)
         if step is None:
             return _mismatch(
                 record,
-                self.state.name(place),
-                written=tell(written),
+                self.state.name(partition),
+                observed=in_words(written),
                 before=describe(now),
                 expected=tuple(
-                    dict.fromkeys(f"{_name(one)}: {tell(one.change)}" for one in possible)
+                    dict.fromkeys(f"{_name(one)}: {in_words(one.change)}" for one in possible)
                 ),
             )
         self.steps.append((record.offset, f"{step.event}: {effect(now, written)}"))
         return None
 
-    def _due(self, record: MetadataRecord) -> dict[Place, Step]:
-        """Return what the event of a broker's record, just applied, is yet to write."""
+    def _due(self, record: MetadataRecord) -> dict[PartitionId, Step]:
+        """Return the changes that must follow a broker's record, which was just applied."""
         if record.kind != "BROKER_REGISTRATION_CHANGE_RECORD":
             return {}
         broker, partitions = record.data["brokerId"], self.state.partitions
-        steps: dict[Place, Step] = {}
+        steps: dict[PartitionId, Step] = {}
         if record.data.get("fenced") == -1:
-            leaderless = [place for place, now in partitions.items() if now.leader == NO_LEADER]
+            leaderless = [
+                partition for partition, now in partitions.items() if now.leader == NO_LEADER
+            ]
             steps = {
-                place: events.broker_unfenced(self.state, place, broker) for place in leaderless
+                partition: events.broker_unfenced(self.state, partition, broker)
+                for partition in leaderless
             }
         elif record.data.get("inControlledShutdown") == 1:
             steps = self._leaves(broker, "controlled shutdown")
-        return {place: step for place, step in steps.items() if step.change is not None}
+        return {partition: step for partition, step in steps.items() if step.change is not None}
 
-    def _gone(self, record: MetadataRecord) -> dict[Place, Step]:
-        """Return what the event of a broker's record should have written before it."""
+    def _gone(self, record: MetadataRecord) -> dict[PartitionId, Step]:
+        """Return the changes that must precede a broker's record."""
         broker = record.data.get("brokerId", NO_LEADER)
         if record.kind == "BROKER_REGISTRATION_CHANGE_RECORD" and record.data.get("fenced") == 1:
             return self._leaves(broker, "broker fenced")
@@ -178,54 +163,54 @@ class _Run:
             return self._leaves(broker, "registered after a clean stop") if again else {}
         return {}
 
-    def _leaves(self, broker: int, event: str) -> dict[Place, Step]:
+    def _leaves(self, broker: int, event: str) -> dict[PartitionId, Step]:
         return {
-            place: events.broker_goes(self.state, place, broker, event)
-            for place, now in self.state.partitions.items()
+            partition: events.broker_goes(self.state, partition, broker, event)
+            for partition, now in self.state.partitions.items()
             if broker in now.isr
         }
 
-    def _missing(self, record: MetadataRecord, due: Mapping[Place, Step]) -> Mismatch | None:
-        """Return the first partition about which an event should have written, and has not."""
-        for place, step in due.items():
-            if step.change is not None and place in self.state.partitions:
+    def _missing(self, record: MetadataRecord, due: Mapping[PartitionId, Step]) -> Mismatch | None:
+        """Return the first partition whose required change is missing."""
+        for partition, step in due.items():
+            if step.change is not None and partition in self.state.partitions:
                 return _mismatch(
                     record,
-                    self.state.name(place),
-                    written="nothing was written before it",
-                    before=describe(self.state.partitions[place]),
-                    expected=(f"{_name(step)}: {tell(step.change)}",),
+                    self.state.name(partition),
+                    observed="nothing was written before it",
+                    before=describe(self.state.partitions[partition]),
+                    expected=(f"{_name(step)}: {in_words(step.change)}",),
                 )
         return None
 
     def _created(self, record: MetadataRecord) -> Mismatch | None:
         """Check a new partition (`ReplicationControlManager.buildPartitionRegistration`)."""
-        found = created(record.data)
+        actual = created(record.data)
         brokers = self.state.brokers
-        isr = tuple(one for one in found.replicas if one in brokers and brokers[one].active)
+        isr = tuple(one for one in actual.replicas if one in brokers and brokers[one].active)
         expected = Registration(
-            replicas=found.replicas,
-            directories=found.directories,
+            replicas=actual.replicas,
+            directories=actual.directories,
             isr=isr,
             leader=isr[0] if isr else NO_LEADER,
             leader_epoch=0,
             partition_epoch=0,
             recovering=False,
         )
-        if found == expected:
+        if actual == expected:
             self.steps.append((record.offset, _CREATED))
             return None
         return _mismatch(
             record,
-            self.state.name(place_of(record.data)),
-            written=describe(found),
+            self.state.name(partition_of(record.data)),
+            observed=describe(actual),
             before="",
             expected=(f"created: {describe(expected)}",),
         )
 
 
 def effect(now: Registration, change: Change) -> str:
-    """Return in words what a change does about the leader, for counting kinds of steps."""
+    """Return in words what a change does to the leader and the ELR: a kind of step."""
     if change.leader is None:
         words = "same leader"
     elif change.leader == NO_LEADER:
@@ -246,19 +231,16 @@ def effect(now: Registration, change: Change) -> str:
 
 
 def describe(now: Registration) -> str:
-    """Return a partition's state in words."""
-    told = {field.name: getattr(now, field.name) for field in fields(now)}
-    del told["directories"]
-    told = {name: value for name, value in told.items() if value != () and value is not False}
-    return _words(told)
+    values = {field.name: getattr(now, field.name) for field in fields(now)}
+    del values["directories"]
+    return _words({k: v for k, v in values.items() if v != () and v is not False})
 
 
-def tell(change: Change | None) -> str:
-    """Return a change in words."""
+def in_words(change: Change | None) -> str:
     if change is None:
         return "nothing"
-    told = {field.name: getattr(change, field.name) for field in fields(change)}
-    return _words({name: value for name, value in told.items() if value is not None})
+    values = {field.name: getattr(change, field.name) for field in fields(change)}
+    return _words({k: v for k, v in values.items() if v is not None})
 
 
 def _words(values: Mapping[str, object]) -> str:
@@ -273,12 +255,12 @@ def _name(step: Step) -> str:
 
 
 def _mismatch(
-    record: MetadataRecord, partition: str, *, written: str, before: str, expected: tuple[str, ...]
+    record: MetadataRecord, partition: str, *, observed: str, before: str, expected: tuple[str, ...]
 ) -> Mismatch:
+    about = f" about {partition}" if partition else ""
     return Mismatch(
-        offset=record.offset,
-        partition=partition,
-        written=written,
+        where=f"metadata offset {record.offset}{about}",
+        observed=observed,
         before=before,
         expected=expected,
     )

@@ -1,8 +1,8 @@
-"""A replica's log as the runs of offsets that each leader epoch wrote, not as records.
+"""A replica's log as the offset range of each leader epoch, without its records.
 
-The epochs are those of Kafka's LeaderEpochFileCache (`epoch_cache`), without those that have no
-record. What a leader epoch wrote is the same in every replica that has it: one leader an epoch, and
-followers append its bytes. So a log is known by its epochs and its end.
+The epochs are those of Kafka's LeaderEpochFileCache (`kafka.epoch_cache`), without empty ones. An
+epoch has one leader, and followers append its bytes, so the records of an epoch are the same in
+every replica. A log is therefore determined by its epochs and its end offset.
 """
 
 from __future__ import annotations
@@ -11,26 +11,20 @@ import sys
 from itertools import zip_longest
 from typing import NamedTuple
 
-from ackproof_model.kafka.epoch_cache import (
-    UNDEFINED,
-    Epochs,
-    assign,
-    end_offset_for,
-    truncate_from_end,
-)
+from ackproof_model.kafka.epoch_cache import Epochs, assign, truncate_from_end
 
-#: The end of what is not bounded.
+#: The end offset of a log that is not bounded.
 OPEN = sys.maxsize
 
 
 class Log(NamedTuple):
-    """A log from offset 0 up to, not including, `end`."""
+    """A log from offset 0 up to `end`, exclusive."""
 
     epochs: Epochs = ()
     end: int = 0
 
     def cut(self, end: int) -> Log:
-        """Return what is left if it ends at an offset, or earlier."""
+        """Return the log truncated to `end`."""
         return self if end >= self.end else Log(truncate_from_end(self.epochs, end), end)
 
     def written(self, epoch: int, end: int) -> Log:
@@ -49,27 +43,8 @@ class Log(NamedTuple):
 
 
 def common(one: Log, other: Log) -> int:
-    """Return up to which offset two logs are the same."""
+    """Return the offset up to which two logs are equal."""
     for mine, yours in zip_longest(one.epochs, other.epochs, fillvalue=(OPEN, OPEN)):
         if mine != yours:
             return min(mine[1], yours[1], one.end, other.end)
     return min(one.end, other.end)
-
-
-def truncation(leader: Log, follower: Log) -> int:
-    """Return where a follower's fetch makes it cut its log; its end, for nowhere.
-
-    The leader answers the last epoch fetched with its own largest not above it, and where that ends
-    (KIP-595, `Partition.readRecords`); the follower compares that with its own
-    (`AbstractFetcherThread.getOffsetTruncationState`). It may take several rounds.
-    """
-    if not follower.epochs:
-        return follower.end
-    asked = follower.epochs[-1][0]
-    epoch, end = end_offset_for(leader.epochs, asked, leader.end)
-    if epoch == asked and end >= follower.end:
-        return follower.end
-    mine = end_offset_for(follower.epochs, epoch, follower.end)
-    if mine == UNDEFINED:
-        return min(end, follower.end)
-    return min(mine[1], follower.end) if mine[0] != epoch else min(mine[1], end, follower.end)

@@ -1,7 +1,7 @@
-"""What can be seen of one partition from outside: the steps that `partition_replay` explains.
+"""The observations of one partition: the steps that `partition_replay` explains.
 
-Elections stand in the controller's order, a broker's steps in that of its own log. `at` (seconds,
-of any clock) only says which of several to try first.
+Elections are in the controller's order, a broker's steps in the order of its own log. `at` (seconds
+of any clock) only decides which of several steps is tried first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Election:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Something that a broker said of its replica, whose log then ended at `end`."""
+    """A line in a broker's log about its replica, whose log end offset was `end`."""
 
     broker: int
     end: int
@@ -53,7 +53,7 @@ class Leads(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follows(Step):
-    """It became follower in an epoch (`Partition.makeFollower`); `leader` is -1 for nobody."""
+    """It became follower in an epoch (`Partition.makeFollower`); `leader` is -1 for none."""
 
     epoch: int
     leader: int
@@ -69,7 +69,7 @@ class Follows(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetches(Step):
-    """Its fetcher begins, and the one before is gone (`AbstractFetcherManager`)."""
+    """Its fetcher begins; the previous one has ended (`AbstractFetcherManager`)."""
 
     epoch: int
 
@@ -100,11 +100,12 @@ class Shrinks(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads(Step):
-    """Its process started again, and has loaded its log.
+    """Its process restarted and has loaded its log.
 
-    lossy: bytes were taken from its disk while it was down; else what it held it still holds,
-        be it after a shutdown or a SIGKILL, which leaves the page cache. before: where the log
-        ended when bytes were taken, None if nobody knows.
+    lossy: bytes were removed from its disk while it was down; otherwise it holds what it held,
+    after
+        a shutdown as after a SIGKILL (the page cache survives). before: the log end offset before
+        bytes were removed, None if unknown.
     """
 
     lossy: bool = False
@@ -117,7 +118,7 @@ class Loads(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends(Step):
-    """What its disk holds in the end."""
+    """The log on its disk at the end of the run."""
 
     log: Log
 
@@ -129,9 +130,9 @@ class Ends(Step):
 class Acked:
     """A record was acked at an offset.
 
-    everyone: with acks=all, else by the leader alone. epoch: that of what stands at the offset in
-    the end, None for nothing; lost: it is not the acked record that stands there, None if nobody
-    knows. first, last: among which elections, by index, the ack must lie.
+    everyone: with acks=all, else by the leader alone. epoch: of the record at that offset in the
+    end, None if there is none. lost: that record is not the acked one, None if unknown. first,
+    last: the range of elections, by index, in which the ack lies.
     """
 
     offset: int
@@ -152,7 +153,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All that was seen of a partition. `brokers`: the steps of each replica, in its order."""
+    """All observations of a partition. brokers: the steps of each replica in order."""
 
     name: str
     elections: tuple[Election, ...]

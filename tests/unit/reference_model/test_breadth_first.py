@@ -14,9 +14,9 @@ def test_ways_are_shortest_and_lead_there():
     found = explore(1, steps, lambda n: {"ten"} if n == 10 else set())
     assert found.complete
     assert found.states == 20
-    assert [label for label, _ in found.ways["ten"]] == ["add", "double", "add", "double"]
+    assert [label for label, _ in found.traces["ten"]] == ["add", "double", "add", "double"]
     state = 1
-    for label, after in found.ways["ten"]:
+    for label, after in found.traces["ten"]:
         assert (label, after) in steps(state)
         state = after
 
@@ -25,14 +25,14 @@ def test_it_ends_when_all_that_is_wanted_is_found():
     def odd_ones(n):
         return [name for name, m in (("two", 2), ("ten", 10)) if n == m]
 
-    both = explore(1, steps, odd_ones, wanted=["two", "ten"])
-    one = explore(1, steps, odd_ones, wanted=["two"])
-    assert set(both.ways) == {"two", "ten"}
-    assert set(one.ways) == {"two"}
+    both = explore(1, steps, odd_ones, until=["two", "ten"])
+    one = explore(1, steps, odd_ones, until=["two"])
+    assert set(both.traces) == {"two", "ten"}
+    assert set(one.traces) == {"two"}
     assert one.states < both.states
 
 
 def test_without_room_it_is_not_complete():
     found = explore(1, steps, lambda n: ["ten"] if n == 10 else [], max_states=3)
     assert not found.complete
-    assert not found.ways
+    assert not found.traces

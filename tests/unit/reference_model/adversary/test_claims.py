@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import Profile
-from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.replicas import (
     fetch,
     high_watermark,
@@ -38,56 +38,56 @@ every_version = pytest.mark.parametrize("version", VERSIONS)
 
 
 def ask(version, budgets, **settings):
-    answer = search(Question(kafka_version=version, budgets=Budgets(**budgets), **settings))
+    answer = search(AdversaryModel(kafka_version=version, budgets=Budgets(**budgets), **settings))
     assert answer.complete
     return answer
 
 
 def leader(version, isr, **settings):
-    """A question, and replica 0 leading with an ISR, all logs empty."""
-    question = Question(kafka_version=version, **settings)
-    return question, initial(question).replicas[0]._replace(isr=isr)
+    """A model, and replica 0 leading with an ISR, all logs empty."""
+    model = AdversaryModel(kafka_version=version, **settings)
+    return model, initial(model).replicas[0]._replace(isr=isr)
 
 
 @every_version
 def test_8_below_the_minimum_isr_acks_all_appends_nothing_and_acks_1_does(version):
     for acks, appends in (("all", 0), ("1", 1), ("0", 1)):
-        question, alone = leader(version, A, acks=acks)
-        assert len(list(writes(question, alone, 0, Writes((), 0)))) == appends
+        model, alone = leader(version, A, acks=acks)
+        assert len(list(writes(model, alone, 0, Writes((), 0)))) == appends
 
 
 @every_version
 def test_8_from_3_7_records_below_the_minimum_isr_are_acked_but_stay_invisible(version):
-    question, alone = leader(version, A, acks="1")
-    ((_, after, written),) = writes(question, alone, 0, Writes((), 0))
+    model, alone = leader(version, A, acks="1")
+    ((_, after, written),) = writes(model, alone, 0, Writes((), 0))
     assert written.acked == 1
     assert after.hw == (0 if Profile.of_any(version).hw_freeze else 1)
 
 
 @every_version
 def test_9_no_ack_once_the_isr_is_too_small(version):
-    question, whole = leader(version, A | B)
-    ((_, appended, written),) = writes(question, whole, 0, Writes((), 0))
-    shrunk = high_watermark(question, appended._replace(isr=A), 0)
+    model, whole = leader(version, A | B)
+    ((_, appended, written),) = writes(model, whole, 0, Writes((), 0))
+    shrunk = high_watermark(model, appended._replace(isr=A), 0)
     # Up to 3.6 the high watermark passes: NOT_ENOUGH_REPLICAS_AFTER_APPEND. Then: a timeout.
     assert shrunk.hw == (0 if Profile.of_any(version).hw_freeze else 1)
-    assert not [step for step in writes(question, shrunk, 0, written) if step[0][0] == "ack"]
+    assert not [step for step in writes(model, shrunk, 0, written) if step[0][0] == "ack"]
 
 
 @every_version
 @pytest.mark.parametrize("min_isr", [1, 2])
 def test_10_an_append_moves_the_high_watermark_of_a_lone_leader(version, min_isr):
-    question, alone = leader(version, A, acks="1", min_insync_replicas=min_isr)
-    ((_, after, _),) = writes(question, alone, 0, Writes((), 0))
+    model, alone = leader(version, A, acks="1", min_insync_replicas=min_isr)
+    ((_, after, _),) = writes(model, alone, 0, Writes((), 0))
     assert after.hw == (min_isr == 1 or not Profile.of_any(version).hw_freeze)
 
 
 @every_version
 def test_11_out_of_sync_replicas_do_not_lead_but_eligible_ones_do(version):
-    question = Question(kafka_version=version)
+    model = AdversaryModel(kafka_version=version)
     alone = Controller(0, 0, A, 0, NOBODY, 0, 0)  # 1 and 2 live, outside the ISR
-    assert fence(question, alone, 0).leader == NOBODY
-    eligible = fence(question, alone._replace(elr=B), 0)
+    assert fence(model, alone, 0).leader == NOBODY
+    eligible = fence(model, alone._replace(elr=B), 0)
     assert eligible.leader == (1 if version in ELR else NOBODY)
 
 
@@ -119,21 +119,21 @@ def test_17_33_before_leader_epochs_two_deaths_lose():
 
 @every_version
 def test_18_19_whoever_is_eligible_is_out_of_sync(version):
-    question = Question(kafka_version=version)
-    controller = initial(question).partition.controller
+    model = AdversaryModel(kafka_version=version)
+    controller = initial(model).partition.controller
     for replica in range(3):
-        controller = fence(question, controller, replica)
+        controller = fence(model, controller, replica)
         assert not controller.isr & controller.elr
 
 
 @every_version
 def test_25_a_follower_hears_of_the_high_watermark_one_fetch_later(version):
-    question = Question(kafka_version=version, replicas=2, min_insync_replicas=1)
-    chief, other = initial(question).replicas
-    ((_, chief, written),) = writes(question, chief, 0, Writes((), 0))
+    model = AdversaryModel(kafka_version=version, replicas=2, min_insync_replicas=1)
+    chief, other = initial(model).replicas
+    ((_, chief, written),) = writes(model, chief, 0, Writes((), 0))
     for known in (0, 0, 0, 1):
         assert other.hw == (0 if Profile.of_any(version).leader_epochs else known)
-        fetched = fetch(question, other, 1, chief, 0, written.epochs)
+        fetched = fetch(model, other, 1, chief, 0, written.epochs)
         if fetched is not None:
             _, other, chief = fetched
     assert chief.hw == 1
@@ -142,25 +142,25 @@ def test_25_a_follower_hears_of_the_high_watermark_one_fetch_later(version):
 @every_version
 def test_28_with_a_lone_leader_acks_all_is_acks_1_only_if_the_minimum_is_1(version):
     for minimum, appends in ((1, 1), (2, 0)):
-        question, alone = leader(version, A, min_insync_replicas=minimum)
-        assert len(list(writes(question, alone, 0, Writes((), 0)))) == appends
+        model, alone = leader(version, A, min_insync_replicas=minimum)
+        assert len(list(writes(model, alone, 0, Writes((), 0)))) == appends
 
 
 @every_version
 def test_30_31_truncation_to_the_high_watermark_ended_with_leader_epochs(version):
-    question = Question(kafka_version=version)
+    model = AdversaryModel(kafka_version=version)
     behind = follower(3, 0, 0, log=0b11, hw=1)
     moved = Partition(Controller(1, 1, B | C, 0, NOBODY, A, 0), 0)
     kept = 0b1 if version == "0.10.2" else 0b11
-    assert learn(question, moved, behind, 2).log == kept
+    assert learn(model, moved, behind, 2).log == kept
 
 
 @every_version
 def test_32_election_goes_by_assignment_order(version):
-    question = Question(kafka_version=version)
-    controller = initial(question).partition.controller
-    assert fence(question, controller, 0).leader == 1
-    assert fence(question, fence(question, controller, 1), 0).leader == 2
+    model = AdversaryModel(kafka_version=version)
+    controller = initial(model).partition.controller
+    assert fence(model, controller, 0).leader == 1
+    assert fence(model, fence(model, controller, 1), 0).leader == 2
 
 
 @every_version
@@ -176,20 +176,20 @@ class Two:
     """Replicas 0 and 1 in sync, 2 alive and out of sync; min.insync.replicas is 2."""
 
     def __init__(self, version):
-        self.question = Question(kafka_version=version)
-        self.now = initial(self.question).partition.controller._replace(isr=A | B)
+        self.model = AdversaryModel(kafka_version=version)
+        self.now = initial(self.model).partition.controller._replace(isr=A | B)
 
     def dies(self, replica):
-        self.now = fence(self.question, self.now, replica)
+        self.now = fence(self.model, self.now, replica)
         return self
 
     def stops(self, replica):
-        self.now = begin_shutdown(self.question, self.now, replica)
+        self.now = begin_shutdown(self.model, self.now, replica)
         return self.dies(replica)
 
     def returns(self, replica, *, clean=False):
-        self.now = enrol(self.question, self.now, replica, clean=clean)
-        self.now = unfence(self.question, self.now, replica)
+        self.now = enrol(self.model, self.now, replica, clean=clean)
+        self.now = unfence(self.model, self.now, replica)
         return self
 
 
@@ -197,8 +197,8 @@ class Two:
 def test_35_36_the_leader_dies_and_comes_back(version):
     case = Two(version).dies(0)
     assert (case.now.leader, case.now.isr) == (1, B)
-    chief = initial(case.question).replicas[0]._replace(leader=1, isr=B)
-    assert not list(writes(case.question, chief, 1, Writes((), 0)))
+    chief = initial(case.model).replicas[0]._replace(leader=1, isr=B)
+    assert not list(writes(case.model, chief, 1, Writes((), 0)))
     assert case.returns(0).now.leader == 1  # and it joins the ISR once it has caught up
 
 
@@ -249,8 +249,8 @@ def test_41_three_replicas_min_isr_2_lose_nothing_to_crashes_but_to_disks(versio
 
 @every_version
 def test_42_with_as_many_replicas_as_the_minimum_one_death_stops_writes(version):
-    question, rest = leader(version, A | B, min_insync_replicas=3)
-    assert not list(writes(question, rest, 0, Writes((), 0)))
+    model, rest = leader(version, A | B, min_insync_replicas=3)
+    assert not list(writes(model, rest, 0, Writes((), 0)))
 
 
 @every_version

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import Rules
-from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model import SafetyChecks
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 
 POWER, BOTH = {"power_losses": 1, "shrinks": 2}, {"power_losses": 1, "kills": 1, "shrinks": 1}
 NO_ELR, ELR = "3.9.1", "4.1.0"
 ONE_ACK = {"acks": "1"}
-NO_FREEZE = {"rules": Rules(hw_freeze=False)}
+NO_FREEZE = {"rules": SafetyChecks(hw_freeze=False)}
 NEVER = 0
 
 
@@ -48,7 +48,7 @@ NEVER = 0
     ],
 )
 def test_the_shortest_loss(version, settings, budgets, steps):
-    answer = search(Question(kafka_version=version, budgets=Budgets(**budgets), **settings))
+    answer = search(AdversaryModel(kafka_version=version, budgets=Budgets(**budgets), **settings))
     assert answer.complete
     assert len(answer.trace) == steps
     assert answer.impossible == (steps == NEVER)
@@ -57,7 +57,7 @@ def test_the_shortest_loss(version, settings, budgets, steps):
 def test_the_way_around_eligible_replicas():
     # B7: both last members of the ISR stop uncleanly, so nobody is eligible, and the last known
     # leader is elected, which has lost its log; the other one had it.
-    answer = search(Question(kafka_version=ELR, budgets=Budgets(**BOTH)))
+    answer = search(AdversaryModel(kafka_version=ELR, budgets=Budgets(**BOTH)))
     last = answer.trace[-1][1]
     leader = last.partition.controller.leader
     crashed = {numbers[0] for (what, *numbers), _ in answer.trace if what in ("kill", "lose power")}
@@ -70,5 +70,5 @@ def test_the_way_around_eligible_replicas():
 def test_stopped_cleanly_nothing_is_lost_that_a_power_loss_loses():
     # The same with SIGTERM instead of the crash: the eligible replica is known to have its log.
     clean = {"power_losses": 1, "clean_stops": 1, "shrinks": 1}
-    assert search(Question(kafka_version=ELR, budgets=Budgets(**clean))).impossible
-    assert search(Question(kafka_version=NO_ELR, budgets=Budgets(**clean))).lost
+    assert search(AdversaryModel(kafka_version=ELR, budgets=Budgets(**clean))).impossible
+    assert search(AdversaryModel(kafka_version=NO_ELR, budgets=Budgets(**clean))).lost

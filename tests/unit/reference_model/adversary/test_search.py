@@ -8,27 +8,27 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.explorer import Explorer, Tails
 from ackproof_model.adversary.state import initial
 from ackproof_model.adversary.successors import lost, successors
 
 MANY = Budgets(records=3, kills=2, power_losses=1, clean_stops=1, shrinks=1, fencings=1, in_all=4)
 QUESTIONS = [
-    Question(kafka_version="4.1.0", budgets=MANY),
-    Question(kafka_version="3.9.1", budgets=MANY, min_insync_replicas=1),
-    Question(kafka_version="3.4.0", budgets=MANY, acks="1"),
-    Question(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
-    Question(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
-    Question(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
+    AdversaryModel(kafka_version="4.1.0", budgets=MANY),
+    AdversaryModel(kafka_version="3.9.1", budgets=MANY, min_insync_replicas=1),
+    AdversaryModel(kafka_version="3.4.0", budgets=MANY, acks="1"),
+    AdversaryModel(kafka_version="2.8.2", budgets=MANY, unclean_election=True),
+    AdversaryModel(kafka_version="0.10.2", budgets=replace(MANY, records=2)),
+    AdversaryModel(kafka_version="4.0.1", budgets=MANY, elr_enabled=True, replicas=2),
 ]
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("model", QUESTIONS)
 @pytest.mark.parametrize("reduction", [True, False])
-def test_packed_states_lead_where_the_specification_says(question, reduction):
-    question = replace(question, reduction=reduction)
-    explorer, chance = Explorer(question), random.Random(7)
+def test_packed_states_lead_where_the_specification_says(model, reduction):
+    model = replace(model, reduction=reduction)
+    explorer, chance = Explorer(model), random.Random(7)
     level, compared = [explorer.start], 0
     for _ in range(25):
         following = set()
@@ -40,7 +40,7 @@ def test_packed_states_lead_where_the_specification_says(question, reduction):
             assert losing == ([tail] if lost(state) else [])
             if not losing:
                 reached = {(where, one) for where, tails in found.items() for one in tails}
-                assert reached == {explorer.pack(one) for _, one in successors(question, state)}
+                assert reached == {explorer.pack(one) for _, one in successors(model, state)}
                 following |= reached
                 compared += len(reached)
         level = sorted(following)
@@ -53,10 +53,10 @@ def test_packed_states_lead_where_the_specification_says(question, reduction):
     "budgets", [{"kills": 1}, {"power_losses": 1}, {"fencings": 1}, {"clean_stops": 1}]
 )
 def test_reductions_change_no_answer(version, acks, budgets):
-    question = Question(
+    model = AdversaryModel(
         kafka_version=version, acks=acks, replicas=2, budgets=Budgets(records=1, **budgets)
     )
-    reduced, whole = search(question), search(replace(question, reduction=False))
+    reduced, whole = search(model), search(replace(model, reduction=False))
     assert len(reduced.trace) == len(whole.trace)
     assert reduced.states <= whole.states
     assert reduced.complete
@@ -65,10 +65,10 @@ def test_reductions_change_no_answer(version, acks, budgets):
 
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_several_processes_find_the_same(acks):
-    question = Question(
+    model = AdversaryModel(
         kafka_version="4.1.0", acks=acks, budgets=Budgets(records=2, kills=1, shrinks=1)
     )
-    alone, shared = search(question), search(question, workers=2)
+    alone, shared = search(model), search(model, workers=2)
     assert shared.trace == alone.trace
     assert (shared.lost, shared.complete) == (alone.lost, alone.complete)
     if not alone.lost:
@@ -76,24 +76,26 @@ def test_several_processes_find_the_same(acks):
 
 
 def test_without_room_nothing_is_impossible():
-    question = Question(kafka_version="4.1.0", budgets=Budgets(kills=2))
-    answer = search(question, max_states=100)
+    model = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=2))
+    answer = search(model, max_states=100)
     assert (answer.lost, answer.complete, answer.impossible) == (False, False, False)
     assert "INCOMPLETE" in answer.bounds
 
 
 def test_the_bounds_name_each_budget():
-    answer = search(Question(kafka_version="4.1.0", budgets=Budgets(records=2, clean_stops=1)))
+    answer = search(
+        AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, clean_stops=1))
+    )
     assert answer.impossible
     assert "3 replicas, 2 records; at most 1 clean stops, 1 in all;" in answer.bounds
 
 
 def test_every_trace_is_a_way():
-    question = Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
-    answer = search(question)
-    state = initial(question)
+    model = AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
+    answer = search(model)
+    state = initial(model)
     for label, after in answer.trace:
-        assert (label, after) in list(successors(question, state))
+        assert (label, after) in list(successors(model, state))
         state = after
     assert lost(state) == 1
 
@@ -104,9 +106,12 @@ def test_every_trace_is_a_way():
         (lambda: Budgets(kills=8), "kills is 8"),
         (lambda: Budgets(records=-1), "records is -1"),
         (lambda: Budgets(kills=5, shrinks=5), "10 perturbations in all"),
-        (lambda: Question(kafka_version="4.1.0", replicas=6), "replicas is 6"),
-        (lambda: Question(kafka_version="4.1.0", min_insync_replicas=0), "min_insync_replicas"),
-        (lambda: Question(kafka_version="four"), "is not a version"),
+        (lambda: AdversaryModel(kafka_version="4.1.0", replicas=6), "replicas is 6"),
+        (
+            lambda: AdversaryModel(kafka_version="4.1.0", min_insync_replicas=0),
+            "min_insync_replicas",
+        ),
+        (lambda: AdversaryModel(kafka_version="four"), "is not a version"),
     ],
 )
 def test_bad_questions_are_refused(wrong, says):
@@ -116,53 +121,53 @@ def test_bad_questions_are_refused(wrong, says):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(
-    "question",
+    "model",
     [
-        Question(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1, shrinks=1)),
-        Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2)),
-        Question(kafka_version="4.1.0", replicas=4, budgets=Budgets(kills=1, shrinks=1)),
+        AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1, shrinks=1)),
+        AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2)),
+        AdversaryModel(kafka_version="4.1.0", replicas=4, budgets=Budgets(kills=1, shrinks=1)),
     ],
 )
-def test_a_search_goes_on_where_it_stood(tmp_path, question, workers):
-    whole = search(question, workers=workers)
+def test_a_search_goes_on_where_it_stood(tmp_path, model, workers):
+    whole = search(model, workers=workers)
     assert whole.states > 1000
-    first = search(question, workers=workers, max_states=500, keep=tmp_path)
+    first = search(model, workers=workers, max_states=500, keep=tmp_path)
     assert (first.complete, first.lost) == (False, False)
     (kept,) = tmp_path.iterdir()
     written = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
     told: list[int] = []
     second = search(
-        question, workers=workers, keep=tmp_path, say=lambda level, states: told.append(level)
+        model, workers=workers, keep=tmp_path, say=lambda level, states: told.append(level)
     )
     assert told[0] == first.levels + 1  # the levels before were not searched again
     assert all(path.stat().st_mtime_ns == at for path, at in written.items())
     assert replace(second, memory_bytes=0) == replace(whole, memory_bytes=0)
-    again = search(question, workers=workers, keep=tmp_path)
+    again = search(model, workers=workers, keep=tmp_path)
     assert (again.states, again.levels, again.trace) == (whole.states, whole.levels, whole.trace)
 
 
 def test_a_level_that_not_all_had_written_is_searched_again(tmp_path):
-    question = Question(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1))
-    whole = search(question, workers=2, keep=tmp_path)
+    model = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=1))
+    whole = search(model, workers=2, keep=tmp_path)
     (kept,) = tmp_path.iterdir()
     last = max(int(path.name.split("-")[1]) for path in kept.iterdir())
     (kept / f"level-{last // 2}-1.jsonl").unlink()
-    assert replace(search(question, workers=2, keep=tmp_path), memory_bytes=0) == replace(
+    assert replace(search(model, workers=2, keep=tmp_path), memory_bytes=0) == replace(
         whole, memory_bytes=0
     )
 
 
 def test_another_question_is_kept_elsewhere(tmp_path):
     for kills in (0, 1):
-        question = Question(kafka_version="4.1.0", budgets=Budgets(kills=kills))
-        assert search(question, keep=tmp_path).states == search(question).states
+        model = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=kills))
+        assert search(model, keep=tmp_path).states == search(model).states
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_damaged_level_is_not_taken_for_one(tmp_path):
-    question = Question(kafka_version="4.1.0", budgets=Budgets(kills=1))
-    search(question, keep=tmp_path)
+    model = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1))
+    search(model, keep=tmp_path)
     (kept,) = tmp_path.iterdir()
     (kept / "level-1-0.jsonl").write_text("[]\n[1, ")
     with pytest.raises(ValueError, match="Expecting value"):
-        search(question, keep=tmp_path)
+        search(model, keep=tmp_path)

@@ -9,8 +9,8 @@ import pytest
 from ackproof_model.consumer_groups import (
     ANOMALIES,
     OffsetBudgets,
-    OffsetGuards,
-    OffsetQuestion,
+    OffsetChecks,
+    OffsetModel,
     search,
 )
 from specifications.consumer_group_mutants import MUTANTS, mutations
@@ -25,17 +25,17 @@ GAP, TWICE = {"unprocessed": 5}, {"reprocessed": 7}
 NEVER: dict[str, int] = {}
 
 
-def question(commit, budgets, version="4.3.1", **settings):
-    return OffsetQuestion(
+def model(commit, budgets, version="4.3.1", **settings):
+    return OffsetModel(
         kafka_version=version, commit=commit, budgets=OffsetBudgets(**budgets), **settings
     )
 
 
 def ways(commit, budgets, version="4.3.1", **settings):
-    found = search(question(commit, budgets, version, **settings))
+    found = search(model(commit, budgets, version, **settings))
     assert found.complete
-    assert set(found.ways) <= set(ANOMALIES)
-    return {anomaly: len(way) for anomaly, way in found.ways.items()}
+    assert set(found.traces) <= set(ANOMALIES)
+    return {anomaly: len(way) for anomaly, way in found.traces.items()}
 
 
 @pytest.mark.parametrize("version", ["2.6.2", "3.9.1", "4.3.1"])
@@ -120,8 +120,8 @@ def test_who_goes_on_after_a_refused_commit_does_twice_what_another_does():
 
 
 def test_a_trace_tells_the_gap():
-    found = search(question("before", CRASH), wanted=["unprocessed"])
-    assert [label for label, _ in found.ways["unprocessed"]] == [
+    found = search(model("before", CRASH), until=["unprocessed"])
+    assert [label for label, _ in found.traces["unprocessed"]] == [
         "member 0 polls up to 1",
         "member 0 commits 1",
         "member 0 is killed",
@@ -131,7 +131,7 @@ def test_a_trace_tells_the_gap():
 
 
 def test_each_guard_is_refuted():
-    assert {guard for guard, _ in MUTANTS} == {field.name for field in fields(OffsetGuards)}
+    assert {guard for guard, _ in MUTANTS} == {field.name for field in fields(OffsetChecks)}
     assert all(mutation.refuted for mutation in mutations())
 
 
@@ -143,16 +143,16 @@ def test_offsets_in_transactions_hold_within_larger_budgets():
 
 
 def test_a_search_without_room_decides_nothing():
-    found = search(question("after", CRASH), max_states=10)
+    found = search(model("after", CRASH), max_states=10)
     assert not found.complete
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: question("sometimes", {}), "commit 'sometimes' is not one of before, after"),
-        (lambda: question("after", {}, reset="none"), "reset 'none'"),
-        (lambda: question("transaction", {}, "0.10.2"), "no transactions"),
+        (lambda: model("sometimes", {}), "commit 'sometimes' is not one of before, after"),
+        (lambda: model("after", {}, reset="none"), "reset 'none'"),
+        (lambda: model("transaction", {}, "0.10.2"), "no transactions"),
         (lambda: replace(OffsetBudgets(), crashes=8), "crashes is 8"),
     ],
 )

@@ -7,30 +7,32 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof_model.adversary import Budgets, Question, search
+from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.planning import (
-    Deed,
     ModelContradictsItselfError,
     Operation,
+    OperationKind,
     Plan,
     carried_out,
+    covering_plans,
     kinds,
-    nastiest,
     plan,
+    plan_state,
     realized,
-    scene,
     settling,
     with_clean_stops,
 )
 
-B2 = Question(kafka_version="4.3.1", acks="1", budgets=Budgets(kills=1))
-B3 = Question(kafka_version="4.3.1", acks="1", budgets=Budgets(fencings=1))
-B4 = Question(kafka_version="4.3.1", unclean_election=True, budgets=Budgets(kills=2, shrinks=1))
-B5 = Question(
+B2 = AdversaryModel(kafka_version="4.3.1", acks="1", budgets=Budgets(kills=1))
+B3 = AdversaryModel(kafka_version="4.3.1", acks="1", budgets=Budgets(fencings=1))
+B4 = AdversaryModel(
+    kafka_version="4.3.1", unclean_election=True, budgets=Budgets(kills=2, shrinks=1)
+)
+B5 = AdversaryModel(
     kafka_version="4.3.1", min_insync_replicas=1, budgets=Budgets(power_losses=1, shrinks=2)
 )
-B6 = Question(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
-B7 = Question(kafka_version="4.3.1", budgets=Budgets(power_losses=1, kills=1, shrinks=1))
+B6 = AdversaryModel(kafka_version="3.9.1", budgets=Budgets(power_losses=1, shrinks=2))
+B7 = AdversaryModel(kafka_version="4.3.1", budgets=Budgets(power_losses=1, kills=1, shrinks=1))
 B7_BY_KILLS = replace(B7, budgets=Budgets(power_losses=1, kills=2))
 CASES = {
     "B2": (B2, ["withhold 0", "kill 0"]),
@@ -47,35 +49,39 @@ CASES = {
 }
 
 
-def found(question: Question) -> Plan:
-    made = realized(search(question))
+def found(model: AdversaryModel) -> Plan:
+    made = realized(search(model))
     assert made is not None
     return made
 
 
 def told(made: Plan) -> list[str]:
-    return [f"{one.deed} {one.broker}" for one in made.operations]
+    return [f"{one.kind} {one.broker}" for one in made.operations]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_loss_that_the_search_finds_is_brought_about(case):
-    question, operations = CASES[case]
-    made = found(question)
+    model, operations = CASES[case]
+    made = found(model)
     assert told(made) == operations
     assert made.lost
 
 
-@pytest.mark.parametrize("question", [B5, B6, B7, B7_BY_KILLS])
-def test_where_power_is_lost_clean_stops_lose_nothing(question):
-    clean = with_clean_stops(found(question))
+@pytest.mark.parametrize("model", [B5, B6, B7, B7_BY_KILLS])
+def test_where_power_is_lost_clean_stops_lose_nothing(model):
+    clean = with_clean_stops(found(model))
     assert clean is not None
     assert not clean.lost
-    assert {one.deed for one in clean.operations} <= {Deed.LAG, Deed.STOP, Deed.START}
+    assert {one.kind for one in clean.operations} <= {
+        OperationKind.LAG,
+        OperationKind.STOP,
+        OperationKind.START,
+    }
 
 
-@pytest.mark.parametrize("question", [B2, B4])
-def test_what_is_lost_by_an_election_is_lost_with_clean_stops_too(question):
-    clean = with_clean_stops(found(question))
+@pytest.mark.parametrize("model", [B2, B4])
+def test_what_is_lost_by_an_election_is_lost_with_clean_stops_too(model):
+    clean = with_clean_stops(found(model))
     assert clean is not None
     assert clean.lost
 
@@ -85,7 +91,7 @@ def test_there_is_no_clean_version_where_no_process_ends():
 
 
 @pytest.mark.parametrize(
-    ("question", "fates"),
+    ("model", "fates"),
     [
         (B2, ["kept", "lost", "kept"]),
         (B3, ["kept", "lost"]),
@@ -94,8 +100,8 @@ def test_there_is_no_clean_version_where_no_process_ends():
         (B7, ["lost", "lost", "none", "none", "none", "kept"]),
     ],
 )
-def test_each_stage_says_what_becomes_of_its_records(question, fates):
-    made = found(question)
+def test_each_stage_says_what_becomes_of_its_records(model, fates):
+    made = found(model)
     assert [made.fate(stage) for stage in made.stages] == fates
 
 
@@ -106,13 +112,13 @@ def test_power_loss_takes_nothing_that_is_fsynced_with_each_record():
 
 def test_a_controlled_shutdown_fsyncs_what_power_loss_then_leaves():
     stops = [
-        Operation(deed=Deed.STOP, broker=0),
-        Operation(deed=Deed.START, broker=0),
-        Operation(deed=Deed.LOSE_POWER, broker=0),
+        Operation(kind=OperationKind.STOP, broker=0),
+        Operation(kind=OperationKind.START, broker=0),
+        Operation(kind=OperationKind.LOSE_POWER, broker=0),
     ]
     made = carried_out(B7, stops)
     assert made is not None
-    logs = [stage.scene.state.replicas[0].log for stage in made.stages]
+    logs = [stage.plan_state.state.replicas[0].log for stage in made.stages]
     assert logs[-1] == logs[1]  # what it held when it shut down
     assert logs[-1] != logs[2]  # what it wrote afterwards is gone
 
@@ -120,18 +126,30 @@ def test_a_controlled_shutdown_fsyncs_what_power_loss_then_leaves():
 @pytest.mark.parametrize(
     "operations",
     [
-        [Operation(deed=Deed.START, broker=0)],
-        [Operation(deed=Deed.JOIN, broker=0, ends=Deed.LAG)],
-        [Operation(deed=Deed.KILL, broker=0), Operation(deed=Deed.KILL, broker=0)],
-        [Operation(deed=Deed.LAG, broker=1), Operation(deed=Deed.WITHHOLD, broker=1)],
-        [Operation(deed=Deed.CUT_OFF, broker=1), Operation(deed=Deed.STOP, broker=1)],
+        [Operation(kind=OperationKind.START, broker=0)],
+        [Operation(kind=OperationKind.JOIN, broker=0, ends=OperationKind.LAG)],
         [
-            Operation(deed=Deed.CUT_OFF, broker=1),
-            Operation(deed=Deed.KILL, broker=1),
-            Operation(deed=Deed.START, broker=1),
+            Operation(kind=OperationKind.KILL, broker=0),
+            Operation(kind=OperationKind.KILL, broker=0),
+        ],
+        [
+            Operation(kind=OperationKind.LAG, broker=1),
+            Operation(kind=OperationKind.WITHHOLD, broker=1),
+        ],
+        [
+            Operation(kind=OperationKind.CUT_OFF, broker=1),
+            Operation(kind=OperationKind.STOP, broker=1),
+        ],
+        [
+            Operation(kind=OperationKind.CUT_OFF, broker=1),
+            Operation(kind=OperationKind.KILL, broker=1),
+            Operation(kind=OperationKind.START, broker=1),
         ],
         # Its session has not ended.
-        [Operation(deed=Deed.KILL, broker=1, settled=False), Operation(deed=Deed.START, broker=1)],
+        [
+            Operation(kind=OperationKind.KILL, broker=1, settled=False),
+            Operation(kind=OperationKind.START, broker=1),
+        ],
     ],
 )
 def test_what_cannot_be_done_is_no_plan(operations):
@@ -140,7 +158,7 @@ def test_what_cannot_be_done_is_no_plan(operations):
 
 def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
     monkeypatch.setattr(plan, "MOST_OPERATIONS", 5)
-    race = Question(kafka_version="0.10.2.2", budgets=Budgets(kills=2))
+    race = AdversaryModel(kafka_version="0.10.2.2", budgets=Budgets(kills=2))
     answer = search(race)
     assert answer.lost
     assert realized(answer) is None
@@ -148,19 +166,19 @@ def test_no_operator_brings_about_what_only_a_race_loses(monkeypatch):
 
 def test_if_possible_nothing_hangs_on_how_fast_an_operator_is():
     budgets = Budgets(kills=1, power_losses=1, clean_stops=1)
-    made = found(Question(kafka_version="4.3.1", budgets=budgets))
+    made = found(AdversaryModel(kafka_version="4.3.1", budgets=budgets))
     assert all(one.settled for one in made.operations)
 
 
 def test_a_cut_that_only_delays_makes_nobody_lag():
     # Before 3.5 two perturbations lose records; without them a third one, a lag, would be smuggled.
     budgets = Budgets(kills=1, power_losses=1)
-    made = realized(search(Question(kafka_version="2.6.2", budgets=budgets)))
+    made = realized(search(AdversaryModel(kafka_version="2.6.2", budgets=budgets)))
     assert made is None or not any(stage.strays for stage in made.stages)
     withheld = [
-        Operation(deed=Deed.KILL, broker=0),
-        Operation(deed=Deed.WITHHOLD, broker=1, settled=False),
-        Operation(deed=Deed.START, broker=0),
+        Operation(kind=OperationKind.KILL, broker=0),
+        Operation(kind=OperationKind.WITHHOLD, broker=1, settled=False),
+        Operation(kind=OperationKind.START, broker=0),
     ]
     smuggled = carried_out(B6, withheld)
     assert smuggled is not None
@@ -168,8 +186,8 @@ def test_a_cut_that_only_delays_makes_nobody_lag():
 
 
 def test_a_follower_that_has_every_record_does_not_lag():
-    lag = Operation(deed=Deed.LAG, broker=1)
-    cut = scene.done(B7, scene.opening(B7), lag)
+    lag = Operation(kind=OperationKind.LAG, broker=1)
+    cut = plan_state.performed(B7, plan_state.initial_plan_state(B7), lag)
     assert not list(settling.settle(B7, cut, timers=True))
     _, written = settling.produce(replace(B7, budgets=Budgets(records=1)), cut)
     assert ("shrink", 0, 1) in [label for label, _ in settling.settle(B7, written, timers=True)]
@@ -177,13 +195,13 @@ def test_a_follower_that_has_every_record_does_not_lag():
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
-    """What happens by itself is stepped through in one order; any other leads to the same scene."""
-    question = CASES[case][0]
-    made = found(question)
+    """Prompt steps are taken in one order; any other order leads to the same state."""
+    model = CASES[case][0]
+    made = found(model)
     prompt, chance = settling._prompt, random.Random(7)
 
-    def shuffled(*scene):
-        steps = list(prompt(*scene))
+    def shuffled(*plan_state):
+        steps = list(prompt(*plan_state))
         chance.shuffle(steps)
         # A replica is looked at for the ISR when it fetches, and what it fetches comes with that.
         asks = {"expand"}
@@ -191,11 +209,11 @@ def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
 
     monkeypatch.setattr(settling, "_prompt", shuffled)
     for _ in range(20):
-        again = carried_out(question, made.operations)
+        again = carried_out(model, made.operations)
         assert again is not None
         assert again.lost == made.lost
         for ours, theirs in zip(made.stages, again.stages, strict=True):
-            first, second = ours.scene.state, theirs.scene.state
+            first, second = ours.plan_state.state, theirs.plan_state.state
             seen = [one.partition.controller._replace(epoch=0) for one in (first, second)]
             assert seen[0] == seen[1]
             assert [r.log for r in first.replicas] == [r.log for r in second.replicas]
@@ -203,9 +221,9 @@ def test_the_order_of_prompt_steps_does_not_matter(case, monkeypatch):
 
 
 def test_where_nothing_can_be_lost_schedules_take_many_kinds_of_steps():
-    safe = Question(kafka_version="4.3.1", budgets=Budgets(kills=2, shrinks=1))
+    safe = AdversaryModel(kafka_version="4.3.1", budgets=Budgets(kills=2, shrinks=1))
     assert search(safe).impossible
-    suite = nastiest(safe, most=50)
+    suite = covering_plans(safe, most=50)
     assert len(suite) < 50
     assert suite
     assert not any(one.lost for one in suite)
@@ -218,4 +236,4 @@ def test_where_nothing_can_be_lost_schedules_take_many_kinds_of_steps():
 
 def test_a_suite_of_what_loses_is_refused():
     with pytest.raises(ModelContradictsItselfError, match="lose power"):
-        nastiest(B7, most=3)
+        covering_plans(B7, most=3)

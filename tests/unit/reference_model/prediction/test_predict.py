@@ -10,7 +10,7 @@ from ackproof_model import (
     Elapsed,
     Injection,
     IsrSize,
-    Outlook,
+    Likelihood,
     predict,
 )
 from unit.reference_model.schedules import (
@@ -35,23 +35,23 @@ from unit.reference_model.schedules import (
     kill,
 )
 
-IMPOSSIBLE, POSSIBLE, CERTAIN = Outlook
+IMPOSSIBLE, POSSIBLE, CERTAIN = Likelihood
 
 ZERO, ONE = {"acks": "0"}, {"acks": "1"}
 PLAIN, IDEMPOTENT = {"acks": "all"}, {"acks": "all", "idempotence": True}
 WAYS = [ZERO, ONE, PLAIN, IDEMPOTENT]
 
 
-def outlook(configuration, schedule):
+def likelihood(configuration, schedule):
     prediction = predict(configuration, schedule)
     assert prediction.complete
-    return prediction.outlook
+    return prediction.likelihood
 
 
 @pytest.mark.parametrize("settings", WAYS)
 @pytest.mark.parametrize("schedule", [NO_FAULT, (Injection(fault="none"),)])
 def test_without_a_fault_nothing_goes_wrong(configure, settings, schedule):
-    assert set(outlook(configure(**settings), schedule).values()) == {IMPOSSIBLE}
+    assert set(likelihood(configure(**settings), schedule).values()) == {IMPOSSIBLE}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_without_a_fault_nothing_goes_wrong(configure, settings, schedule):
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 def test_the_leader_dies_while_replication_is_cut(configure, version, settings, expected):
     # Expected: lost, duplicated, reordered.
-    seen = outlook(configure(kafka_version=version, **settings), DEMO)
+    seen = likelihood(configure(kafka_version=version, **settings), DEMO)
     assert (seen["lost"], seen["duplicated"], seen["reordered"]) == expected
 
 
@@ -81,7 +81,7 @@ def test_the_leader_dies_while_replication_is_cut(configure, version, settings, 
 )
 def test_without_a_time_limit_the_isr_may_shrink_first(configure, version, min_isr, lost):
     configuration = configure(acks="1", kafka_version=version, min_insync_replicas=min_isr)
-    assert outlook(configuration, UNBOUNDED_DEMO)["lost"] == lost
+    assert likelihood(configuration, UNBOUNDED_DEMO)["lost"] == lost
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_without_a_time_limit_the_isr_may_shrink_first(configure, version, min_i
     ],
 )
 def test_loss_by_fault_and_acks(configure, schedule, settings, lost):
-    assert outlook(configure(**settings), schedule)["lost"] == lost
+    assert likelihood(configure(**settings), schedule)["lost"] == lost
 
 
 def test_a_broker_that_may_hold_no_replica_makes_loss_uncertain(configure):
@@ -116,9 +116,9 @@ def test_a_broker_that_may_hold_no_replica_makes_loss_uncertain(configure):
         CUT,
         kill(LEADER | ANY_ONE, when=(MORE_ACKED,), or_after=5.0),
     )
-    assert outlook(configure(acks="1"), schedule)["lost"] == CERTAIN
+    assert likelihood(configure(acks="1"), schedule)["lost"] == CERTAIN
     schedule = (CUT, kill(ANY_ONE, when=(MORE_ACKED,), or_after=5.0, heal_when=()))
-    assert outlook(configure(acks="1"), schedule)["lost"] == POSSIBLE
+    assert likelihood(configure(acks="1"), schedule)["lost"] == POSSIBLE
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_one_unknown_broker_is_cut_off_and_killed(configure, settings, lost):
     any_time = IsrSize(op=">=", size=0)
     cut = replace(CUT, targets=ANY_ONE, when=(ACKED, any_time))
     death = kill(SAME, when=(MORE_ACKED,), or_after=5.0, heal_when=(any_time,))
-    assert outlook(configure(**settings), (cut, death))["lost"] == lost
+    assert likelihood(configure(**settings), (cut, death))["lost"] == lost
 
 
 @pytest.mark.parametrize("version", ["3.6.2", "3.9.1", "4.1.0"])
@@ -137,7 +137,7 @@ def test_sigkill_loses_nothing_that_all_in_sync_replicas_had(configure, version)
     # It takes a power loss of the sole ISR member.
     configuration = configure(kafka_version=version, min_insync_replicas=1, max_in_flight=1)
     for schedule in (KILL_LEADER, UNBOUNDED_DEMO):
-        assert outlook(configuration, schedule)["lost"] == IMPOSSIBLE
+        assert likelihood(configuration, schedule)["lost"] == IMPOSSIBLE
 
 
 @pytest.mark.parametrize(("unclean", "lost"), [(False, IMPOSSIBLE), (True, POSSIBLE)])
@@ -149,7 +149,7 @@ def test_unclean_election_loses_what_only_the_leader_had(configure, unclean, los
         max_in_flight=1,
         unclean_leader_election=unclean,
     )
-    assert outlook(configuration, UNBOUNDED_DEMO)["lost"] == lost
+    assert likelihood(configuration, UNBOUNDED_DEMO)["lost"] == lost
 
 
 def power_loss(targets=LEADER, **changes):
@@ -159,7 +159,7 @@ def power_loss(targets=LEADER, **changes):
 @pytest.mark.parametrize(("ending", "lost"), [(kill, IMPOSSIBLE), (power_loss, POSSIBLE)])
 def test_only_a_power_loss_takes_what_a_sole_replica_appended(configure, ending, lost):
     configuration = configure(replication_factor=1, min_insync_replicas=1)
-    assert outlook(configuration, (ending(heal_when=()),))["lost"] == lost
+    assert likelihood(configuration, (ending(heal_when=()),))["lost"] == lost
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_only_a_power_loss_takes_what_a_sole_replica_appended(configure, ending,
 def test_power_is_lost_by_the_last_of_the_isr(configure, version, least, lost):
     configuration = configure(kafka_version=version, min_insync_replicas=least, max_in_flight=1)
     schedule = (CUT, power_loss(when=(MORE_ACKED,)))
-    assert outlook(configuration, schedule)["lost"] == lost
-    assert outlook(configuration, (power_loss(),))["lost"] == IMPOSSIBLE
+    assert likelihood(configuration, schedule)["lost"] == lost
+    assert likelihood(configuration, (power_loss(),))["lost"] == IMPOSSIBLE
 
 
 @pytest.mark.parametrize(
@@ -192,26 +192,28 @@ def test_followers_that_stopped_cleanly_stay_eligible(configure, version, stop, 
     configuration = configure(kafka_version=version, max_in_flight=1)
     followers = Injection(fault=stop, targets=FOLLOWERS, when=(ACKED,))
     last = power_loss(when=(isr(1),), heal_when=(), heal_or_after=None)
-    assert outlook(configuration, (followers, last))["lost"] == lost
+    assert likelihood(configuration, (followers, last))["lost"] == lost
 
 
 def test_one_replica_keeps_what_it_appended(configure):
     configuration = configure(acks="1", replication_factor=1, min_insync_replicas=1)
-    assert outlook(configuration, KILL_LEADER)["lost"] == IMPOSSIBLE
+    assert likelihood(configuration, KILL_LEADER)["lost"] == IMPOSSIBLE
 
 
 def test_without_retries_nothing_is_duplicated(configure):
-    assert outlook(configure(), KILL_LEADER)["duplicated"] == POSSIBLE
-    assert outlook(configure(retries=0), KILL_LEADER)["duplicated"] == IMPOSSIBLE
+    assert likelihood(configure(), KILL_LEADER)["duplicated"] == POSSIBLE
+    assert likelihood(configure(retries=0), KILL_LEADER)["duplicated"] == IMPOSSIBLE
 
 
 def test_more_in_sync_replicas_than_there_are_can_never_ack(configure):
     # Up to 3.6: from 3.7 on the minimum is capped at the replicas (KAFKA-15583).
     few = {"replication_factor": 1, "max_in_flight": 1}
     never = predict(configure(kafka_version="3.6.2", **few), KILL_LEADER)
-    assert never.outlook["duplicated"] == IMPOSSIBLE
+    assert never.likelihood["duplicated"] == IMPOSSIBLE
     assert "no way leads to a final log with" in never.reasons["duplicated"]
-    assert outlook(configure(kafka_version="3.7.0", **few), KILL_LEADER)["duplicated"] == POSSIBLE
+    assert (
+        likelihood(configure(kafka_version="3.7.0", **few), KILL_LEADER)["duplicated"] == POSSIBLE
+    )
 
 
 @pytest.mark.parametrize(("after", "lost"), [(20.0, CERTAIN), (40.0, POSSIBLE), (60.0, IMPOSSIBLE)])
@@ -222,13 +224,13 @@ def test_the_isr_shrinks_when_there_is_time(configure, after, lost):
         kill(when=(Elapsed(seconds=after), MORE_ACKED), or_after=after),
     )
     configuration = configure(acks="1", kafka_version="3.9.1")
-    assert outlook(configuration, schedule)["lost"] == lost
+    assert likelihood(configuration, schedule)["lost"] == lost
 
 
 @pytest.mark.parametrize("settings", WAYS)
 @pytest.mark.parametrize("schedule", [NO_FAULT, DEMO, KILL_LEADER, RESTART_LEADER])
 def test_nothing_is_made_up(configure, settings, schedule):
-    seen = outlook(configure(**settings), schedule)
+    seen = likelihood(configure(**settings), schedule)
     assert (seen["phantom"], seen["corrupt"]) == (IMPOSSIBLE, IMPOSSIBLE)
 
 
@@ -249,5 +251,5 @@ def test_nothing_is_made_up(configure, settings, schedule):
 def test_an_acked_offset_is_contradicted_only_where_a_record_is_removed(
     configure, schedule, settings, inconsistent
 ):
-    seen = outlook(configure(**settings), schedule)
+    seen = likelihood(configure(**settings), schedule)
     assert seen["inconsistent"] == inconsistent

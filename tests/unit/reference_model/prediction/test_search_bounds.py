@@ -7,12 +7,12 @@ import pytest
 from ackproof_model import (
     Injection,
     LeaderChanged,
-    Outlook,
+    Likelihood,
     join,
     predict,
 )
 from ackproof_model.prediction.search import SEARCHED, explore
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from unit.reference_model.schedules import (
     CUT,
     DEMO,
@@ -54,8 +54,8 @@ def test_more_records_change_nothing(configure, settings, schedule):
 def test_a_budget_that_runs_out_excludes_nothing(configure):
     prediction = predict(configure(acks="1"), DEMO, max_states=500)
     assert not prediction.complete
-    assert {prediction.outlook[name] for name in SEARCHED} == {Outlook.POSSIBLE}
-    assert "cut off" in prediction.reasons["lost"]
+    assert {prediction.likelihood[name] for name in SEARCHED} == {Likelihood.POSSIBLE}
+    assert "search stopped after" in prediction.reasons["lost"]
     assert prediction.bounds.startswith("INCOMPLETE")
 
 
@@ -71,7 +71,7 @@ def test_the_trace_is_the_shortest_story_to_a_loss(configure):
         "The controller fences A",
         "B learns that it leads.",
         "A is started again.",
-        "The schedule is done. Others can fetch from A again.",
+        "The schedule has ended. The other brokers can fetch from A again.",
         "The final log is that of B. Acked and lost",
     ]
     assert "A held it and truncates it when following B" in trace[-1]
@@ -92,17 +92,17 @@ def test_a_fault_that_can_never_begin_ends_the_run(configure):
     )
     prediction = predict(configure(replication_factor=2), schedule)
     assert prediction.complete
-    assert prediction.outlook["lost"] == Outlook.IMPOSSIBLE
+    assert prediction.likelihood["lost"] == Likelihood.IMPOSSIBLE
 
 
 def test_joining_takes_the_worst_of_all_partitions(configure):
     sure = predict(configure(acks="1"), DEMO)
     maybe = predict(configure(acks="1"), KILL_LEADER)
     never = predict(configure(idempotence=True), DEMO)
-    assert join([never, maybe]).outlook["lost"] == Outlook.POSSIBLE
+    assert join([never, maybe]).likelihood["lost"] == Likelihood.POSSIBLE
     assert join([never, maybe]).trace == maybe.trace
     joined = join([never, sure, maybe])
-    assert joined.outlook["lost"] == Outlook.CERTAIN
+    assert joined.likelihood["lost"] == Likelihood.CERTAIN
     assert joined.trace == sure.trace
     assert joined.reasons["lost"] == sure.reasons["lost"]
     assert joined.states == sure.states + maybe.states + never.states

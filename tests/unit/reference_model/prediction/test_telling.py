@@ -1,4 +1,4 @@
-"""What a prediction tells besides its outlook: diagram, records at risk, error codes."""
+"""What a prediction tells besides its likelihood: diagram, records at risk, error codes."""
 
 from __future__ import annotations
 

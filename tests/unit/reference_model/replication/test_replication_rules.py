@@ -1,4 +1,4 @@
-"""Single rules: elections, eligible replicas, truncation, the high watermark, configurations."""
+"""Single checks: elections, eligible replicas, truncation, the high watermark, configurations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from ackproof_model import Configuration, Profile, predict
 from ackproof_model.replication.controller import change, fence, register
-from ackproof_model.replication.question import Model
+from ackproof_model.replication.model import Model
 from ackproof_model.replication.replica import advance_high_watermark, fetch, joining
 from ackproof_model.replication.state import (
     NOBODY,
@@ -29,29 +29,29 @@ def start(configure):
 
 def test_the_first_in_assignment_order_is_elected(start):
     model, controller = start("3.9.1")
-    after = fence(model, controller, 0)
+    after = fence(model.policy, controller, 0)
     assert (after.leader, after.epoch, after.isr, after.fenced) == (1, 1, B | C, A)
-    assert fence(model, after, 2).leader == 1  # the leader stays while it is valid
+    assert fence(model.policy, after, 2).leader == 1  # the leader stays while it is valid
 
 
 def test_without_elr_the_last_member_is_waited_for(start):
     # No unclean leader election: only the last in-sync replica may lead again.
     model, controller = start("3.9.1")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
+        controller = fence(model.policy, controller, replica)
     assert (controller.leader, controller.isr) == (NOBODY, C)
-    controller = register(model, controller, 0, clean=True)
+    controller = register(model.policy, controller, 0, clean=True)
     assert controller.leader == NOBODY
-    assert register(model, controller, 2, clean=False).leader == 2
+    assert register(model.policy, controller, 2, clean=False).leader == 2
 
 
 def test_an_eligible_replica_that_stopped_cleanly_is_elected(start):
     model, controller = start("4.1.0")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
+        controller = fence(model.policy, controller, replica)
     assert (controller.leader, controller.isr, controller.elr) == (NOBODY, 0, B | C)
     assert controller.last_known == 2
-    after = register(model, controller, 1, clean=True)
+    after = register(model.policy, controller, 1, clean=True)
     assert (after.leader, after.isr, after.elr) == (1, B, C)
 
 
@@ -59,18 +59,18 @@ def test_after_unclean_stops_only_the_last_known_leader_is_elected(start):
     # KIP-966: an unclean registration leaves the ELR; an empty ELR falls back to the last leader.
     model, controller = start("4.1.0")
     for replica in (0, 1, 2):
-        controller = fence(model, controller, replica)
-    first = register(model, controller, 2, clean=False)
+        controller = fence(model.policy, controller, replica)
+    first = register(model.policy, controller, 2, clean=False)
     assert (first.leader, first.elr) == (NOBODY, B)  # B may still come back with its log
-    both = register(model, first, 1, clean=False)
+    both = register(model.policy, first, 1, clean=False)
     assert (both.leader, both.isr, both.elr) == (2, C, 0)
 
 
 def test_a_full_isr_empties_the_elr(start):
     model, controller = start("4.1.0")
-    alone = change(model, controller, A)
+    alone = change(model.policy, controller, A)
     assert (alone.isr, alone.elr) == (A, B | C)
-    assert change(model, alone, A | B).elr == 0
+    assert change(model.policy, alone, A | B).elr == 0
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_follower_truncates_what_diverges(configure, mine, leaders, kept):
     log = tuple(entry(*one) for one in leaders)
     leader = state.brokers[0]._replace(log=log, epoch=3, start=len(log), remote=(NOBODY, NOBODY))
     follower = Broker(UP, False, tuple(entry(*one) for one in mine), 0, 3)
-    run = state.run._replace(injected=-1, phase=-1)  # not under a leader that reigns
+    run = state.run._replace(injected=-1, phase=-1)  # not under a leader that leads_for_good
     state = state._replace(brokers=(leader, follower), run=run)
     what, after = fetch(model, state, 1)
     assert len(after.brokers[1].log) == (kept if what == "truncate" else kept + 1)
@@ -140,9 +140,9 @@ def test_versions_differ_in_freeze_and_elr(version, hw_freeze, elr, stale_fetch,
 )
 def test_replicas_may_diverge_where_late_fetch_responses_are_appended(configure, version, may):
     prediction = predict(configure(kafka_version=version), [])
-    assert (prediction.outlook["diverged"] == "possible") is may
+    assert (prediction.likelihood["diverged"] == "possible") is may
     assert ("KAFKA-18723" in prediction.reasons["diverged"]) is may
-    assert prediction.outlook["gap"] == "impossible"
+    assert prediction.likelihood["gap"] == "impossible"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import fields
 
 import pytest
 
-from ackproof_model import Rules
+from ackproof_model import SafetyChecks
 from specifications.adversary_mutants import MUTANTS, mutation
 
-#: Guards of the producer, which the adversary's records do not have.
+#: TransactionChecks of the producer, which the adversary's records do not have.
 PRODUCER = {"idempotent_dedup", "sequence_check", "retry_order"}
 
 
@@ -20,4 +20,4 @@ def test_without_a_guard_an_answer_changes(mutant):
 
 
 def test_there_is_a_mutant_for_each_guard():
-    assert {mutant.guard for mutant in MUTANTS} == {f.name for f in fields(Rules)} - PRODUCER
+    assert {mutant.guard for mutant in MUTANTS} == {f.name for f in fields(SafetyChecks)} - PRODUCER

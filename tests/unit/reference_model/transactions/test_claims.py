@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model.kafka.producer_state import Batch, ProducerState, Refusal
-from ackproof_model.transactions import TransactionBudgets, TransactionQuestion, search
+from ackproof_model.transactions import TransactionBudgets, TransactionModel, search
 from ackproof_model.transactions.coordinator import (
     Answer,
     add_partitions,
@@ -26,17 +26,17 @@ from ackproof_model.transactions.state import (
 )
 
 
-def question(version="3.9.1", protocol=1, **budgets):
-    return TransactionQuestion(
+def model(version="3.9.1", protocol=1, **budgets):
+    return TransactionModel(
         kafka_version=version, protocol=protocol, budgets=TransactionBudgets(**budgets)
     )
 
 
 def labels(found, anomaly):
-    return [label for label, _ in found.ways[anomaly]]
+    return [label for label, _ in found.traces[anomaly]]
 
 
-V1, V2 = question(), question("4.3.1", 2)
+V1, V2 = model(), model("4.3.1", 2)
 COMMIT, ABORT = Entry(-1, 0, commit=True), Entry(-1, 0, commit=False)
 
 
@@ -64,11 +64,11 @@ def test_53_and_54_sequences_count_by_epoch_and_partition_from_0():
 
 
 def test_55_a_producer_that_gave_a_record_up_takes_a_new_epoch():
-    found = search(question("2.8.2", delays=1), wanted=["hanging"])
-    given_up = next(s for label, s in found.ways["hanging"] if label == "producer 0 gives up")
+    found = search(model("2.8.2", delays=1), until=["hanging"])
+    given_up = next(s for label, s in found.traces["hanging"] if label == "producer 0 gives up")
     assert given_up.producers[0].gave_up
     # The abort is answered; before anything else it asks for an epoch.
-    _, last = found.ways["hanging"][-1]
+    _, last = found.traces["hanging"][-1]
     assert last.producers[0].phase is Phase.BUMPING
 
 
@@ -90,14 +90,14 @@ def test_56_a_new_producer_fences_the_old_one_after_its_transaction_is_aborted()
 
 
 def test_57_a_transaction_is_whole_with_protocol_2_only():
-    assert "torn" in search(question(delays=1), wanted=["torn"]).ways
-    assert search(question("4.3.1", 2, delays=1)).ways == {}
+    assert "torn" in search(model(delays=1), until=["torn"]).traces
+    assert search(model("4.3.1", 2, delays=1)).traces == {}
 
 
 def test_a_transaction_is_torn_only_until_its_markers_are_written():
     # That one partition has its marker before the other is no anomaly, and passes.
-    found = search(question())
-    assert (found.complete, found.ways) == (True, {})
+    found = search(model())
+    assert (found.complete, found.traces) == (True, {})
 
 
 def test_58_a_fenced_producer_cannot_abort():
@@ -109,7 +109,7 @@ def test_58_a_fenced_producer_cannot_abort():
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.3.1"])
 def test_b13_a_late_end_of_one_transaction_ends_the_next(version):
-    found = search(question(version, delays=1), wanted=["aborted-read", "lost"])
+    found = search(model(version, delays=1), until=["aborted-read", "lost"])
     assert labels(found, "aborted-read")[-2:] == [
         "the late commit of producer 0 arrives",
         "a commit marker of partition 0 is written",
@@ -127,8 +127,8 @@ def test_b13_does_not_happen_to_protocol_2():
 
 @pytest.mark.parametrize(("version", "hangs"), [("2.8.2", True), ("3.5.2", True), ("3.6.2", False)])
 def test_b14_a_late_record_hangs_before_logs_ask_the_coordinator(version, hangs):
-    found = search(question(version, delays=1), wanted=["hanging"])
-    assert ("hanging" in found.ways) == hangs
+    found = search(model(version, delays=1), until=["hanging"])
+    assert ("hanging" in found.traces) == hangs
     if hangs:
         assert (
             labels(found, "hanging")[-1] == "the late record of producer 0 to partition 0 arrives"
@@ -137,8 +137,8 @@ def test_b14_a_late_record_hangs_before_logs_ask_the_coordinator(version, hangs)
 
 @pytest.mark.parametrize(("version", "early"), [("4.0.1", True), ("4.1.2", True), ("4.2.0", False)])
 def test_b15_a_late_marker_ends_the_next_transaction_before_4_2(version, early):
-    found = search(question(version, 2, marker_delays=1))
-    assert ("aborted-read" in found.ways) == early
+    found = search(model(version, 2, marker_delays=1))
+    assert ("aborted-read" in found.traces) == early
     if early:
         assert "the late commit marker of partition 0 arrives" in labels(found, "aborted-read")
 
@@ -148,21 +148,21 @@ def test_b16_a_commit_that_races_a_timeout_is_refused_and_its_data_aborted():
     for asked, answer in [
         (V2, Answer.INVALID_TXN_STATE),
         (V1, Answer.PRODUCER_FENCED),
-        (question("4.0.0", 2), Answer.PRODUCER_FENCED),  # the epoch grew by two
+        (model("4.0.0", 2), Answer.PRODUCER_FENCED),  # the epoch grew by two
     ]:
         aborted = fence(asked, ongoing)._replace(state=Txn.COMPLETE_ABORT, partitions=0)
         assert end_txn(asked, aborted, 0, commit=True)[0] is answer
-    assert search(question("4.3.1", 2, delays=1, timeouts=1)).ways == {}
+    assert search(model("4.3.1", 2, delays=1, timeouts=1)).traces == {}
 
 
 @pytest.mark.parametrize("client", [("2.8.2", 1), ("3.9.1", 1), ("4.3.1", 2)])
 def test_b33_a_zombie_neither_writes_nor_commits_after_its_successor_began(client):
-    found = search(question(*client, restarts=1))
-    assert (found.complete, found.ways) == (True, {})
+    found = search(model(*client, restarts=1))
+    assert (found.complete, found.traces) == (True, {})
 
 
 def test_b33_unless_its_record_is_late_and_logs_do_not_ask_the_coordinator():
-    found = search(question("2.8.2", delays=1, restarts=1), wanted=["zombie-write"])
+    found = search(model("2.8.2", delays=1, restarts=1), until=["zombie-write"])
     assert labels(found, "zombie-write")[-2:] == [
         "producer 1 asks for an epoch",
         "the late record of producer 0 to partition 0 arrives",

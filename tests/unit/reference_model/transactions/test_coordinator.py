@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from ackproof.kafka_versions import numbers
-from ackproof_model.transactions import TransactionQuestion
+from ackproof_model.transactions import TransactionModel
 from ackproof_model.transactions import coordinator as rules
 from ackproof_model.transactions.state import PREPARED, Coordinator, Txn
 from specifications import transaction_coordinator as port
@@ -40,9 +40,9 @@ ID = 7
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: f"{client[0]}-v{client[1]}")
-def question(request: pytest.FixtureRequest) -> TransactionQuestion:
+def model(request: pytest.FixtureRequest) -> TransactionModel:
     version, protocol = request.param
-    return TransactionQuestion(kafka_version=version, protocol=protocol)
+    return TransactionModel(kafka_version=version, protocol=protocol)
 
 
 def states() -> Iterator[Coordinator]:
@@ -54,13 +54,13 @@ def states() -> Iterator[Coordinator]:
             yield Coordinator(state, HERE, partitions, 0)
 
 
-def around(question: TransactionQuestion) -> port.Around:
-    version = numbers(question.kafka_version)
+def around(model: TransactionModel) -> port.Around:
+    version = numbers(model.kafka_version)
     server = 2 if version >= (4,) else 0
     return port.Around(rules=CoordinatorRules.of(version), now=100, version=server, new_id=9)
 
 
-def known(question: TransactionQuestion, coordinator: Coordinator) -> Metadata | None:
+def known(model: TransactionModel, coordinator: Coordinator) -> Metadata | None:
     """Return what Kafka's coordinator knows; where markers are due, what follows is pending."""
     if coordinator.state is Txn.DEAD:
         return None
@@ -70,13 +70,13 @@ def known(question: TransactionQuestion, coordinator: Coordinator) -> Metadata |
         producer_id=ID,
         prev_id=ID,
         epoch=coordinator.epoch,
-        last_epoch=coordinator.epoch - 1 if question.bumps else -1,
+        last_epoch=coordinator.epoch - 1 if model.bumps else -1,
         timeout=1000,
         state=TransactionState(coordinator.state),
         partitions=frozenset(at for at in range(2) if coordinator.partitions >> at & 1),
         started=-1 if coordinator.state is Txn.EMPTY else 50,
         updated=60,
-        version=question.protocol if question.bumps else 0,
+        version=model.protocol if model.bumps else 0,
         pending=None if pending is None else TransactionState(pending),
     )
 
@@ -105,25 +105,23 @@ def same(found: rules.Answered, answered: port.Answered, by: CoordinatorRules) -
 
 
 @pytest.mark.parametrize("expected", [None, *EPOCHS])
-def test_a_new_epoch(question: TransactionQuestion, expected: int | None) -> None:
-    about = around(question)
+def test_a_new_epoch(model: TransactionModel, expected: int | None) -> None:
+    about = around(model)
     for before in states():
-        if question.bumps and expected == HERE - 1:
+        if model.bumps and expected == HERE - 1:
             continue  # a retry, and a producer of the specification has its answer
-        found = rules.init_producer_id(question, before, expected)
+        found = rules.init_producer_id(model, before, expected)
         asked = None if expected is None else (ID, expected)
-        answered = port.init_producer_id(
-            known(question, before), about, timeout=1000, expected=asked
-        )
+        answered = port.init_producer_id(known(model, before), about, timeout=1000, expected=asked)
         same(found, answered, about.rules)
 
 
 @pytest.mark.parametrize(("epoch", "partition"), [*itertools.product(EPOCHS, range(2))])
-def test_a_partition(question: TransactionQuestion, epoch: int, partition: int) -> None:
-    about = around(question)
+def test_a_partition(model: TransactionModel, epoch: int, partition: int) -> None:
+    about = around(model)
     for before in states():
-        metadata = known(question, before)
-        found = rules.add_partitions(question, before, epoch, partition)
+        metadata = known(model, before)
+        found = rules.add_partitions(model, before, epoch, partition)
         answered = port.add_partitions(
             metadata,
             about,
@@ -136,7 +134,7 @@ def test_a_partition(question: TransactionQuestion, epoch: int, partition: int) 
         verified = port.verify_partitions(
             metadata, producer_id=ID, epoch=epoch, partitions={partition}
         )
-        answer = rules.verify(question, before, epoch, partition)
+        answer = rules.verify(model, before, epoch, partition)
         if answer is rules.Answer.INVALID_TXN_STATE:  # its name before 3.8
             assert verified[partition] is Error.TRANSACTION_ABORTABLE
         else:
@@ -144,30 +142,30 @@ def test_a_partition(question: TransactionQuestion, epoch: int, partition: int) 
 
 
 @pytest.mark.parametrize(("epoch", "commit"), [*itertools.product(EPOCHS, (True, False))])
-def test_an_end(question: TransactionQuestion, epoch: int, commit: bool) -> None:
-    about = around(question)
+def test_an_end(model: TransactionModel, epoch: int, commit: bool) -> None:
+    about = around(model)
     for before in states():
-        metadata = known(question, before)
+        metadata = known(model, before)
         request = port.EndTxn(
-            producer_id=ID, epoch=epoch, commit=commit, version=2 if question.bumps else 0
+            producer_id=ID, epoch=epoch, commit=commit, version=2 if model.bumps else 0
         )
-        found = rules.end_txn(question, before, epoch, commit=commit)
+        found = rules.end_txn(model, before, epoch, commit=commit)
         same(found, port.end_transaction(metadata, about, request), about.rules)
 
 
-def test_a_transaction_that_takes_too_long(question: TransactionQuestion) -> None:
-    about = around(question)
+def test_a_transaction_that_takes_too_long(model: TransactionModel) -> None:
+    about = around(model)
     for before in states():
         if before.state is Txn.ONGOING:
-            answered = port.abort_timed_out(known(question, before), about, producer_id=ID)
-            same((rules.Answer.NONE, rules.fence(question, before)), answered, about.rules)
+            answered = port.abort_timed_out(known(model, before), about, producer_id=ID)
+            same((rules.Answer.NONE, rules.fence(model, before)), answered, about.rules)
 
 
-def test_an_id_that_expired(question: TransactionQuestion) -> None:
+def test_an_id_that_expired(model: TransactionModel) -> None:
     """Kafka forgets it, and gives a new producer another id: the specification ends there."""
     dead = Coordinator(Txn.DEAD, HERE, 0, 0)
-    about = around(question)
-    assert rules.add_partitions(question, dead, HERE, 0)[0].value == (
+    about = around(model)
+    assert rules.add_partitions(model, dead, HERE, 0)[0].value == (
         port.add_partitions(
             None, about, producer_id=ID, epoch=HERE, partitions={0}, version=0
         ).error.value

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from ackproof_model.transactions import Guards
+from ackproof_model.transactions import TransactionChecks
 from specifications.transaction_mutants import MUTANTS
 
 
@@ -16,4 +16,6 @@ def test_without_a_guard_an_anomaly_comes_about(mutant):
 
 
 def test_there_is_a_mutant_for_each_guard():
-    assert {mutant.guard for mutant in MUTANTS} == {field.name for field in fields(Guards)}
+    assert {mutant.guard for mutant in MUTANTS} == {
+        field.name for field in fields(TransactionChecks)
+    }

@@ -11,7 +11,7 @@ import pytest
 from ackproof_model.transactions import (
     ANOMALIES,
     TransactionBudgets,
-    TransactionQuestion,
+    TransactionModel,
     search,
 )
 
@@ -53,12 +53,12 @@ NEVER: dict[str, int] = {}
 def test_what_can_go_wrong(client, budgets, expected):
     version, protocol = client
     found = search(
-        TransactionQuestion(
+        TransactionModel(
             kafka_version=version, protocol=protocol, budgets=TransactionBudgets(**budgets)
         )
     )
     assert found.complete
-    assert {anomaly: len(way) for anomaly, way in found.ways.items()} == expected
+    assert {anomaly: len(way) for anomaly, way in found.traces.items()} == expected
     assert set(expected) <= set(ANOMALIES)
 
 
@@ -84,12 +84,12 @@ def test_one_partition_is_enough_for_what_is_predicted(client, kind):
     version, protocol = client
     ways = [
         search(
-            TransactionQuestion(
+            TransactionModel(
                 kafka_version=version,
                 protocol=protocol,
                 budgets=TransactionBudgets(partitions=partitions, **{kind: 1}),
             ),
-        ).ways
+        ).traces
         for partitions in (1, 2)
     ]
     for anomaly in ("aborted-read", "zombie-commit"):
@@ -97,18 +97,18 @@ def test_one_partition_is_enough_for_what_is_predicted(client, kind):
 
 
 def test_a_search_without_room_decides_nothing():
-    question = TransactionQuestion(kafka_version="3.9.1", budgets=TransactionBudgets(delays=1))
-    found = search(question, max_states=100)
+    model = TransactionModel(kafka_version="3.9.1", budgets=TransactionBudgets(delays=1))
+    found = search(model, max_states=100)
     assert not found.complete
-    assert not found.ways
+    assert not found.traces
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: TransactionQuestion(kafka_version="0.10.2"), "has no transactions"),
-        (lambda: TransactionQuestion(kafka_version="3.9.1", protocol=2), "no transactions v2"),
-        (lambda: TransactionQuestion(kafka_version="four"), "is not a version"),
+        (lambda: TransactionModel(kafka_version="0.10.2"), "has no transactions"),
+        (lambda: TransactionModel(kafka_version="3.9.1", protocol=2), "no transactions v2"),
+        (lambda: TransactionModel(kafka_version="four"), "is not a version"),
         (lambda: TransactionBudgets(delays=8), "delays is 8"),
         (lambda: TransactionBudgets(restarts=-1), "restarts is -1"),
     ],

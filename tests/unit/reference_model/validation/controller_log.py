@@ -14,9 +14,9 @@ from ackproof_model.kafka.partition_change import (
     partition_change,
 )
 from ackproof_model.validation import controller_events as events
-from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, Place
+from ackproof_model.validation.controller_state import ControllerState, MetadataRecord, PartitionId
 
-ORDERS: Place = ("T", 0)
+ORDERS: PartitionId = ("T", 0)
 _NAMES = {
     "removing": "removingReplicas",
     "adding": "addingReplicas",

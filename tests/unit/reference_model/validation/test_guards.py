@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_model import Outlook, Rules, predict
+from ackproof_model import Likelihood, Rules, predict
 from unit.reference_model.schedules import (
     CUT,
     DEMO,
@@ -37,9 +37,9 @@ CUT_UNTIL_ALONE = (CUT, kill(when=(isr(1),)))
 )
 def test_without_its_guard_the_impossible_happens(configure, guards, settings, schedule, anomaly):
     configuration = configure(**settings)
-    assert predict(configuration, schedule).outlook[anomaly] == Outlook.IMPOSSIBLE
+    assert predict(configuration, schedule).likelihood[anomaly] == Likelihood.IMPOSSIBLE
     broken = predict(configuration, schedule, rules=Rules(**dict.fromkeys(guards, False)))
-    assert broken.outlook[anomaly] != Outlook.IMPOSSIBLE
+    assert broken.likelihood[anomaly] != Likelihood.IMPOSSIBLE
     assert broken.complete
 
 
@@ -63,4 +63,4 @@ def test_these_bounds_say_nothing_about(configure, guard, schedule):
     # Should one of these fail, the bounds have become better: move the guard up.
     whole = predict(configure(**IDEMPOTENT), schedule)
     broken = predict(configure(**IDEMPOTENT), schedule, rules=Rules(**{guard: False}))
-    assert broken.outlook == whole.outlook
+    assert broken.likelihood == whole.likelihood

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ackproof_model.replication.log_truncation import agreed
-from ackproof_model.validation.partition_log import OPEN, Log, truncation
-from ackproof_model.validation.partition_replay import KINDS, ReplicationRules, replay
+from ackproof_model.replication.log_truncation import agreed, truncation_offset
+from ackproof_model.validation.partition_log import Log
+from ackproof_model.validation.partition_replay import KINDS, replay
 from ackproof_model.validation.partition_trace import (
     Acked,
     Election,
@@ -24,6 +24,7 @@ from ackproof_model.validation.partition_trace import (
     Trace,
     Truncates,
 )
+from ackproof_model.validation.replication_rules import ReplicationRules
 from specifications.partition_mutants import (
     ALL,
     BELOW_MIN,
@@ -216,13 +217,13 @@ def test_truncating_again_and_again_ends_where_two_logs_agree() -> None:
         shared = sorted(chance.choices(range(3), k=chance.randint(0, 6)))
         leader = [*shared, *sorted(chance.choices((3, 5, 8), k=chance.randint(0, 5)))]
         follower = [*shared, *sorted(chance.choices((4, 6, 7), k=chance.randint(0, 5)))]
-        log_, leaders = of(follower), of(leader)._replace(end=OPEN)
+        log_ = of(follower)
         # A leader's epoch is above all that a follower has.
-        leaders = leaders._replace(epochs=(*leaders.epochs, (9, len(leader))))
-        while (kept := truncation(leaders, log_)) < log_.end:
+        epochs = (*of(leader).epochs, (9, len(leader)))
+        while (kept := truncation_offset(epochs, len(leader), *log_)) < log_.end:
             log_ = log_.cut(kept)
-        assert log_.end == agreed(leader, follower), (leader, follower)
-        assert log_ == of(follower[: log_.end])
+        assert log_.end == agreed(tuple(leader), tuple(follower)) == len(shared)
+        assert log_ == of(shared)
 
 
 def of(records: list[int]) -> Log:

@@ -1,7 +1,7 @@
-"""The guards that keep Kafka's promises, each of which can be taken away.
+"""Kafka's safety checks of replication and election, each of which can be switched off.
 
-Kafka has them all. The mutation tests take away one at a time and require the predictions to
-change: that is what tells how much an `impossible` within the model's bounds is worth.
+Kafka has them all. The mutation tests switch one off at a time and require a result to change: that
+shows how much an `impossible` within the model's bounds is worth.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """One flag for each guard; False takes it away.
+class SafetyChecks:
+    """One flag for each check; False switches it off.
 
-    `leader_epoch_check` and `broker_epoch_check` are guards of `adversary` only; those of the
-    producer (the last three) are not.
+    `adversary` has no producer, so it ignores the last three; `prediction` ignores
+    `broker_epoch_check`.
 
-    high_watermark_ack: acks=all is answered only when the high watermark has passed the record
+    high_watermark_ack: acks=all is answered only once the high watermark has passed the record
         (`Partition.checkEnoughReplicasReachOffset`).
     min_isr_precheck: acks=all is refused while |ISR| < min.insync.replicas
         (`Partition.appendRecordsToLeader`).
@@ -37,7 +37,7 @@ class Rules:
         (`PartitionChangeBuilder.electLeader`).
     idempotent_dedup: a sequence number already in the log is not appended again (KIP-98).
     sequence_check: an idempotent record is refused while one before it is missing (KIP-98).
-    retry_order: a record to be sent again goes out before those never sent
+    retry_order: a record that is retried goes out before those never sent
         (`RecordAccumulator`; librdkafka sorts its queue).
     """
 
@@ -58,4 +58,4 @@ class Rules:
     retry_order: bool = True
 
 
-KAFKA = Rules()
+ALL_CHECKS = SafetyChecks()

@@ -1,9 +1,9 @@
-"""What the rules do to packed states, as differences.
+"""The steps of `successors` on packed states, as differences of head and tail.
 
-A step changes few parts, and what it does to them depends on few parts. So each rule of
-`successors` is run once for each value of the parts it reads, and what it did is kept as the
-differences of head and tail, to be added to any state with those parts. A test holds this against
-`successors`. The methods are asked once for each value; `explorer` remembers the answers.
+A step reads and changes few parts of a state. So each rule is run once for each value of the parts
+that it reads, and its effect is stored as the difference of head and tail, which is added to every
+state with those parts. A test compares this with `successors`. `explorer` calls each method once
+for each value and remembers the results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ackproof_model.adversary.metadata import Move, moves, restart
-from ackproof_model.adversary.packing import PLACE_BITS, Packing, Replicas
+from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
 from ackproof_model.adversary.perturbations import DEPOSING, KINDS
 from ackproof_model.adversary.replicas import fetch, forget, writes
 from ackproof_model.adversary.state import Partition, Replica, Writes
@@ -19,38 +19,36 @@ from ackproof_model.adversary.state import Partition, Replica, Writes
 #: What a step adds to head and tail.
 Difference = tuple[int, int]
 
-#: Steps that leave the head as it is, as what they add to the tail; the other steps; the restart,
-#: None for none.
+#: What the steps that leave the head unchanged add to the tail; the other steps; the restart, if
+#: there is one.
 Steps = tuple[tuple[int, ...], tuple[Difference, ...], Difference | None]
 
 
-class Effects:
+class PackedSteps:
     """Runs the rules on parts of a packed state."""
 
     def __init__(self, packing: Packing, replicas: Replicas) -> None:
         self._packing = packing
         self._replicas = replicas
-        self._question = packing.question
+        self._model = packing.model
         self._partitions: dict[int, Partition] = {}
         self._written: dict[int, Writes] = {}
 
     def _partition(self, part: int) -> Partition:
-        """Return the partition of a number, read once."""
         known = self._partitions.get(part)
         if known is None:
             known = self._partitions[part] = self._packing.read_partition(part)
         return known
 
     def _writes(self, written: int) -> Writes:
-        """Return the writes of a number, read once."""
         known = self._written.get(written)
         if known is None:
             known = self._written[written] = self._packing.read_writes(written)
         return known
 
     def _tail(self, number: int, after: Replica, own: int) -> int:
-        """Return what a tail gains when broker `number` changes."""
-        return self._replicas.of(after) - own << number * PLACE_BITS
+        """Return the difference of the tail when broker `number` changes."""
+        return self._replicas.of(after) - own << number * REPLICA_BITS
 
     def _steps(
         self, found: Iterable[Move], number: int, part: int, own: int, cost: int = 0
@@ -61,17 +59,17 @@ class Effects:
             yield head - cost, self._tail(number, after, own)
 
     def of_controller(self, number: int, part: int, own: int, kinds: tuple[int, ...]) -> Steps:
-        """Return what happens between controller and broker `number`, perturbations included.
+        """Return the steps between controller and broker `number`, with its perturbations.
 
-        Its restart apart, since that concerns the others, too.
+        Its restart is separate, since that changes the other replicas, too.
         """
-        question, partition = self._question, self._partition(part)
+        model, partition = self._model, self._partition(part)
         replica = self._replicas.values[own]
-        steps = list(self._steps(moves(question, partition, replica, number), number, part, own))
+        steps = list(self._steps(moves(model, partition, replica, number), number, part, own))
         for kind in kinds:
-            perturbed = KINDS[kind](question, partition, replica, number)
+            perturbed = KINDS[kind](model, partition, replica, number)
             steps += self._steps(perturbed, number, part, own, self._packing.cost(kind))
-        started = restart(question, partition, replica, number)
+        started = restart(model, partition, replica, number)
         return (
             tuple(tail for head, tail in steps if not head),
             tuple((head, tail) for head, tail in steps if head),
@@ -79,8 +77,8 @@ class Effects:
         )
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
-        """Return what the restart of another broker changes in what broker `number` knows."""
-        after = forget(self._question, self._replicas.values[own], restarted)
+        """Return the difference in broker `number` when broker `restarted` restarts."""
+        after = forget(self._model, self._replicas.values[own], restarted)
         return self._tail(number, after, own)
 
     def of_writes(
@@ -91,23 +89,23 @@ class Effects:
         replica, before = self._replicas.values[own], self._writes(written)
         appends: list[Difference] = []
         acks: list[Difference] = []
-        for label, after, then in writes(self._question, replica, number, before):
+        for label, after, then in writes(self._model, replica, number, before):
             head = packing.writes(then) - written << packing.writes_at
             (acks if label[0] == "ack" else appends).append((head, self._tail(number, after, own)))
         return tuple(appends), tuple(acks)
 
     def of_fetch(self, number: int, own: int, source: int, other: int, written: int) -> int:
-        """Return what a fetch of broker `number` from `source` adds to the tail, 0 for nothing."""
+        """Return what a fetch of broker `number` from `source` adds to the tail; 0 if nothing."""
         values = self._replicas.values
         epochs = self._writes(written).epochs
-        fetched = fetch(self._question, values[own], number, values[other], source, epochs)
+        fetched = fetch(self._model, values[own], number, values[other], source, epochs)
         if fetched is None:
             return 0
         _, fetcher, leader = fetched
         return self._tail(number, fetcher, own) + self._tail(source, leader, other)
 
     def kinds_left(self, left: int) -> tuple[tuple[int, ...], bool]:
-        """Return the perturbations for which there is a budget left, and whether one deposes."""
+        """Return the perturbations that have a budget left, and whether one can depose a leader."""
         *budgets, total = self._packing.read_left(left)
         kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
         return kinds, any(kind in DEPOSING for kind in kinds)

@@ -1,9 +1,8 @@
-"""What stays the same during one search: configuration, schedule, rules and what follows of them.
+"""The constants of one search: configuration, schedule, safety checks, and what follows from them.
 
-Which records there are: one acked record that every replica holds (left out of the logs) stands
-for all that was sent before. Then one record or two may be sent in each phase of the schedule:
-before the first fault, and after each (`Model.phases`). More do not change the predictions, as
-far as the tests try.
+Records: one acked record that every replica holds (left out of the logs) stands for all records
+sent before. Then one or two records may be sent in each phase of the schedule: before the first
+fault, and after each fault (`Model.phases`). Tests with more records give the same predictions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from ackproof_model.replication.fault_schedule import (
     Progress,
     Timing,
 )
-from ackproof_model.replication.guards import KAFKA, Rules
+from ackproof_model.replication.policy import Policy
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -32,33 +32,33 @@ from ackproof_model.replication.state import (
     Timer,
 )
 
-#: `broker.heartbeat.interval.ms`: a session may have begun this long before a broker's death.
+#: `broker.heartbeat.interval.ms`: the last heartbeat may be this much older than a broker's death.
 HEARTBEAT_S = 2.0
 
 #: `request.timeout.ms` of the Java client and of librdkafka.
 REQUEST_TIMEOUT_S = 30.0
 
-#: A timer has fired for certain after this many times its time (the ISR is checked every half
+#: After this many times its time a timer has certainly fired (the ISR is checked every half
 #: `replica.lag.time.max.ms`, sessions between heartbeats).
 CERTAINLY = 1.5
 
-#: From so many on, retries count as without limit.
+#: From this number on, retries count as unlimited.
 UNLIMITED_RETRIES = 3
 
 
 @dataclass(frozen=True)
 class Model:
-    """One question to the search."""
+    """One configuration, schedule and set of safety checks to search."""
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
-    rules: Rules = KAFKA
+    checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
 
     @cached_property
     def reduces(self) -> bool:
-        """Whether steps that cannot change the outcome are left out (see `steps`).
+        """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
 
         Not if healing waits for the size of the ISR, which such steps change.
         """
@@ -74,17 +74,12 @@ class Model:
 
     @cached_property
     def replicas(self) -> int:
-        """How many replicas there are."""
+        """The replication factor."""
         return self.configuration.replication_factor
 
     @cached_property
-    def everyone(self) -> int:
-        """All replicas, as a bitmask."""
-        return (1 << self.replicas) - 1
-
-    @cached_property
     def faults(self) -> int:
-        """How many faults the schedule has."""
+        """The number of faults in the schedule."""
         return len(self.schedule)
 
     @cached_property
@@ -93,35 +88,18 @@ class Model:
         return self.configuration.acks
 
     @cached_property
-    def elr(self) -> bool:
-        """Whether eligible leader replicas are on."""
-        return self.configuration.profile.elr
-
-    @cached_property
-    def enough(self) -> int:
-        """See `controller.Policy`."""
-        return min(self.configuration.min_insync_replicas, self.replicas)
-
-    @cached_property
-    def unclean_election(self) -> bool:
-        """Whether unclean.leader.election.enable is on."""
-        return self.configuration.unclean_leader_election
-
-    @property
-    def fenced_last_known(self) -> bool:
-        """See `Profile.fenced_last_known`."""
-        return self.configuration.profile.fenced_last_known
-
-    @cached_property
-    def freeze(self) -> bool:
-        """Whether the high watermark stands still below the minimum ISR."""
-        return self.configuration.profile.hw_freeze and self.rules.hw_freeze
-
-    @cached_property
-    def min_isr(self) -> int:
-        """The effective min.insync.replicas: capped at the replicas from 3.7 (KAFKA-15583)."""
-        wanted = self.configuration.min_insync_replicas
-        return min(wanted, self.replicas) if self.configuration.profile.hw_freeze else wanted
+    def policy(self) -> Policy:
+        """What the rules of the partition read."""
+        configuration = self.configuration
+        return Policy(
+            replicas=self.replicas,
+            min_insync_replicas=configuration.min_insync_replicas,
+            acks=configuration.acks,
+            unclean_election=configuration.unclean_leader_election,
+            elr=configuration.profile.elr,
+            profile=configuration.profile,
+            checks=self.checks,
+        )
 
     @cached_property
     def timing(self) -> Timing:
@@ -152,21 +130,28 @@ class Model:
 
     def initial(self) -> State:
         """Return the state before the first fault: ISR full, leader 0, all logs equal."""
-        n = self.replicas
+        n, everyone = self.replicas, self.policy.everyone
         leader = Broker(
-            UP, False, (), 0, 0, self.everyone, self.everyone, remote=(NOBODY, *(0,) * (n - 1))
+            UP,
+            False,
+            (),
+            0,
+            0,
+            self.policy.everyone,
+            self.policy.everyone,
+            remote=(NOBODY, *(0,) * (n - 1)),
         )
         follower = Broker(UP, False, (), 0, 0)
         retries = self.configuration.retries if self.limited_retries else 0
         return State(
-            Controller(0, 0, self.everyone, 0, NOBODY, 0, 0),
+            Controller(0, 0, everyone, 0, NOBODY, 0, 0),
             (leader, *(follower,) * (n - 1)),
             Client(0, (UNSENT,) * self.records, (retries,) * self.records),
             Run(0, 0, 0, False, (), (), (0,) * n),
         )
 
     def _times(self, kind: str) -> tuple[float, float]:
-        """Return after how many seconds a timer may fire, and by when it has for certain."""
+        """Return after how many seconds a timer may fire, and by when it has certainly fired."""
         configuration = self.configuration
         if kind == "session":
             session = configuration.session_timeout_s
@@ -177,7 +162,7 @@ class Model:
         return REQUEST_TIMEOUT_S, float("inf")
 
     def ended(self, state: State) -> bool:
-        """Whether every fault that will ever begin has been verified and healed."""
+        """Whether every fault that will ever begin is verified and healed."""
         run = state.run
         done = run.over or run.phase == self.faults
         return done and run.healed == (1 << run.injected) - 1
@@ -185,7 +170,7 @@ class Model:
     def may_have_fired(self, timer: Timer, state: State, *, unhealed: bool = True) -> bool:
         """Whether enough time may have passed for a timer, by the schedule's own bounds.
 
-        There is none once the schedule has ended, or waits for what never comes.
+        Time is unbounded once the schedule has ended, or waits for a condition that never holds.
         """
         kind, faults = timer
         if state.run.over or self.ended(state):
@@ -197,17 +182,17 @@ class Model:
         )
 
     def must_have_fired(self, timer: Timer, reference: int, seconds: float) -> bool:
-        """Whether a timer has fired for certain `seconds` after fault `reference` was verified."""
+        """Whether a timer has certainly fired `seconds` after fault `reference` was verified."""
         kind, faults = timer
         _, certainly = self._times(kind)
         return bool(faults) and self.timing.at_least(max(faults), reference, seconds) >= certainly
 
 
 def _needs_two(fault: int, injection: Injection) -> bool:
-    """Whether one record before a fault is too few.
+    """Whether a fault needs two records before it.
 
-    Two can overtake each other during a controlled shutdown; and where the fault waits for one to
-    be acked, it takes another one to be in flight when it comes.
+    Two can overtake each other during a controlled shutdown. Where the fault waits for an acked
+    record, a second one can be in flight when the fault begins.
     """
     waits = any(
         isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when

@@ -1,0 +1,50 @@
+"""What the rules of a partition depend on: settings, Kafka version, checks in force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ackproof_model.configuration import Acks, Profile
+from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
+
+
+def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
+    """Return min.insync.replicas, at most the replication factor.
+
+    `ReplicationControlManager.getTopicEffectiveMinIsr`, `Partition.effectiveMinIsr` (KAFKA-15583).
+    """
+    return min(min_insync_replicas, replicas)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Settings of one partition as the rules read them.
+
+    Replicas are numbered in assignment order. elr: eligible leader replicas are on (KIP-966).
+    """
+
+    replicas: int
+    min_insync_replicas: int
+    acks: Acks
+    unclean_election: bool
+    elr: bool
+    profile: Profile
+    checks: SafetyChecks = ALL_CHECKS
+
+    @cached_property
+    def everyone(self) -> int:
+        """All replicas, as a bitmask."""
+        return (1 << self.replicas) - 1
+
+    @cached_property
+    def min_isr(self) -> int:
+        """The ISR size that acks=all needs; capped at the replicas from 3.7 (KAFKA-15583)."""
+        if not self.profile.hw_freeze:
+            return self.min_insync_replicas
+        return effective_min_isr(self.min_insync_replicas, self.replicas)
+
+    @cached_property
+    def freeze(self) -> bool:
+        """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
+        return self.profile.hw_freeze and self.checks.hw_freeze

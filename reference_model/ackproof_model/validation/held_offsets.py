@@ -1,0 +1,128 @@
+"""What acks, high watermarks and ISR changes require of the replicas' logs.
+
+Each is held against the most that a replica can have held of what the leader of an epoch wrote
+while it took part in that epoch. That is known only after the whole trace.
+"""
+
+from __future__ import annotations
+
+from ackproof_model.kafka.epoch_cache import assign, epoch_for_offset
+from ackproof_model.replication.leader import high_watermark, join_offset
+from ackproof_model.validation.partition_log import OPEN, Log
+from ackproof_model.validation.partition_trace import Acked, Election
+from ackproof_model.validation.replication_rules import ReplicationRules
+
+
+class HeldOffsets:
+    """By leader epoch: the leader, its log, and how far each replica has held it."""
+
+    def __init__(self, elections: tuple[Election, ...], rules: ReplicationRules) -> None:
+        self._elections = elections
+        self._rules = rules
+        self._reached: dict[tuple[int, int], int] = {}
+        #: What the leader of each epoch holds, without an end: it may append more.
+        self.written: dict[int, Log] = {}
+        self.leaders: dict[int, int] = {}
+
+    def begin(self, epoch: int, leader: int, log: Log) -> None:
+        """Let an epoch begin at the end of its leader's log."""
+        self.leaders[epoch] = leader
+        self.written[epoch] = Log(assign(log.epochs, epoch, log.end), OPEN)
+
+    def note(self, broker: int, epoch: int, end: int) -> None:
+        """Record that a replica held what the leader of an epoch wrote, up to `end`."""
+        self._reached[broker, epoch] = max(end, self._most(broker, epoch))
+
+    def _most(self, broker: int, epoch: int) -> int:
+        return self._reached.get((broker, epoch), -1)
+
+    def unwritten(self, epoch: int, end: int) -> str | None:
+        """Return why a leader cannot have written its epoch up to `end`; None if it may have."""
+        leader = self.leaders[epoch]
+        wrote = self._most(leader, epoch)
+        return None if wrote >= end else f"broker {leader}, which led in it, {_reach(wrote)}"
+
+    def not_joining(self, election: Election, broker: int) -> str | None:
+        """Return why a replica cannot have joined the ISR of an election; None if it may have."""
+        epoch = election.epoch
+        if epoch not in self.written:
+            return f"nobody asks for another ISR before a leader begins epoch {epoch}"
+        start = self.written[epoch].epochs[-1][1]
+        held = self._most(broker, epoch)
+        if held >= join_offset(high_watermark=0, epoch_start=start):
+            return None
+        return (
+            f"broker {broker} joins only once it has reached {start}, where the epoch begins; "
+            f"it {_reach(held)}"
+        )
+
+    def watermark_refusal(self, offset: int, epoch: int) -> str | None:
+        """Return why no ISR up to `epoch` can have moved the high watermark to `offset`."""
+        refusals = []
+        for election in self._elections:
+            if election.epoch > epoch:
+                break
+            refusal = self._isr_lacks(election, offset)
+            if refusal is None:
+                return None
+            refusals.append(refusal)
+        return "; ".join(dict.fromkeys(refusals)) or "no ISR held anything"
+
+    def ack_refusals(self, ack: Acked) -> tuple[str, ...]:
+        """Return why each election that an ack may lie in refuses it; nothing if one does not."""
+        refusals = []
+        last = len(self._elections) if ack.last is None else ack.last + 1
+        for election in self._elections[ack.first : last]:
+            refusal = self._ack_refusal(election, ack)
+            if refusal is None:
+                return ()
+            refusals.append(f"{election}: {refusal}")
+        return tuple(dict.fromkeys(refusals)) or ("no leader could have acked it then",)
+
+    def _ack_refusal(self, election: Election, ack: Acked) -> str | None:
+        if not self._led(election):
+            return "nobody led"
+        epoch = epoch_for_offset(self.written[election.epoch].epochs, ack.offset)
+        if not ack.fits(epoch):
+            return f"it would have written that offset in epoch {epoch}"
+        held = self._most(election.leader, election.epoch)
+        if self._rules.leader_holds and held <= ack.offset:
+            return f"broker {election.leader} {_reach(held)}"
+        return self._isr_refusal(election, ack.offset) if ack.everyone else None
+
+    def _isr_refusal(self, election: Election, offset: int) -> str | None:
+        if self._rules.enough_in_sync and not any(
+            len(other.isr) >= self._rules.min_isr
+            for other in self._elections
+            if other.epoch == election.epoch
+        ):
+            return f"fewer than {self._rules.min_isr} in sync"
+        return self._watermark_below(election, offset + 1) if self._rules.isr_holds else None
+
+    def _led(self, election: Election) -> bool:
+        return election.leader >= 0 and election.epoch in self.written
+
+    def _isr_lacks(self, election: Election, end: int) -> str | None:
+        refusal = self._watermark_below(election, end) if self._led(election) else "nobody led"
+        return None if refusal is None else f"{election}: {refusal}"
+
+    def _watermark_below(self, election: Election, end: int) -> str | None:
+        """Return why the high watermark did not reach `end` under an ISR; None if it may have."""
+        rules = self._rules
+        held = {broker: self._most(broker, election.epoch) for broker in sorted(election.isr)}
+        watermark = high_watermark(
+            held.values(),
+            isr_size=len(held),
+            min_isr=rules.min_isr,
+            freeze=rules.freeze and rules.enough_in_sync,
+        )
+        if watermark is None:
+            return f"fewer than {rules.min_isr} in sync"
+        if watermark >= end:
+            return None
+        lacking = {broker: most for broker, most in held.items() if most < end}
+        return ", ".join(f"broker {broker} {_reach(most)}" for broker, most in lacking.items())
+
+
+def _reach(end: int) -> str:
+    return f"reached {end}" if end >= 0 else "did not take part"
