@@ -49,18 +49,8 @@ def test_a_damaged_verdict_is_to_be_judged_again(ackproof, tmp_path):
     assert "verdict.json is damaged" in said
 
 
-@pytest.mark.parametrize("age", ["90", "3 days", "-1d", "0d", "d"])
-def test_an_age_is_a_number_and_a_unit(ackproof, tmp_path, age):
-    code, _, said = ackproof("warehouse", "expire", tmp_path, f"--older-than={age}")
-    assert code == ExitCode.USAGE
-    assert repr(age) in said
-    assert "36h, 90d or 52w" in said
-
-
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "command", [("warehouse", "info"), ("warehouse", "migrate"), ("dashboard",)]
-)
+@pytest.mark.parametrize("command", [("warehouse", "info"), ("dashboard",)])
 def test_what_is_no_warehouse_is_refused(spark, ackproof, tmp_path, command):
     code, _, said = ackproof(*command, tmp_path)
     assert code == ExitCode.USAGE
@@ -80,6 +70,21 @@ def test_an_empty_warehouse_is_no_dashboard(spark, ackproof, tmp_path):
 
 
 @pytest.mark.spark
+def test_a_format_without_its_jars_is_refused_with_the_command_that_fetches_them(
+    ackproof, tmp_path, monkeypatch
+):
+    from ackproof_spark.spark import connector
+
+    monkeypatch.setattr(connector, "jars", lambda package=connector.Package.KAFKA: [])
+    run = make_run(tmp_path / "run")
+    code, _, said = ackproof(
+        "warehouse", "load", run, "--into", tmp_path / "w", "--format", "iceberg"
+    )
+    assert code == ExitCode.ENVIRONMENT
+    assert "python -m ackproof_spark.spark.connector iceberg" in said
+
+
+@pytest.mark.spark
 def test_a_place_that_cannot_be_written_is_said(spark, ackproof, tmp_path):
     run = make_run(tmp_path / "run")
     (tmp_path / "file").write_text("")
@@ -96,10 +101,10 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     code, script, _ = ackproof("warehouse", "views", place)
     assert code == ExitCode.HOLDS
     assert script == (Path(place.removeprefix("file:")) / "views.sql").read_text()
-    assert script.count("CREATE OR REPLACE VIEW") == 18 - 1
+    assert script.count("CREATE OR REPLACE VIEW") == 11 + 5
     code, said, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 2" in said
+    assert f"{loaded.format}, version 3" in said
     page = tmp_path / "page.html"
     assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
     assert "acks=all" in page.read_text()

@@ -53,6 +53,16 @@ def read(partition: int, at: float, offset: int, *, group: str = "g"):
     }
 
 
+def test_runs_are_kept_apart(spark):
+    of_r, of_q = send(0, 0.1, 0.2, offset=10), {**send(0, 1.1, 2.2, offset=3), "run_id": "q"}
+    rows = metrics(spark, of_r, of_q, reads=[{**read(0, 9.0, 1), "run_id": "q"}])
+    assert [(row["run_id"], row["sent"], row["acked"], row["lag"]) for row in rows] == [
+        ("q", 1, 0, None),
+        ("q", 0, 1, 1),
+        ("r", 1, 1, None),
+    ]
+
+
 def metrics(spark, *sends, reads=()):
     return per_second(frame(spark, sends, LEDGER), frame(spark, reads, READS)).collect()
 

@@ -88,8 +88,12 @@ def test_loads_at_once_and_one_that_is_killed(tmp_path, kind):
 
 
 def stored(place: Path, kind: Format) -> dict[str, int]:
-    """Return how many commits (Delta) or finished files (Parquet) two tables have."""
-    pattern = "_delta_log/*.json" if kind is Format.DELTA else "batch=*/part-*.parquet"
+    """Return how many commits or, in Parquet, data files two tables have."""
+    pattern = {
+        Format.DELTA: "_delta_log/*.json",
+        Format.ICEBERG: "metadata/*.metadata.json",
+        Format.PARQUET: "run_id=*/part-*.parquet",
+    }[kind]
     return {table: len(list((place / table).glob(pattern))) for table in ("predictions", "runs")}
 
 

@@ -76,7 +76,10 @@ def settings(warehouse: Warehouse, scratch: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dderby.system.home={scratch}",
     }
     if warehouse.format is Format.DELTA:
-        needed |= DELTA | {"spark.driver.extraClassPath": ":".join(map(str, jars(Package.DELTA)))}
+        needed |= DELTA
+    if warehouse.format is not Format.PARQUET:
+        fetched = jars(Package(warehouse.format.value))
+        needed["spark.driver.extraClassPath"] = ":".join(map(str, fetched))
     return needed
 
 
@@ -238,7 +241,9 @@ def beeline(address: str, file: Path, scratch: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("loaded", [FORMATS[1 if rows.delta_there() else 0]], indirect=True)
+@pytest.mark.parametrize(
+    "loaded", [FORMATS[1 if rows.has_jars(Format.DELTA) else 0]], indirect=True
+)
 def test_a_jdbc_client_asks_the_thrift_server(loaded, run_dirs, tmp_path):
     # One file, so that beeline's JVM starts once; the first line of an answer names its columns.
     asked = tmp_path / "queries.sql"
