@@ -11,7 +11,7 @@ from ackproof_spark.live.partition import (
     Kind,
     Partition,
 )
-from ackproof_spark.live.sends import NO_OFFSET, Runs
+from ackproof_spark.live.sends import NO_OFFSET
 
 SECOND = 1_000_000
 WIDTH = 5 * SECOND
@@ -138,11 +138,11 @@ def test_state_does_not_grow_with_the_run():
     for second in range(0, 3 * MEMORY_S, 30):
         offsets = range(second, second + 29)
         partition.take(events(*acked(*offsets, at=second), *read(*offsets, at=second)))
-        # Read, never acked: a send whose outcome nobody will ever tell.
+        # Read, never acked: a send whose outcome is never recorded.
         partition.take(events((Kind.READ, 1_000_000 + second, second + 29, second)))
         partition.close((second - 10) * SECOND)
     assert len(partition.early) <= MEMORY_S / 30 + 1
-    assert len(partition.seen.count) <= MEMORY_S / 5 + 1
+    assert len(partition.seen) <= MEMORY_S / 30 + 1
     assert len(partition.windows) <= 10
     assert partition.row()["unseen"] == 0
 
@@ -184,8 +184,16 @@ def test_before_its_first_send_a_partition_is_not_unavailable():
     assert first["availability"] > 0.99
 
 
-def test_seen_is_kept_as_runs():
+def test_what_was_seen_takes_little_space():
     many = range(10_000)
     partition, _ = taken(acked(*many) + read(*many))
-    assert isinstance(partition.seen, Runs)
-    assert len(partition.seen.count) == 1
+    *_, seen = partition.dump()
+    assert len(partition.seen) == 1
+    assert len(seen) < len(many) / 10
+
+
+def test_a_truncation_reverts_only_the_reads_from_its_offset_on():
+    batches = [acked(*offsets) + read(*offsets) for offsets in (range(5), range(5, 10))]
+    partition, _ = taken(*batches, read(7, first=100, at=2))
+    assert partition.row()["unseen"] == 3
+    assert [each.last_offset for each in partition.seen] == [4, 6]
