@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from ackproof_spark.live import topic_source
 from ackproof_spark.live.topic_source import Offset, TopicReader
+from ackproof_spark.reading import kafka_source
 
-#: What the mock gives every topic; it creates them when they are first asked for.
+#: Partitions of every topic of the mock, which creates topics on their first use.
 PARTITIONS = 4
 
 
@@ -37,8 +38,7 @@ def produce(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> N
 
 
 def reader(bootstrap: str, *topics: str) -> TopicReader:
-    settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
-    return TopicReader(settings, topics)
+    return TopicReader({"bootstrap.servers": bootstrap}, topics)
 
 
 def values(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
@@ -118,8 +118,8 @@ def test_while_nobody_answers_there_is_nothing_and_no_error(monkeypatch):
     source.stop()
 
 
-def test_what_nobody_gives_again_is_an_error(monkeypatch):
-    monkeypatch.setattr(topic_source, "_AGAIN_S", 1.0)
+def test_records_that_no_broker_returns_again_are_an_error(monkeypatch):
+    monkeypatch.setattr(kafka_source, "_SILENCE_S", 1.0)
     source = reader("127.0.0.1:1", "orders")
-    with pytest.raises(ConnectionError, match=r"nothing of \[\('orders', 0\)\]"):
+    with pytest.raises(ConnectionError, match="orders-0 from offset 0"):
         list(source.readBetweenOffsets({}, {"orders": {"0": [3, 0]}}))
