@@ -95,7 +95,7 @@ def reporter(terminal: bool = False) -> tuple[ConsoleReporter, io.StringIO]:
     return ConsoleReporter(Console(file=stream, width=200, force_terminal=terminal)), stream
 
 
-def test_the_job_is_told_the_ends_and_waited_for(job, tmp_path):
+def test_the_job_gets_the_end_offsets_and_is_waited_for(job, tmp_path):
     with job() as running:
         running.await_start()
         assert running.rows()[0]["acked"] == 1000
@@ -104,7 +104,7 @@ def test_the_job_is_told_the_ends_and_waited_for(job, tmp_path):
     assert (tmp_path / "told").read_text() == '{"ends": {"orders": {"0": 1200, "1": 0}}}\n'
 
 
-def test_a_job_that_nobody_ends_is_stopped(job, tmp_path):
+def test_a_job_that_was_not_ended_is_stopped(job, tmp_path):
     with job() as running:
         running.await_start()
     assert running.over
@@ -119,7 +119,7 @@ def test_a_job_that_does_not_stop_is_killed(job, monkeypatch):
 
 
 @pytest.mark.parametrize("script", ["import sys; sys.exit('no Java here')", JOB])
-def test_a_job_that_fails_says_why(job, script):
+def test_the_failure_of_a_job_has_its_reason(job, script):
     def whole_life(running):
         running.await_start()
         running.end({})
@@ -128,7 +128,7 @@ def test_a_job_that_fails_says_why(job, script):
         whole_life(running)
 
 
-def test_what_the_job_writes_is_read_again_when_it_changes(job, tmp_path):
+def test_the_table_of_the_job_is_read_again_when_it_changes(job, tmp_path):
     with job() as running:
         running.await_start()
         assert running.rows()[0]["candidates"] == 4
@@ -276,7 +276,7 @@ def partition(**changed: object) -> LivePartition:
     return LivePartition(**given)
 
 
-def test_the_table_shows_what_is_wrong():
+def test_the_table_shows_a_missing_leader_and_marks_losses():
     stream = io.StringIO()
     Console(file=stream, width=160).print(live_table([partition(lag=None)], []))
     header, row, caption = (line.split() for line in stream.getvalue().splitlines())
@@ -297,7 +297,7 @@ def test_the_line_adds_up_all_partitions():
     assert "2,000 acked (25/s), 4 failed, 6 unknown, 1,980 read, lag 70, 24 unseen, 8 loss" in line
 
 
-def test_lines_come_at_times_only():
+def test_lines_are_printed_at_intervals():
     told, stream = reporter()
     began = time.monotonic()
     while time.monotonic() - began < 0.2:

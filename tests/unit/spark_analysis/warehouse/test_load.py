@@ -44,7 +44,7 @@ def stored(warehouse) -> dict[str, list[tuple]]:
     }
 
 
-def test_every_table_holds_what_the_runs_left(loaded, run_dirs):
+def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     verdicts = [verdict_of(directory) for directory in run_dirs.values()]
     found = counts(loaded)
     assert found == {
@@ -104,7 +104,7 @@ def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path
 
 
 def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypatch):
-    """The format's writer alone guarantees it: the check for known runs is switched off."""
+    """The format's writer guarantees it: the check for runs that are stored is switched off."""
     from ackproof_spark.warehouse import load as loading
 
     monkeypatch.setattr(loading, "_stored", lambda *_: {})
