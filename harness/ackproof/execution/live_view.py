@@ -271,12 +271,12 @@ class LiveView(Repeating):
 
     @contextlib.contextmanager
     def without_job_on_error(self) -> Iterator[None]:
-        """Report a SparkError of the job once, and go on without the job."""
+        """Report a SparkError of the job, and go on; a job that has ended is reported once."""
         try:
             yield
         except SparkError as error:
-            if not self.job_failed:
-                self.job_failed = True
+            reported, self.job_failed = self.job_failed, self._job.over
+            if not reported:
                 self._reporter.note(
                     f"[yellow]the run goes on without its live job:[/] {escape(error.message)}"
                 )

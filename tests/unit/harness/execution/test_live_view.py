@@ -259,6 +259,19 @@ def test_a_job_that_fails_is_reported_once_and_the_view_goes_on(job, tmp_path):
     assert "unseen" not in last
 
 
+def test_a_job_that_starts_late_is_shown_when_it_has_started(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_view, "_START_S", 0.1)
+    told, stream = reporter()
+    with job(script="import time; time.sleep(1000)") as running:
+        view = view_of(running, told, tmp_path)
+        with view.without_job_on_error():
+            running.await_start()
+        assert "did not start within 0.1 s" in stream.getvalue()
+        table(tmp_path / LOCATION["live_partitions"], candidates=7)
+        assert view.partitions()[0].candidates == 7
+        running._started().kill()
+
+
 def test_a_rate_is_that_of_the_last_seconds(job, tmp_path):
     with job() as running:
         view = view_of(running, reporter()[0], tmp_path)
