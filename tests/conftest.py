@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests marked `spark`: starting one takes seconds."""
     from ackproof_spark.spark import connector
-    from ackproof_spark.spark.session import session, stop, use_delta
+    from ackproof_spark.spark.session import session, stop, use
 
     # A process has one session: tests of warehouses share it with all others.
-    if connector.jars(connector.Package.DELTA):
-        use_delta()
+    for package in (connector.Package.DELTA, connector.Package.ICEBERG):
+        if connector.jars(package):
+            use(package)
     yield session()
     stop()
 

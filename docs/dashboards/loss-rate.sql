@@ -1,5 +1,5 @@
 -- Which configurations lose acknowledged records, how often and how much, with 95 % intervals?
--- What the intervals count is said beside the view in views.sql.
+-- The comments of the view loss_rates in views.sql define the intervals.
 SELECT
   scenario, configuration_name, kafka_version,
   runs, runs_with_loss,

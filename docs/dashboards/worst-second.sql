@@ -1,4 +1,4 @@
--- In which second of each run were the fewest partitions available, and what was in force then?
+-- In which second of each run were the fewest partitions available, and which faults held then?
 SELECT
   r.configuration_name, m.run_id, m.at, m.sent, m.acked,
   round(100 * m.availability, 1) AS available_partitions_percent,

@@ -1,8 +1,9 @@
-"""The ledger while a run goes on: one Arrow IPC stream a producer, appended to by whole batches.
+"""The ledger while a run goes on: each producer appends batches to an Arrow IPC stream.
 
-`ledger/_producer-<number>.arrows` is a schema message, whose metadata say whose sends they are
-(`Origin`), then record batches in `STREAM`'s columns. A tail that is not whole yet is left alone.
-The harness writes these files, and turns them into the table `ledger` when the run is over.
+`ledger/_producer-<number>.arrows` has a schema message, with the producer and its topic in the
+metadata (`Origin`), then record batches with the columns of `STREAM`. Readers ignore an incomplete
+batch at the end. The harness writes these files, and converts them to the table `ledger` at the end
+of the run.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import pyarrow as pa
 
 from ackproof_spark.tables import SCHEMA_VERSION, Outcome
 
-#: Outcomes as the stream stores them, by position.
+#: The stream stores an outcome as its index in this tuple.
 OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN)
 
-#: In `outcome`'s place: the row is a reservation, and `sequence` its bound (exclusive).
+#: In `outcome`: the row is a reservation of sequences up to `sequence` (exclusive).
 RESERVATION = len(OUTCOMES)
 
-#: What a stream stores of a send. Times are UTC microseconds; `error` is a Kafka error code.
+#: Columns of a send. Times are UTC microseconds; `error` is a Kafka error code.
 STREAM = pa.schema(
     [
         pa.field("sequence", pa.int64(), nullable=False),
@@ -35,19 +36,19 @@ STREAM = pa.schema(
     ]
 )
 
-#: Arrow's end-of-stream marker: the producer closed the stream, it holds every send.
+#: Arrow's end-of-stream marker: the producer closed the stream, which holds every send.
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
-#: What finds the streams in the ledger's folder.
+#: Glob pattern of the streams in the ledger's folder.
 PATTERN = "_producer-*.arrows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Whose sends a stream holds: the part of `tables.LEDGER` that is the same in every row.
+    """The columns of `tables.LEDGER` that are the same for all sends of a stream.
 
-    Send `sequence` went to partition `cycle[sequence % len(cycle)]`; without a cycle round robin
-    over `partitions`.
+    Send `sequence` goes to partition `cycle[sequence % len(cycle)]`; without a cycle, to partition
+    `sequence % partitions`.
     """
 
     run_id: str
@@ -57,14 +58,14 @@ class Origin:
     cycle: tuple[int, ...] = ()
 
     def partition_of(self, sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Return where sends went."""
+        """Return the partitions of sends."""
         if not self.cycle:
             return (sequences % self.partitions).astype(np.int32)
-        found: npt.NDArray[np.int32] = np.array(self.cycle, np.int32)[sequences % len(self.cycle)]
-        return found
+        cycle: npt.NDArray[np.int32] = np.array(self.cycle, np.int32)
+        return cycle[sequences % len(self.cycle)]
 
     def schema(self) -> pa.Schema:
-        """Return the stream's schema, with this in its metadata."""
+        """Return the stream's schema, with the origin in its metadata."""
         return STREAM.with_metadata(
             {
                 "schema_version": str(SCHEMA_VERSION),
@@ -78,7 +79,7 @@ class Origin:
 
     @classmethod
     def of(cls, schema: pa.Schema) -> Origin:
-        """Return what `schema` put into a stream's metadata."""
+        """Return the origin from the metadata of a stream's schema."""
         metadata = {key.decode(): value.decode() for key, value in schema.metadata.items()}
         return cls(
             run_id=metadata["run_id"],
@@ -95,7 +96,7 @@ def stream_name(producer: int) -> str:
 
 
 def table_name(stream: str) -> str:
-    """Return the file name that a stream's sends have once the run is over."""
+    """Return the name of the Parquet file that replaces a stream when the run is over."""
     return Path(stream).stem.removeprefix("_") + ".parquet"
 
 
@@ -103,7 +104,7 @@ def table_name(stream: str) -> str:
 class Piece:
     """Whole batches of a stream, without reservations, and the byte position after the last.
 
-    `origin` is None while not even the schema is whole.
+    `origin` is None while the schema is incomplete.
     """
 
     origin: Origin | None
@@ -112,10 +113,10 @@ class Piece:
 
 
 def read_piece(path: Path, start: int, stop: int | None = None) -> Piece:
-    """Return the whole batches that stand between two positions of the stream at `path`.
+    """Return the whole batches between two byte positions of the stream at `path`.
 
-    `start` is 0 or some piece's `end`; `stop` likewise, None for as far as there is. Raises
-    FileNotFoundError if the run has turned the stream into its table.
+    `start` is 0 or the `end` of a piece; so is `stop`, or None for the end of the file. Raises
+    FileNotFoundError if the run has replaced the stream by its table.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -136,7 +137,7 @@ def read_piece(path: Path, start: int, stop: int | None = None) -> Piece:
             try:
                 batch = pa.ipc.read_record_batch(reader, schema)
             except (pa.ArrowInvalid, OSError, EOFError):
-                break  # torn, not written yet, or the end-of-stream marker
+                break  # incomplete, or the end-of-stream marker
             end = first + reader.tell()
             if batch["outcome"][0].as_py() != RESERVATION:
                 batches.append(batch)

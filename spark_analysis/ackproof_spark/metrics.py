@@ -1,4 +1,4 @@
-"""What a run cost: how long, how fast, how late, and how long nothing was acknowledged."""
+"""Duration, throughput, ack latency and unavailability of a run, and its timeline."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def metrics(
     *,
     unavailability_gap_s: float = UNAVAILABILITY_GAP_S,
 ) -> dict[str, Any]:
-    """Return what the run cost, by the names of `verdict.json`'s `metrics`.
+    """Return the metrics of a run, by their names in `verdict.json`.
 
-    `duration_s`: first send to last outcome. `acked_per_s`: over that time.
-    `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: send to
+    `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
+    `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
     acknowledgement, None if nothing was acked. All times are 0 for a run without sends.
     """
     from pyspark.sql import functions as F  # noqa: N812
@@ -67,17 +67,16 @@ def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float
 
 
 def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) -> DataFrame:
-    """Return topic, partition, `unavailability_s`: how long it had sends under way, none acked.
+    """Return topic, partition, `unavailability_s`: the time with sends in flight and no ack.
 
-    Between two acknowledgements the clock starts when the first send is under way that resolves
-    after the first of them: an idle producer is not an outage. It stops at the second. So it
-    does before the first acknowledgement; after the last, it stops at the last send. Stretches
-    up to `gap_s` are not counted. A send that never resolved, because its producer died, was
-    attempted and no more.
+    Between two acks the time is counted from the first send that resolves after the first ack, so
+    an idle producer is not an outage, to the second ack. Before the first ack it is counted from
+    the first send; after the last ack, to the last send. Stretches up to `gap_s` are not counted.
+    A send that never resolved, because its producer died, counts at the moment it was sent only.
 
         at 0.0  sequence 1 sent, acked at 0.1
-        at 3.0  sequence 2 sent, failed at 4.0     the clock starts at 3.0
-        at 4.1  sequence 3 sent, acked at 5.0      and stops at 5.0: 2.0 s of unavailability
+        at 3.0  sequence 2 sent, failed at 4.0     counted from 3.0
+        at 4.1  sequence 3 sent, acked at 5.0      to 5.0: 2.0 s of unavailability
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
@@ -89,8 +88,8 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
         F.unix_micros(F.coalesce("resolved_at", "sent_at")).alias("resolved"),
         F.when(F.col("outcome") == Outcome.ACKED, F.unix_micros("resolved_at")).alias("acked"),
     )
-    # From the latest backwards: Spark keeps a running minimum over all rows *before* this one,
-    # and would compute one over all rows *after* it anew for each row.
+    # In descending order: Spark keeps a running minimum over all rows *before* a row, but computes
+    # the minimum over all rows *after* it anew for each row.
     later = (
         Window.partitionBy(*partition)
         .orderBy(F.col("resolved").desc())
@@ -121,11 +120,10 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """What happened from `at` (UTC) until the next bin.
+    """Counts and latencies from `at` (UTC) until the next bin.
 
-    `sent_…` count sends that began here, by what became of them later; the others count
-    outcomes that became known here. Latencies are milliseconds over sends acked here, None if
-    none was.
+    `sent_…` count the sends made in the bin, by their later outcome; the others count outcomes that
+    became known in it. Latencies are milliseconds, of sends acked in the bin; None without one.
     """
 
     at: datetime
@@ -147,7 +145,7 @@ _COUNTS = [word for what in Outcome for word in (what.value, f"sent_{what.value}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A run in equal bins of `bin_s` seconds, without a hole; empty if nothing was sent."""
+    """A run in consecutive bins of `bin_s` seconds; empty if nothing was sent."""
 
     bin_s: float
     bins: Sequence[Bin]
@@ -215,7 +213,7 @@ def _bin(at: datetime, row: dict[str, Any] | None) -> Bin:
 
 
 def _round_up(micros: float) -> int:
-    """Return the next 1, 2 or 5 times a power of ten, at least a millisecond."""
+    """Return the next 1, 2 or 5 times a power of ten, and at least a millisecond."""
     power = int(10 ** math.floor(math.log10(max(micros, 1000))))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= micros)
 

@@ -14,7 +14,6 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_spark.live import topic_source
 from ackproof_spark.live.topic_source import Offset, TopicReader
 from ackproof_spark.tables import LOCATION
 from integration.command import ROOT, ackproof, printed
@@ -86,8 +85,7 @@ class Follower:
     """Reads a topic like the streaming job, without Spark."""
 
     def __init__(self, bootstrap: str, *topics: str) -> None:
-        settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
-        self.reader = TopicReader(settings, topics)
+        self.reader = TopicReader({"bootstrap.servers": bootstrap}, topics)
         self.offset: Offset = {}
         self.records: list[tuple[str, int, int, bytes]] = []
 

@@ -16,7 +16,7 @@ def dashboard(
         bool, typer.Option("--json", help="Print JSON for machines on standard output.")
     ] = False,
 ) -> None:
-    """Write one page of trends from a warehouse, that needs no network and no Spark.
+    """Write one page of trends from a warehouse. The page needs no network and no Spark.
 
     Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
     """
@@ -24,12 +24,12 @@ def dashboard(
     from ackproof.report.dashboard import read, write_dashboard
     from ackproof.runs.directory import disk_errors
 
-    where = rows.address(place)
-    with rows.opened(where) as warehouse:
-        found = read(warehouse)
+    location = rows.address(place)
+    with rows.opened(location) as warehouse:
+        trends = read(warehouse)
     with disk_errors(out):
-        write_dashboard(out, found, title=f"Trends of {place}")
+        write_dashboard(out, trends, title=f"Trends of {place}")
     if as_json:
-        typer.echo(json.dumps({"dashboard": str(out), "runs": found.runs}, indent=2))
+        typer.echo(json.dumps({"dashboard": str(out), "runs": trends.runs}, indent=2))
     else:
         typer.echo(out)

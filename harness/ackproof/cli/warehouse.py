@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.errors import ScenarioError
-
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.formats import Format
 
 app = typer.Typer(
-    no_args_is_help=True, help="Tables of many runs, for dashboards: load, query, keep small."
+    no_args_is_help=True, help="Tables of many runs, for dashboards: load and query them."
 )
 
 Place = Annotated[str, typer.Argument(help="A folder, or an address that Spark can write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
 
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-
 
 class FormatName(StrEnum):
-    """The formats, by name: `warehouse.formats` is not needed to say `--help`."""
+    """Names of `warehouse.formats.Format`, which `--help` would be slow to import."""
 
     DELTA = "delta"
+    ICEBERG = "iceberg"
     PARQUET = "parquet"
 
 
@@ -37,106 +32,59 @@ class FormatName(StrEnum):
 def load(
     run_dirs: Annotated[list[Path], typer.Argument(help="Judged run directories.")],
     *,
-    into: Annotated[str, typer.Option("--into", help="The warehouse; made if it is not there.")],
+    into: Annotated[str, typer.Option("--into", help="The warehouse; created if missing.")],
     format_name: Annotated[
         FormatName | None,
-        typer.Option("--format", help="Of a new warehouse: delta where it is there, else parquet."),
+        typer.Option(
+            "--format",
+            help="Format of a new warehouse (default: delta if its jars are here, else parquet).",
+        ),
     ] = None,
-    sends: Annotated[bool, typer.Option("--sends", help="Also every send.")] = False,
+    sends: Annotated[bool, typer.Option("--sends", help="Load every send, too.")] = False,
     reads: Annotated[
-        bool, typer.Option("--reads", help="Also every record of the final log.")
+        bool, typer.Option("--reads", help="Load every record of the final log, too.")
     ] = False,
     commit: Annotated[
         str | None,
-        typer.Option(help="The commit that was tested; else what CI says, as GITHUB_SHA does."),
+        typer.Option(
+            help="The commit that was tested (default: GITHUB_SHA, CI_COMMIT_SHA or GIT_COMMIT)."
+        ),
     ] = None,
     comparison: Annotated[
-        str | None, typer.Option(help="The runs are the trials of a comparison with this name.")
+        str | None, typer.Option(help="Name of the comparison of which the runs are the trials.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Load runs into a warehouse; a run that is there already is not loaded twice.
+    """Load runs into a warehouse. Loading a run again changes nothing.
 
     Example: [bold]ackproof warehouse load runs/* --into warehouse[/]
     """
     from ackproof.report import warehouse_rows as rows
-    from ackproof_spark.warehouse.load import load as load_run
-    from ackproof_spark.warehouse.warehouse import Warehouse
+    from ackproof_spark.warehouse.load import load as load_runs
 
     runs = rows.read_runs(_distinct(run_dirs), commit=commit, comparison=comparison)
-    place, kind = rows.address(into), _format(format_name)
-    loaded = []
-    with rows.spark_for(place, kind) as spark:
-        warehouse = Warehouse.create(spark, place, kind or rows.format_of(spark, place))
+    location, kind = rows.address(into), _format(format_name)
+    with rows.opened(location, create=True, kind=kind) as warehouse:
         if not as_json and kind is None:
-            typer.echo(f"{into}: {_said(warehouse.format)}", err=True)
-        for run in runs:
-            result = load_run(warehouse, run, sends=sends, reads=reads)
-            loaded.append({"run_id": run.run_id, "result": result.value})
-            if not as_json:
-                typer.echo(f"{run.run_id}: {result}")
+            typer.echo(f"{into}: {_format_text(warehouse.format)}", err=True)
+        results = load_runs(warehouse, runs, sends=sends, reads=reads)
+    loaded = [{"run_id": run.run_id, "result": results[run.run_id].value} for run in runs]
     if as_json:
-        _print({"warehouse": place, "format": warehouse.format.value, "runs": loaded})
-
-
-@app.command()
-def compact(place: Place, as_json: Json = False) -> None:
-    """Put the tables of many loads into few files, and delete what no view shows any more.
-
-    Example: [bold]ackproof warehouse compact warehouse[/]
-    """
-    from ackproof_spark.warehouse import retention
-
-    with _opened(place) as warehouse:
-        _print_tidied(retention.compact(warehouse), as_json)
-
-
-@app.command()
-def expire(
-    place: Place,
-    older_than: Annotated[
-        str, typer.Option("--older-than", help="Such as 36h, 90d or 52w, since the run started.")
-    ],
-    as_json: Json = False,
-) -> None:
-    """Delete old runs from a warehouse, and compact it. Run directories stay.
-
-    Example: [bold]ackproof warehouse expire warehouse --older-than 90d[/]
-    """
-    from ackproof_spark.warehouse import retention
-
-    age = _age(older_than)
-    with _opened(place) as warehouse:
-        _print_tidied(retention.expire(warehouse, older_than=age), as_json)
-
-
-@app.command()
-def migrate(place: Place, as_json: Json = False) -> None:
-    """Bring the tables of an older warehouse to this ackproof's version. No load may run meanwhile.
-
-    Example: [bold]ackproof warehouse migrate warehouse[/]
-    """
-    from ackproof.report import warehouse_rows as rows
-    from ackproof_spark.warehouse.migrations import migrate as migrate_tables
-
-    where = rows.address(place)
-    with rows.spark_for(where) as spark:
-        old, new = migrate_tables(spark, where)
-    if as_json:
-        _print({"warehouse": where, "from": old, "to": new})
-    else:
-        typer.echo(f"version {new}, as before" if old == new else f"version {old} is now {new}")
+        _print({"warehouse": location, "format": warehouse.format.value, "runs": loaded})
+        return
+    for each in loaded:
+        typer.echo(f"{each['run_id']}: {each['result']}")
 
 
 @app.command()
 def views(
     place: Place,
     temporary: Annotated[
-        bool, typer.Option("--temporary", help="Views of one Spark session, kept by no catalog.")
+        bool, typer.Option("--temporary", help="Print views that last for one Spark session.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the SQL by which a plain Spark reads a warehouse; it is in its views.sql, too.
+    """Print the SQL that creates a warehouse's views in a plain Spark, and write it to views.sql.
 
     Example: [bold]ackproof warehouse views warehouse > views.sql[/]
     """
@@ -144,8 +92,8 @@ def views(
 
     with _opened(place) as warehouse:
         warehouse.write_views()
-        script = sql.script(warehouse.storage, warehouse.format, temporary=temporary)
-        single = list(sql.statements(warehouse.storage, warehouse.format, temporary=temporary))
+        script = sql.script(warehouse.tables, temporary=temporary)
+        single = list(sql.statements(warehouse.tables, temporary=temporary))
     if as_json:
         _print({"statements": single})
     else:
@@ -154,7 +102,7 @@ def views(
 
 @app.command()
 def info(place: Place, as_json: Json = False) -> None:
-    """Say what is in a warehouse: its format and version, and the rows of each table that count.
+    """Print a warehouse's format and version, and how many rows each view has.
 
     Example: [bold]ackproof warehouse info warehouse[/]
     """
@@ -166,16 +114,16 @@ def info(place: Place, as_json: Json = False) -> None:
             for name in TABLES
         )
         rows = {row["name"]: row["n"] for row in warehouse.query(counts)}
-        said = {
+        summary = {
             "warehouse": warehouse.storage.address,
             "format": warehouse.format.value,
             "version": WAREHOUSE_VERSION,
             "rows": {name: rows[name] for name in TABLES},
         }
     if as_json:
-        _print(said)
+        _print(summary)
         return
-    typer.echo(f"{said['warehouse']}: {said['format']}, version {said['version']}")
+    typer.echo(f"{summary['warehouse']}: {summary['format']}, version {summary['version']}")
     for name, count in rows.items():
         typer.echo(f"  {name:18}{count:>14,}")
 
@@ -192,40 +140,21 @@ def _format(name: FormatName | None) -> Format | None:
     return None if name is None else Format(name.value)
 
 
-def _said(kind: Format) -> str:
+def _format_text(kind: Format) -> str:
     from ackproof.report import warehouse_rows as rows
+    from ackproof_spark.warehouse.formats import Format
 
-    if kind.value == FormatName.PARQUET and not rows.delta_there():
+    if kind is Format.PARQUET and not rows.has_jars(Format.DELTA):
         return (
-            "format parquet, because Delta Lake is not there "
+            "format parquet, because Delta Lake is missing "
             "(python -m ackproof_spark.spark.connector delta fetches it)"
         )
     return f"format {kind}"
 
 
 def _distinct(run_dirs: list[Path]) -> list[Path]:
-    """Return each directory once: `runs/*` names the newest as `runs/latest` too."""
+    """Return each directory once: `runs/*` includes the link `runs/latest`."""
     return list(dict.fromkeys(path.resolve() for path in run_dirs))
-
-
-def _age(text: str) -> timedelta:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", text)
-    if match is None:
-        raise ScenarioError(
-            f"--older-than is {text!r}",
-            hint="It is a number of hours, days or weeks: 36h, 90d or 52w.",
-        )
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def _print_tidied(tidied: Any, as_json: bool) -> None:
-    if as_json:
-        _print({"runs": tidied.runs, "expired": tidied.expired, "dead_loads": tidied.dead_loads})
-        return
-    typer.echo(
-        f"{tidied.runs} runs; {tidied.expired} expired; "
-        f"{tidied.dead_loads} superseded or unfinished loads removed"
-    )
 
 
 def _print(value: object) -> None:

@@ -1,4 +1,4 @@
-"""A run while it goes on: a table for terminals, a line for logs."""
+"""The live view of a run as a table for terminals and as a line for logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePartition:
-    """A partition as it is now; see `tables.LIVE_PARTITIONS`. `leader` is None while unknown."""
+    """A partition now; `tables.LIVE_PARTITIONS` explains the columns.
+
+    `leader` is None while there is none or it is unknown; `lag` also before the first ack. `read`,
+    `lag`, `unseen` and `candidates` are None until the live job has counted them.
+    """
 
     topic: str
     partition: int
@@ -20,14 +24,14 @@ class LivePartition:
     acked_per_s: float
     failed: int
     unknown: int
-    read: int
+    read: int | None
     lag: int | None
-    unseen: int
-    candidates: int
+    unseen: int | None
+    candidates: int | None
 
 
 def live_table(partitions: Sequence[LivePartition], faults: Sequence[str]) -> Table:
-    """Return the table; `faults` are those in force."""
+    """Return a row for each partition; `faults` are those in force."""
     table = Table(box=None, pad_edge=False, title_justify="left", caption_justify="left")
     table.caption = "in force: " + "; ".join(faults) if faults else "no fault in force"
     table.add_column("partition")
@@ -44,28 +48,35 @@ def live_table(partitions: Sequence[LivePartition], faults: Sequence[str]) -> Ta
             f"{one.acked:,}",
             _marked(one.failed, "yellow"),
             _marked(one.unknown, "yellow"),
-            f"{one.read:,}",
-            "-" if one.lag is None else f"{one.lag:,}",
-            f"{one.unseen:,}",
-            _marked(one.candidates, "red"),
+            _number(one.read),
+            _number(one.lag),
+            _number(one.unseen),
+            "-" if one.candidates is None else _marked(one.candidates, "red"),
         )
     return table
 
 
 def live_line(partitions: Sequence[LivePartition], faults: Sequence[str]) -> str:
-    """Return one line about all partitions together."""
-    total = {
-        name: sum(getattr(one, name) for one in partitions)
-        for name in ("acked", "failed", "unknown", "read", "unseen", "candidates")
-    }
-    lag = max((one.lag or 0 for one in partitions), default=0)
-    return (
-        f"  live: {total['acked']:,} acked "
-        f"({sum(one.acked_per_s for one in partitions):,.0f}/s), {total['failed']:,} failed, "
-        f"{total['unknown']:,} unknown, {total['read']:,} read, lag {lag:,}, "
-        f"{total['unseen']:,} unseen, {total['candidates']:,} loss candidates"
-        + (f"; in force: {'; '.join(faults)}" if faults else "")
+    """Return one line with the sums over all partitions, and the highest lag."""
+
+    def total(name: str) -> int:
+        return sum(getattr(one, name) or 0 for one in partitions)
+
+    line = (
+        f"  live: {total('acked'):,} acked "
+        f"({sum(one.acked_per_s for one in partitions):,.0f}/s), {total('failed'):,} failed, "
+        f"{total('unknown'):,} unknown"
     )
+    if any(one.read is not None for one in partitions):
+        line += (
+            f", {total('read'):,} read, lag {max(one.lag or 0 for one in partitions):,}, "
+            f"{total('unseen'):,} unseen, {total('candidates'):,} loss candidates"
+        )
+    return line + (f"; in force: {'; '.join(faults)}" if faults else "")
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
 
 
 def _marked(count: int, colour: str) -> str:

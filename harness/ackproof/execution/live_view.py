@@ -1,8 +1,9 @@
-"""The live job beside a run: a process of its own, and what it finds, shown while the run goes on.
+"""The live view of a run, and the live job that adds to it.
 
-The job (`ackproof_spark.live`) only reads, at a lower priority than clients and brokers,
-and it is no witness: whatever becomes of it, the run goes on, and the verdict is that of the final
-log.
+Outcomes, rates, leaders, ISR and faults in force come from the harness. Reads, lag, unseen sends
+and loss candidates come from the live job (`ackproof_spark.live`), a Spark process at a lower
+priority than clients and brokers. If the job fails, the run and the view go on without it: the
+verdict depends on the final log only.
 """
 
 from __future__ import annotations
@@ -24,25 +25,29 @@ from rich.markup import escape
 from ackproof.background import Repeating
 from ackproof.cluster.admin import Admin, TopicPartition
 from ackproof.errors import SparkError
+from ackproof.execution.live_counts import LedgerCounts, Outcomes
 from ackproof.execution.live_table import LivePartition, live_line, live_table
 from ackproof.progress import Reporter
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultWindow
 from ackproof_spark.tables import LOCATION
 
-#: How much lower the job's priority is (see nice(1)).
+#: Added to the job's niceness (see nice(1)).
 _NICENESS = 5
 
-#: How long the job may take to start, to end, and to stop when nobody waits for its end, seconds.
+#: Seconds that the job may take to start, to read the rest and end, and to stop.
 _START_S = 120.0
 _END_S = 120.0
 _STOP_S = 10.0
 
-#: How often the view is refreshed, and over how long rates are taken, seconds.
+#: Seconds between refreshes of the view, and over which rates are computed.
 _REFRESH_S = 0.5
 _RATE_S = 5.0
 
+#: Characters of the job's log that a failure quotes.
 _LOG_TAIL = 1000
+
+_OUTCOMES = ("acked", "failed", "unknown")
 
 
 @contextlib.contextmanager
@@ -55,46 +60,41 @@ def followed(
     windows: Callable[[], Sequence[FaultWindow]],
     reporter: Reporter,
 ) -> Iterator[Callable[[Mapping[TopicPartition, int]], None]]:
-    """Follow a run and show it; yield what ends the job, given where each partition ends.
+    """Show a run while it goes on; yield a function that ends the live job.
 
-    `settings` are what a client needs to be let in, by librdkafka's names; `windows` the fault
-    windows so far. A job that fails is told of, and the run goes on.
+    The function takes the end offset of each partition, up to which the job reads first.
+    `settings` are those that a client needs to connect, by librdkafka's names; `windows` returns
+    the fault windows so far. A failure of the job is reported once.
     """
 
     def in_force() -> list[str]:
         return [f"{w.fault} of {w.target}" for w in windows() if w.verified and not w.healed_at]
 
-    following = LiveJob(
-        run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics
+    admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
+    job = LiveJob(run_dir, bootstrap_servers=bootstrap_servers, settings=settings, topics=topics)
+    view = LiveView(
+        job,
+        counts=LedgerCounts(run_dir),
+        topics=topics,
+        admin=admin,
+        faults=in_force,
+        reporter=reporter,
     )
-    with following as job:
-        with _troubles_told(reporter), reporter.phase("starting the live job"):
+    with job, view:
+        # Before producers start: a JVM that starts takes the CPU that they need.
+        with view.without_job_on_error(), reporter.phase("starting the live job"):
             job.await_start()
-        admin = Admin(bootstrap_servers, settings=settings, timeout_s=1)
-        with LiveView(job, admin=admin, faults=in_force, reporter=reporter) as view:
 
-            def end(ends: Mapping[TopicPartition, int]) -> None:
-                if not view.failed:
-                    with _troubles_told(reporter), reporter.phase("ending the live job"):
-                        job.end(ends)
+        def end(ends: Mapping[TopicPartition, int]) -> None:
+            if not view.job_failed:
+                with view.without_job_on_error(), reporter.phase("ending the live job"):
+                    job.end(ends)
 
-            yield end
-
-
-@contextlib.contextmanager
-def _troubles_told(reporter: Reporter) -> Iterator[None]:
-    try:
-        yield
-    except SparkError as error:
-        _tell(reporter, error)
-
-
-def _tell(reporter: Reporter, error: SparkError) -> None:
-    reporter.note(f"[yellow]without its live view, the run goes on:[/] {escape(error.message)}")
+        yield end
 
 
 class LiveJob:
-    """The process that follows one run; entering starts it, leaving stops it in any case."""
+    """The process of the live job: entering starts it, leaving stops it."""
 
     def __init__(
         self,
@@ -117,7 +117,6 @@ class LiveJob:
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
-        """Start the process, and return at once."""
         self._log.parent.mkdir(exist_ok=True)
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -126,12 +125,12 @@ class LiveJob:
                 stdout=log,
                 stderr=log,
                 text=True,
-                start_new_session=True,  # Ctrl-C in the terminal is not for it
+                start_new_session=True,  # Ctrl-C in the terminal must not reach it
             )
         with contextlib.suppress(ProcessLookupError):
-            # Before it starts its JVM, which inherits it.
+            # Before it starts its JVM, which inherits the priority.
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
-        with contextlib.suppress(BrokenPipeError):  # it has failed: `check` says why
+        with contextlib.suppress(BrokenPipeError):  # it has failed: `check` raises the reason
             self._say({"client": self._settings})
         return self
 
@@ -141,7 +140,6 @@ class LiveJob:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the process if it still runs."""
         process = self._started()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -153,12 +151,12 @@ class LiveJob:
             process.wait()
 
     def await_start(self) -> None:
-        """Wait until its first micro-batch, which is slow, is done.
+        """Wait for the first micro-batch, which takes 10 s and more.
 
-        Raises SparkError if the job has ended, or is not there in time.
+        Raises SparkError if the job has ended or takes too long.
         """
         wait_for(
-            lambda: self._place.exists() or self.over,
+            lambda: self._table.exists() or self.over,
             bool,
             within_s=_START_S,
             failure=lambda _: SparkError(f"the live job did not start within {_START_S:g} s"),
@@ -166,9 +164,9 @@ class LiveJob:
         self.check()
 
     def end(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Have the job read up to `ends` (exclusive) and write what is left; wait for that.
+        """Let the job read up to `ends` (exclusive), write all its tables and end; wait for that.
 
-        Raises SparkError if it fails or is not ready in time.
+        Raises SparkError if it fails or takes too long.
         """
         process = self._started()
         by_topic: dict[str, dict[str, int]] = {}
@@ -184,7 +182,7 @@ class LiveJob:
         self.check()
 
     def check(self) -> None:
-        """Raise SparkError if the job has failed."""
+        """Raise SparkError if the job has failed, with the end of its log."""
         process = self._started()
         if process.poll():
             tail = self._log.read_text(errors="replace")[-_LOG_TAIL:].strip()
@@ -192,7 +190,7 @@ class LiveJob:
 
     @property
     def over(self) -> bool:
-        """Whether the process has ended, well or not."""
+        """Whether the process has ended, with success or not."""
         return self._started().poll() is not None
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -200,20 +198,20 @@ class LiveJob:
         import pyarrow.parquet as pq
 
         try:
-            changed = self._place.stat().st_mtime_ns
+            changed = self._table.stat().st_mtime_ns
             if changed != self._read_at:
-                self._rows = pq.read_table(self._place).to_pylist()
+                self._rows = pq.read_table(self._table).to_pylist()
                 self._read_at = changed
         except FileNotFoundError:
             pass  # it has not started yet
         return self._rows
 
     @property
-    def _place(self) -> Path:
+    def _table(self) -> Path:
         return self._run_dir / LOCATION["live_partitions"]
 
     def _say(self, line: Mapping[str, Any]) -> None:
-        """Write to its standard input, which nobody else can read."""
+        """Write to its standard input, which other users cannot read, as they can arguments."""
         process = self._started()
         assert process.stdin is not None
         process.stdin.write(json.dumps(line) + "\n")
@@ -225,24 +223,28 @@ class LiveJob:
 
 
 class LiveView(Repeating):
-    """Shows a live job until it is left; from a thread of its own, so that nobody has to wait."""
+    """Refreshes the view from a thread of its own, from entering to leaving."""
 
     def __init__(
         self,
         job: LiveJob,
         *,
+        counts: LedgerCounts,
+        topics: Sequence[str],
         admin: Admin,
         faults: Callable[[], Sequence[str]],
         reporter: Reporter,
     ) -> None:
         super().__init__(every_s=_REFRESH_S, name="live view")
         self._job = job
+        self._counts = counts
+        self._topics = topics
         self._admin = admin
         self._faults = faults
         self._reporter = reporter
         self._acked: dict[TopicPartition, deque[tuple[float, int]]] = {}
-        #: Whether the job has failed, and the reporter was told.
-        self.failed = False
+        #: Whether the live job has failed, which was reported.
+        self.job_failed = False
 
     def __exit__(
         self,
@@ -250,55 +252,73 @@ class LiveView(Repeating):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Show no more, but for a last line that stays."""
+        """Hide the view, and print a last line that stays."""
         super().__exit__(kind, error, trace)
         self._reporter.hide()
-        if not self.failed:
-            self._reporter.note(live_line(self.partitions(), []))
-
-    def partitions(self) -> list[LivePartition]:
-        """Return what is known of each partition now."""
-        views = self._admin.partitions()
-        now = time.monotonic()
-        found = []
-        for row in self._job.rows():
-            place = (row["topic"], row["partition"])
-            view = views.get(place)
-            found.append(
-                LivePartition(
-                    topic=row["topic"],
-                    partition=row["partition"],
-                    leader=view.leader if view else None,
-                    isr=view.isr if view else (),
-                    acked=row["acked"],
-                    acked_per_s=self._rate(place, now, row["acked"]),
-                    failed=row["failed"],
-                    unknown=row["unknown"],
-                    read=row["read"],
-                    lag=row["lag"],
-                    unseen=row["unseen"],
-                    candidates=row["candidates"],
-                )
-            )
-        return found
+        self._reporter.note(live_line(self.partitions(), []))
 
     def turn(self) -> bool:
-        """Show what is known now; the job's failure is told once, and ends it."""
-        over = self._job.over  # asked first: a failure after this is found the next time
-        try:
+        """Refresh the view; return True once the job has ended with success."""
+        over = not self.job_failed and self._job.over
+        with self.without_job_on_error():
             self._job.check()
-        except SparkError as error:
-            self.failed = True
-            _tell(self._reporter, error)
-        if over:
+        if over and not self.job_failed:
             return True
         partitions, faults = self.partitions(), self._faults()
         if partitions:
             self._reporter.show(live_table(partitions, faults), line=live_line(partitions, faults))
         return False
 
-    def _rate(self, place: TopicPartition, now: float, acked: int) -> float:
-        history = self._acked.setdefault(place, deque())
+    @contextlib.contextmanager
+    def without_job_on_error(self) -> Iterator[None]:
+        """Report a SparkError of the job, and go on; a job that has ended is reported once."""
+        try:
+            yield
+        except SparkError as error:
+            reported, self.job_failed = self.job_failed, self._job.over
+            if not reported:
+                self._reporter.note(
+                    f"[yellow]the run goes on without its live job:[/] {escape(error.message)}"
+                )
+
+    def partitions(self) -> list[LivePartition]:
+        """Return what is known of each partition of the run's topics."""
+        views = self._admin.partitions()
+        counts = self._counts.update()
+        rows = {(row["topic"], row["partition"]): row for row in self._job_rows()}
+        now = time.monotonic()
+        known = {key for key in views if key[0] in self._topics} | counts.keys() | rows.keys()
+        partitions = []
+        for key in sorted(known):
+            view, row, ours = views.get(key), rows.get(key), counts.get(key, Outcomes())
+            # The job has read the ledger to its end, which `counts` may have missed.
+            acked, failed, unknown = (
+                max(getattr(ours, word), row[word] if row else 0) for word in _OUTCOMES
+            )
+            partitions.append(
+                LivePartition(
+                    topic=key[0],
+                    partition=key[1],
+                    leader=view.leader if view else None,
+                    isr=view.isr if view else (),
+                    acked=acked,
+                    acked_per_s=self._rate(key, now, acked),
+                    failed=failed,
+                    unknown=unknown,
+                    read=row["read"] if row else None,
+                    lag=row["lag"] if row else None,
+                    unseen=row["unseen"] if row else None,
+                    candidates=row["candidates"] if row else None,
+                )
+            )
+        return partitions
+
+    def _job_rows(self) -> Sequence[Mapping[str, Any]]:
+        # Rows of a job that failed get older and older.
+        return [] if self.job_failed else self._job.rows()
+
+    def _rate(self, partition: TopicPartition, now: float, acked: int) -> float:
+        history = self._acked.setdefault(partition, deque())
         history.append((now, acked))
         while len(history) > 2 and now - history[0][0] > _RATE_S:
             history.popleft()

@@ -1,10 +1,11 @@
-"""The harness's door to a warehouse: what a verdict says, as rows."""
+"""Stored runs as rows of a warehouse, and opening a warehouse."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,39 +20,38 @@ from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ackproof_spark.warehouse.warehouse import Warehouse
 
-#: Where CI systems say which commit they test: GitHub, GitLab, Jenkins.
+#: Environment variables with the tested commit: of GitHub, GitLab, Jenkins.
 COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 
 
 def read_runs(
     run_dirs: Sequence[Path], *, commit: str | None, comparison: str | None
 ) -> list[JudgedRun]:
-    """Return stored runs as a warehouse takes them, in order of time.
+    """Return stored runs as a warehouse takes them, sorted by time.
 
-    `commit` None: what the CI system says, if it says any. With `comparison` the runs are its
-    trials, numbered within each configuration. Raises RunDirectoryError for a run that is none,
-    is damaged, or was not judged, or that is named twice.
+    If `commit` is None, it is taken from `COMMIT_VARIABLES`. With `comparison` the runs are its
+    trials, numbered within each configuration. Raises RunDirectoryError for a directory that is
+    not a finished run, is damaged, or has no verdict.
     """
     commit = commit or next(filter(None, map(os.environ.get, COMMIT_VARIABLES)), None)
-    found = sorted(
+    by_time = sorted(
         ((read_verdict(directory), directory) for directory in run_dirs),
         key=lambda pair: (pair[0].started_at, pair[0].run_id),
     )
     runs = []
-    seen: list[tuple[str, str]] = []
-    for verdict, directory in found:
+    trials: Counter[tuple[str, str]] = Counter()
+    for verdict, directory in by_time:
         trial = None
         if comparison:
-            seen.append((verdict.scenario, verdict.configuration_name))
+            configuration = (verdict.scenario, verdict.configuration_name)
+            trials[configuration] += 1
             trial = {
                 "comparison": comparison,
                 "scenario": verdict.scenario,
                 "configuration_name": verdict.configuration_name,
-                "trial": seen.count(seen[-1]),
+                "trial": trials[configuration],
             }
         runs.append(_judged(verdict, read_record(directory), directory, commit, trial))
     return runs
@@ -94,11 +94,11 @@ def _judged(
     predictions = [
         {
             "anomaly": anomaly,
-            "prediction": outlook,
+            "prediction": prediction,
             "reason": verdict.prediction.reasons.get(anomaly),
             "observed": verdict.observed.get(anomaly, 0),
         }
-        for anomaly, outlook in verdict.predicted.items()
+        for anomaly, prediction in verdict.predicted.items()
     ]
     everything = (verdict.model_dump(mode="json"), record.troubles, commit, trial)
     return JudgedRun(
@@ -114,53 +114,50 @@ def _judged(
 
 
 def address(place: str) -> str:
-    """Return a warehouse's address: a folder of this machine is made absolute."""
+    """Return a warehouse's address: a path on this machine is made absolute."""
     return place if "://" in place or place.startswith("file:") else str(Path(place).resolve())
 
 
-def delta_there() -> bool:
-    """Return whether Delta Lake can be used: its jars were fetched, by `ci/setup` or by hand."""
+def has_jars(kind: Format) -> bool:
+    """Return whether the jars of a format were fetched, by `ci/setup` or by hand."""
     from ackproof_spark.spark.connector import Package, jars
 
-    return bool(jars(Package.DELTA))
+    return kind is Format.PARQUET or bool(jars(Package(kind.value)))
 
 
-def format_of(spark: SparkSession, place: str) -> Format:
-    """Return the format of the warehouse at `place`, or of a new one: Delta where it is there."""
-    from ackproof_spark.warehouse.storage import Storage
-    from ackproof_spark.warehouse.warehouse import read_head
-
-    head = read_head(Storage(spark, place))
-    if head is not None:
-        return head.format
-    return Format.DELTA if delta_there() else Format.PARQUET
+def default_format() -> Format:
+    """Return the format of a new warehouse: Delta Lake if its jars were fetched, else Parquet."""
+    return Format.DELTA if has_jars(Format.DELTA) else Format.PARQUET
 
 
 @contextmanager
-def spark_for(place: str, kind: Format | None = None) -> Iterator[SparkSession]:
-    """Yield the Spark session for a warehouse of format `kind`, or of that which is there.
+def opened(
+    location: str, *, create: bool = False, kind: Format | None = None
+) -> Iterator[Warehouse]:
+    """Yield the warehouse at an address, in a Spark session with the jars of its format.
 
-    Raises WarehouseError if there is something else, SparkError for whatever Spark cannot do.
+    With `create` a missing one is made, of format `kind` (None: `default_format`). Raises
+    WarehouseError for what is not a warehouse, or one of a format other than `kind`; SparkError for
+    failures of Spark.
     """
-    from ackproof_spark.spark.session import session, use_delta
+    from ackproof_spark.spark.connector import Package
+    from ackproof_spark.spark.session import session, use
+    from ackproof_spark.warehouse.storage import Storage
+    from ackproof_spark.warehouse.warehouse import Warehouse, read_format
 
     try:
-        if kind is Format.DELTA or (kind is None and delta_there()):
-            use_delta()
-        spark = session()
-        if kind is None and format_of(spark, place) is Format.DELTA and not delta_there():
-            use_delta()  # which says how to get it
-        yield spark
+        # The format is not known yet, and jars that are added later restart Spark.
+        for each in (Format.DELTA, Format.ICEBERG):
+            if has_jars(each) or each is kind:
+                use(Package(each.value))
+        stored = read_format(Storage(session(), location))
+        if stored is not None and not has_jars(stored):
+            use(Package(stored.value))  # raises an error with the command that fetches them
+        if create:
+            yield Warehouse.create(session(), location, kind or stored or default_format())
+        else:
+            yield Warehouse.open(session(), location)
     except analysis_errors.WarehouseError as error:
         raise WarehouseError(str(error)) from error
     except analysis_errors.AnalysisError as error:
         raise SparkError(str(error)) from error
-
-
-@contextmanager
-def opened(place: str) -> Iterator[Warehouse]:
-    """Yield the warehouse at an address; raises what `spark_for` does, and if there is none."""
-    from ackproof_spark.warehouse.warehouse import Warehouse
-
-    with spark_for(place) as spark:
-        yield Warehouse.open(spark, place)

@@ -1,1 +1,1 @@
-"""While a run goes on: a Structured Streaming job that follows its ledger and its topics."""
+"""A Structured Streaming job that follows the ledger and the topics of a run while it goes on."""

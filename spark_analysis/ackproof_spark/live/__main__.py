@@ -1,11 +1,12 @@
-"""Follow a run from outside: `python -m ackproof_spark.live --run-dir DIR --bootstrap …`.
+"""Follow a run: `python -m ackproof_spark.live --run-dir DIR --bootstrap HOST:PORT`.
 
-DIR is where the run's producers write their ledger, on this machine; the brokers may be anywhere.
-The live tables go to DIR/live. Ctrl-C stops; the same command goes on where it stopped. With
-`--supervised` (what `ackproof run --live` uses) standard input commands. Its first line is
-`{"client": {"sasl.password": …}}`: settings of the consumer, which an argument list would show to
-everybody. A line `{"ends": {"orders": {"0": 1200}}}` has the job read so far, write what is left,
-and end; closing it stops the job.
+DIR is the run directory, in which producers on this machine write their ledger; the brokers may be
+anywhere. The live tables are written to DIR/live. Ctrl-C stops the job; the same command continues.
+
+With `--supervised`, as `ackproof run --live` uses it, the job reads commands from standard input.
+The first line has settings of the consumer, which every user could see in the argument list:
+`{"client": {"sasl.password": …}}`. The line `{"ends": {"orders": {"0": 1200}}}` makes the job read
+up to these offsets, write its tables and end. Closing standard input stops the job.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.live import job
 from ackproof_spark.spark.session import session, stop
 
-#: How often the job is looked at, how often it is told of, and how long its end may take, seconds.
-_LOOK_S = 0.5
-_TELL_S = 5.0
+#: Seconds between checks of the job, between printed reports, and that ending may take.
+_CHECK_S = 0.5
+_PRINT_S = 5.0
 _END_S = 60.0
 
-#: How often the job is started before it is given up.
-_TRIES = 3
+#: How often the job is started before it fails.
+_ATTEMPTS = 3
 
 _COUNTS = ("acked", "failed", "unknown", "read", "unseen", "candidates")
 
@@ -41,10 +42,12 @@ Ends = Mapping[str, Mapping[str, int]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Follow a run; return 0, 2 for bad input, or 4 if Spark cannot."""
+    """Follow a run; return 0, 2 for bad input, or 4 for a failure of Spark."""
     options = _parser().parse_args(arguments)
     if not options.run_dir.is_dir():
-        sys.stderr.write(f"{options.run_dir} is no run directory; name one, as runs/latest\n")
+        sys.stderr.write(
+            f"{options.run_dir} is not a directory; name a run directory, such as runs/latest\n"
+        )
         return 2
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
@@ -63,10 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m ackproof_spark.live", description="Follow a run while it goes on."
     )
-    parser.add_argument("--run-dir", type=Path, required=True, help="for example runs/latest")
+    parser.add_argument(
+        "--run-dir", type=Path, required=True, help="the run directory, such as runs/latest"
+    )
     parser.add_argument("--bootstrap", required=True, help="bootstrap.servers of the brokers")
     parser.add_argument(
-        "--topic", action="append", default=[], help="a topic of the run (default: all there are)"
+        "--topic",
+        action="append",
+        default=[],
+        help="a topic of the run (default: all but internal ones)",
     )
     parser.add_argument(
         "--client",
@@ -74,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         type=_setting,
-        help="a setting of the consumer, by librdkafka's name (security.protocol=SSL)",
+        help="a librdkafka setting of the consumer, such as security.protocol=SSL",
     )
     parser.add_argument(
         "--window",
@@ -82,10 +90,14 @@ def _parser() -> argparse.ArgumentParser:
         default=job.WINDOW_S,
         choices=range(1, 11),
         metavar="SECONDS",
-        help=f"how long a window is, 1 to 10 (default: {job.WINDOW_S})",
+        help=f"length of a window, 1 to 10 (default: {job.WINDOW_S})",
     )
-    parser.add_argument("--json", action="store_true", help="tell in JSON, a line a partition")
-    parser.add_argument("--supervised", action="store_true", help="obey standard input")
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON for each partition"
+    )
+    parser.add_argument(
+        "--supervised", action="store_true", help="read commands from standard input"
+    )
     return parser
 
 
@@ -97,7 +109,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 class _Stopped(Exception):  # noqa: N818  not an error
-    """Somebody wants the job to stop."""
+    """A signal asks the job to stop."""
 
 
 def _stop(*_: Any) -> None:
@@ -105,9 +117,9 @@ def _stop(*_: Any) -> None:
 
 
 def _follow(options: argparse.Namespace, run_dir: Path) -> None:
-    orders = _Orders(obey=options.supervised)
+    commands = _Commands(enabled=options.supervised)
     spark = session()
-    # Spark has put its own handler in place of ours.
+    # Spark has replaced the handler.
     signal.signal(signal.SIGINT, _stop)
     events = job.ledger_events(spark, run_dir).unionByName(
         job.topic_events(
@@ -115,46 +127,48 @@ def _follow(options: argparse.Namespace, run_dir: Path) -> None:
             run_id=run_dir.name,
             bootstrap_servers=options.bootstrap,
             topics=options.topic,
-            settings={**dict(options.client), **orders.client},
+            settings={**dict(options.client), **commands.client},
         )
     )
-    # What fails on a busy machine, or while brokers are away, need not fail again: the checkpoint
-    # says where to go on.
-    tries = Retrying(
-        retry=retry_if_exception_type(AnalysisError), stop=stop_after_attempt(_TRIES), reraise=True
+    # A failure on a busy machine, or while brokers are down, may be temporary. The next attempt
+    # continues from the checkpoint.
+    attempts = Retrying(
+        retry=retry_if_exception_type(AnalysisError),
+        stop=stop_after_attempt(_ATTEMPTS),
+        reraise=True,
     )
-    for attempt in tries:
+    for attempt in attempts:
         with attempt:
             _run(
                 job.follow(
                     spark, run_dir, run_id=run_dir.name, events=events, window_s=options.window
                 ),
-                orders,
+                commands,
                 as_json=options.json,
             )
 
 
-class _Orders:
-    """What standard input says, if anybody should listen to it."""
+class _Commands:
+    """Commands from standard input, if `enabled`."""
 
-    def __init__(self, *, obey: bool) -> None:
-        self._obey = obey
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
         self._over = False
         #: Further settings of the consumer.
         self.client: dict[str, str] = {}
-        if obey and (line := sys.stdin.readline()):
+        if enabled and (line := sys.stdin.readline()):
             self.client = json.loads(line)["client"]
-        #: Where each partition ends, once the run is over; None if the job was just to stop.
+        #: End offset of each partition, once the run is over; None if the job was stopped.
         self.ends: Ends | None = None
 
     def over(self) -> bool:
-        """Return whether the job is over; wait a moment before saying no."""
+        """Return whether the job should end; wait `_CHECK_S` for a command first."""
         if self._over:
             return True
-        if not self._obey:
-            time.sleep(_LOOK_S)  # the tick of a control loop, not a wait for something
+        if not self._enabled:
+            time.sleep(_CHECK_S)  # the interval of a control loop
             return False
-        ready, _, _ = select.select([sys.stdin], [], [], _LOOK_S)
+        ready, _, _ = select.select([sys.stdin], [], [], _CHECK_S)
         if ready:
             self._over = True
             if line := sys.stdin.readline():
@@ -162,24 +176,24 @@ class _Orders:
         return self._over
 
 
-def _run(following: job.Following, orders: _Orders, *, as_json: bool) -> None:
-    """Let the job run until it is over, and say now and then how far it is."""
-    told = 0.0
+def _run(following: job.Following, commands: _Commands, *, as_json: bool) -> None:
+    """Print reports of the job until it ends."""
+    printed = 0.0
     try:
         while following.active():
-            if orders.over():
-                if orders.ends is not None:
-                    _end(following, orders.ends)
+            if commands.over():
+                if commands.ends is not None:
+                    _end(following, commands.ends)
                 return
-            if time.monotonic() - told >= _TELL_S:
-                told = time.monotonic()
-                _tell(following.tables.partitions(), as_json=as_json)
+            if time.monotonic() - printed >= _PRINT_S:
+                printed = time.monotonic()
+                _print(following.tables.partitions(), as_json=as_json)
     finally:
         following.stop()
 
 
 def _end(following: job.Following, ends: Ends) -> None:
-    """Read up to `ends`, which are exclusive, as far as it can be had in time; then end."""
+    """Read up to `ends` (exclusive), for at most `_END_S`; then end the job."""
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         following.drain()
@@ -197,7 +211,7 @@ def _end(following: job.Following, ends: Ends) -> None:
     following.end()
 
 
-def _tell(partitions: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def _print(partitions: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         for row in partitions:
             sys.stdout.write(json.dumps(row, default=str) + "\n")

@@ -1,7 +1,7 @@
-"""When a partition was available: by stretches without an acknowledgement, as `metrics` has it.
+"""Availability of a partition, by pauses between acknowledgements as in `metrics`.
 
-A live job does not see sends under way. So the workload is taken to go on from a partition's first
-send to its last outcome, and an idle producer would count as an outage here.
+A live job does not know which sends are in flight. It assumes that the workload goes on from a
+partition's first send to its last outcome, so an idle producer counts as an outage here.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-#: From a first to a last acknowledgement, no more than the gap between any two in a row.
+#: First and last acknowledgement of each stretch without a pause longer than the gap.
 Spans = list[tuple[int, int]]
 
 
 def with_acks(spans: Spans, at: npt.NDArray[np.int64], *, gap: int) -> Spans:
-    """Return `spans` with acknowledgements at `at` added; in whatever order they come.
+    """Return `spans` with acknowledgements at `at` added, which may come in any order.
 
-    All times are microseconds, and `gap` is the longest pause that is no outage.
+    All times are microseconds. `gap` is the longest pause that is not an outage.
     """
     if not len(at):
         return spans
@@ -42,5 +42,5 @@ def availability(spans: Spans, start: int, stop: int) -> float:
 
 
 def since(spans: Spans, start: int) -> Spans:
-    """Return what of `spans` matters from `start` on: those that end later, or else the last."""
+    """Return the spans that matter from `start` on: those that end later, or else the last."""
     return [span for span in spans if span[1] >= start] or spans[-1:]

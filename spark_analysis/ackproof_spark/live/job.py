@@ -1,13 +1,17 @@
-"""The streaming job: two streams of events, one state a partition, three tables.
+"""The streaming job: two streams of events, one state for each partition, three tables.
 
     ledger, topics -> events -> by partition, with a watermark -> windows, candidates, totals
 
-Event time is when an outcome became known, and for reads the time of the micro-batch that read
-them. Spark drops outcomes that come later than the watermark allows (`LATE_S` behind the newest
-event); it counts them, and `Following.late` tells. Exactly once: offsets and state are in Spark's
-checkpoint, both sources give the same events again, and tables are written by batch (see `store`).
+The event time of an outcome is when it became known, that of a read when its micro-batch started.
+Spark drops outcomes older than the watermark (`LATE_S` behind the newest event); `Following.late`
+counts them. Exactly once: offsets and state are in Spark's checkpoint, both sources return the same
+events again, and each micro-batch writes files of its own (see `store`).
 
-Needs pandas, which Spark wants for state in Python.
+It keeps its own state, and does not use Spark's stream-stream join: that emits a pair once and
+cannot retract it when a log is truncated, and emits an unmatched send only after the watermark
+(docs/live.md has what was measured).
+
+Spark needs pandas for state in Python.
 """
 
 from __future__ import annotations
@@ -35,31 +39,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: How far behind the newest event an outcome may come and still count, seconds.
+#: Seconds by which an outcome may be older than the newest event and still count.
 LATE_S = 10
 
-#: How long a window is, seconds, and how often a micro-batch begins.
+#: Length of a window, and time between the starts of micro-batches, seconds.
 WINDOW_S = 5
 TRIGGER_S = 1.0
 
 _STATE = "rest string, unseen binary, early binary, seen binary"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: `rows` are an Arrow stream of rows of the table `name`.
+#: `rows` is an Arrow stream with rows of the table `name`.
 _OUTPUT = "name string, rows binary"
 
 
 def checkpoint(run_dir: Path) -> Path:
-    """Return where Spark keeps how far the job is."""
+    """Return Spark's checkpoint folder."""
     return run_dir / "live" / "checkpoint"
 
 
 def ended(run_dir: Path) -> Path:
-    """Return the file whose appearance ends the run for the job: every window is then written."""
+    """Return the file that tells the job that the run is over; it then writes every window."""
     return run_dir / "live" / "ended"
 
 
 def ledger_events(spark: SparkSession, run_dir: Path) -> DataFrame:
-    """Return what the run's producers record, as a stream of `ledger_source.EVENTS`."""
+    """Return the outcomes that producers record, as a stream of `ledger_source.EVENTS`."""
     from ackproof_spark.live.ledger_source import NAME, LedgerSource
 
     spark.dataSource.register(LedgerSource)
@@ -79,9 +83,9 @@ def topic_events(
     topics: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return the records of the topics, from their beginning, as a stream of `EVENTS`.
+    """Return the records of the topics, from the first offset, as a stream of `EVENTS`.
 
-    No `topics` are all but internal ones. `settings` are librdkafka's.
+    Without `topics` all but internal ones are read. `settings` are librdkafka's.
     """
     from ackproof_spark.live.topic_source import NAME, TopicSource
 
@@ -108,7 +112,7 @@ def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
         F.coalesce("producer", F.lit(0)).cast("bigint").alias("producer"),
         F.coalesce("sequence", F.lit(0)).cast("bigint").alias("sequence"),
         "offset",
-        # Of the micro-batch, and the same when Spark runs it again.
+        # The time of the micro-batch, which is the same when Spark runs it again.
         F.current_timestamp().alias("at"),
         F.lit(0).cast("bigint").alias("sent_at"),
     )
@@ -116,7 +120,7 @@ def read_events(records: DataFrame, *, run_id: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """A job that runs."""
+    """A running job."""
 
     query: StreamingQuery
     tables: LiveTables
@@ -124,7 +128,7 @@ class Following:
 
     @property
     def late(self) -> int:
-        """How many outcomes of the last micro-batches came too late to be counted."""
+        """Outcomes of the last micro-batches that came too late to be counted."""
         return sum(
             int(operator.get("numRowsDroppedByWatermark", 0))
             for progress in self.query.recentProgress
@@ -139,12 +143,12 @@ class Following:
         return bool(self.query.isActive)
 
     def drain(self) -> None:
-        """Take in what the sources have now. Raises AnalysisError if the job failed."""
+        """Process what the sources have now. Raises AnalysisError if the job failed."""
         with _explained():
             self.query.processAllAvailable()
 
     def end(self) -> None:
-        """Take in the rest, write every window that is open, and stop: the run is over.
+        """Process the rest, write every open window, and stop, because the run is over.
 
         Raises AnalysisError if the job failed.
         """
@@ -154,7 +158,7 @@ class Following:
         self.stop()
 
     def stop(self) -> None:
-        """Stop; a job that is started again goes on from its checkpoint."""
+        """Stop. A job that is started again continues from its checkpoint."""
         self.query.stop()
 
 
@@ -167,16 +171,16 @@ def follow(
     window_s: int = WINDOW_S,
     trigger_s: float = TRIGGER_S,
 ) -> Following:
-    """Start the job on `events`, or take it up where its checkpoint in `run_dir` says.
+    """Start the job on `events`, or continue from its checkpoint in `run_dir`.
 
-    `window_s` counts at the first start only.
+    `window_s` has an effect at the first start only.
     """
     place = checkpoint(run_dir)
     tables = LiveTables(run_dir, fresh=not place.exists())
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
-    # One task a core: states are few and small, and every task starts a Python worker.
+    # One task per core: states are few and small, and every task starts a Python worker.
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
-    rows = (
+    changes = (
         events.withWatermark("at", f"{LATE_S} seconds")
         .selectExpr("*", "unix_micros(at) AS at_us")
         .groupBy("topic", "partition")
@@ -186,13 +190,13 @@ def follow(
     )
 
     def store_batch(batch: DataFrame, number: int) -> None:
-        found: dict[str, list[pa.Table]] = {}
+        rows: dict[str, list[pa.Table]] = {}
         for name, content in batch.collect():
-            found.setdefault(name, []).append(pa.ipc.open_stream(bytes(content)).read_all())
-        tables.write(number, found)
+            rows.setdefault(name, []).append(pa.ipc.open_stream(bytes(content)).read_all())
+        tables.write(number, rows)
 
     query = (
-        rows.writeStream.foreachBatch(store_batch)
+        changes.writeStream.foreachBatch(store_batch)
         .option("checkpointLocation", str(place))
         .trigger(processingTime=f"{trigger_s:g} seconds")
         .start()
@@ -201,23 +205,22 @@ def follow(
 
 
 class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for mypy here
-    """The state of every partition, as Spark keeps it; `Partition` knows what it means."""
+    """The states of all partitions in Spark's state store; `Partition` interprets them."""
 
     def __init__(self, run_id: str, width: int) -> None:
         self._common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
         self._width = width
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Take Spark's handle."""
         self._handle = handle
         self._state = handle.getValueState("partition", _STATE)
 
     def handleInputRows(  # noqa: N802  Spark's name
         self, key: tuple[str, int], rows: Iterator[Any], times: Any
     ) -> Iterator[Any]:
-        """Take in the events of a micro-batch."""
+        """Apply the events of a micro-batch."""
         if key[1] < 0:
-            return  # a mark: it has moved the watermark or started the job, and is nobody's
+            return  # a mark, which moves the watermark and belongs to no partition
         import pandas as pd  # type: ignore[import-untyped]
 
         partition = self._load()
@@ -230,7 +233,7 @@ class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not ty
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Any]:
-        """Write the windows that the watermark has passed meanwhile."""
+        """Write the windows that the watermark has passed since the last call."""
         yield self._stored(key, self._load(), [], timerValues)
 
     def _load(self) -> Partition:
@@ -243,7 +246,7 @@ class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not ty
     def _stored(
         self, key: tuple[str, int], partition: Partition, changes: list[dict[str, Any]], times: Any
     ) -> Any:
-        """Close windows, keep the state, ask to be called again; return rows for the tables."""
+        """Close windows, store the state, register a timer; return rows for the tables."""
         import pandas as pd
 
         windows = partition.close(times.getCurrentWatermarkInMs() * 1000)
@@ -251,14 +254,14 @@ class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not ty
         if partition.next_end is not None:
             self._handle.registerTimer(partition.next_end // 1000)
         common = self._common | {"topic": key[0], "partition": int(key[1])}
-        found = {
+        tables = {
             store.WINDOWS: windows,
             store.CANDIDATES: changes,
             store.PARTITIONS: [partition.row() | {"batch": 0}],
         }
         packed = [
             (name, _packed(name, [common | row for row in rows]))
-            for name, rows in found.items()
+            for name, rows in tables.items()
             if rows
         ]
         return pd.DataFrame(packed, columns=["name", "rows"])
@@ -266,17 +269,17 @@ class _Partitions(StatefulProcessor):  # type: ignore[misc]  # pyspark is not ty
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Turn the failure of a query into an `AnalysisError` that says what it was at bottom."""
+    """Turn the failure of a query into an `AnalysisError` with its innermost cause."""
     from pyspark.errors import StreamingQueryException
 
     with explained():
         try:
             yield
         except StreamingQueryException as error:
-            # A stack trace of Python within one of Java: what was raised stands last.
-            said, _, _ = str(error).partition("=== Streaming Query ===")
-            raised = re.findall(r"^[\w.]*?(\w*(?:Error|Exception)(?:: .+)?)$", said, re.MULTILINE)
-            raise AnalysisError(f"the live job failed: {(raised or [said])[-1]}") from error
+            # A stack trace of Python within one of Java: the innermost cause is last.
+            text, _, _ = str(error).partition("=== Streaming Query ===")
+            causes = re.findall(r"^[\w.]*?(\w*(?:Error|Exception)(?:: .+)?)$", text, re.MULTILINE)
+            raise AnalysisError(f"the live job failed: {(causes or [text])[-1]}") from error
 
 
 def _events(frame: Any) -> Events:

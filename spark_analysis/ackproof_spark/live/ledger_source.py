@@ -1,10 +1,11 @@
 """A run's ledger as a Spark stream, while its producers append to it.
 
-An offset says of each producer's stream how many bytes and rows were taken. Only whole batches are
-(see `ledger_stream`), so the same two offsets always give the same rows. Reservations are left out.
+An offset has, for each producer's stream, the bytes and rows that were read. Only whole batches are
+read (see `ledger_stream`), so the same two offsets always give the same rows. Reservations are left
+out.
 
-When a run is over its streams become Parquet tables and go. A stream that goes before it was read
-to its end stops the query with an error: what is missing cannot be told from what was read.
+At the end of a run its streams are converted to Parquet tables and deleted. If that happens before
+a stream was read to its end, the query fails: the missing rows cannot be told from the read ones.
 
 Importing this module imports Spark.
 """
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 NAME = "ackproof-ledger"
 
-#: What happened to a send, or to a record: what both sources come down to. See `partition.Events`.
+#: An outcome of a send, or a read of a record: the rows of both sources. See `partition.Events`.
 EVENTS = pa.schema(
     [
         pa.field("topic", pa.string()),
@@ -49,65 +50,61 @@ EVENTS = pa.schema(
     ]
 )
 
-#: When the job began and when the run was over, as the watermark sees it: before and after
-#: everything (1970 and 2100), microseconds.
+#: Event times of the marks for the start of the job and the end of the run: before and after all
+#: other events (1970 and 2100), microseconds.
 _FIRST, _LAST = 0, 4_102_444_800_000_000
 
-_BEGUN, _ENDED = "begun", "ended"
+_STARTED, _ENDED = "started", "ended"
 
-#: How far each stream was taken, bytes and rows; `begun` and `ended` once these were told.
+#: Bytes and rows read of each stream; `started` and `ended` once these marks were emitted.
 Offset = dict[str, Any]
 
 
 class LedgerSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for mypy here
-    """`path` is the ledger's folder; `ended` a file whose appearance says that the run is over."""
+    """Options: `path`, the ledger's folder; `ended`, a file that exists once the run is over."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """Return `EVENTS`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(EVENTS)
 
     def simpleStreamReader(self, schema: StructType) -> LedgerReader:  # noqa: N802  Spark's name
-        """Return the reader."""
         return LedgerReader(Path(self.options["path"]), Path(self.options["ended"]))
 
 
 class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
-    """Reads what was appended since an offset."""
+    """Reads the rows that were appended since an offset."""
 
     def __init__(self, folder: Path, ended: Path) -> None:
         self._folder = folder
         self._ended = ended
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Return the offset of nothing."""
         return {}
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
-        """Return what whole batches there are since `start`, and the offset after them."""
+        """Return the whole batches since `start`, and the offset after them."""
         end = dict(start)
-        # Asked first: what stands in the ledger by then is read in this batch or was before.
+        # Before reading: what the ledger holds by then is in this batch or an earlier one.
         over = self._ended.exists()
         batches = []
         if not start:
-            # Something to do at once: what the first micro-batch needs to start takes seconds.
-            end[_BEGUN] = True
+            # A row at once, because starting the first micro-batch takes seconds.
+            end[_STARTED] = True
             batches.append(_mark(_FIRST))
         for path in sorted(self._folder.glob(PATTERN)):
-            taken, rows = start.get(path.name, (0, 0))
+            position, rows = start.get(path.name, (0, 0))
             try:
-                piece = read_piece(path, taken)
+                piece = read_piece(path, position)
             except FileNotFoundError:
-                continue  # the run is just closing its ledger: found below, the next time
+                continue  # the run is closing its ledger: `_check_closed` decides next time
             batches += _events(piece)
             rows += sum(batch.num_rows for batch in piece.batches)
-            if piece.end > taken:
+            if piece.end > position:
                 end[path.name] = [piece.end, rows]
         self._check_closed(end)
         if over and not start.get(_ENDED):
@@ -118,42 +115,42 @@ class LedgerReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
     def readBetweenOffsets(  # noqa: N802
         self, start: Offset, end: Offset
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the same again. Raises AnalysisError if the ledger was closed meanwhile."""
+        """Yield the same rows again. Raises AnalysisError if the ledger has been closed."""
         if not start:
             yield _mark(_FIRST)
-        for name, upto in end.items():
-            if name in (_BEGUN, _ENDED):
+        for name, stop in end.items():
+            if name in (_STARTED, _ENDED):
                 continue
-            taken = start.get(name, (0, 0))[0]
-            if upto[0] > taken:
+            position = start.get(name, (0, 0))[0]
+            if stop[0] > position:
                 try:
-                    yield from _events(read_piece(self._folder / name, taken, upto[0]))
+                    yield from _events(read_piece(self._folder / name, position, stop[0]))
                 except FileNotFoundError:
                     raise _closed(name) from None
         if end.get(_ENDED) and not start.get(_ENDED):
             yield _mark(_LAST)
 
-    def _check_closed(self, taken: Mapping[str, Any]) -> None:
-        """Raise AnalysisError if a table holds sends that its stream did not give us in time."""
+    def _check_closed(self, offset: Mapping[str, Any]) -> None:
+        """Raise AnalysisError if a table has more sends than were read of its stream."""
         for table in self._folder.glob("producer-*.parquet"):
             stream = f"_{table.stem}.arrows"
             if (self._folder / stream).exists():
                 continue
             assert table_name(stream) == table.name
-            rows = taken.get(stream, (0, 0))[1]
+            rows = offset.get(stream, (0, 0))[1]
             if _recorded(table) > rows:
                 raise _closed(stream)
 
 
 def _closed(stream: str) -> AnalysisError:
     return AnalysisError(
-        f"the run is over, and {stream} was closed before it was followed to its end: follow a run "
-        "from its beginning (ackproof run --live), or judge it with ackproof check"
+        f"the run is over, and {stream} was closed before it was followed to its end; start the "
+        "live job with the run (ackproof run --live), or judge the run with ackproof check"
     )
 
 
 def _recorded(table: Path) -> int:
-    """Return the rows of a table that its stream held: closing adds those without a time."""
+    """Return how many rows of a table its stream had: closing adds rows without a time."""
     resolved = pq.read_table(table, columns=["resolved_at"])["resolved_at"]
     return int(len(resolved) - resolved.null_count)
 

@@ -1,11 +1,11 @@
-"""What the live job knows of one partition, and what each micro-batch makes of it. No Spark here.
+"""State of the live job for one partition, and how a micro-batch changes it. No Spark here.
 
-Sends and reads meet by name, not by offset: after a truncation another record may stand where an
-acked one stood. An acked send that is not read yet is unseen; once a read of a higher offset has
-been returned it is a loss candidate, for a partition is read in the order of its offsets.
+Sends and reads are matched by producer and sequence, not by offset: after a truncation another
+record may have the offset of an acked one. An acked send that was not read yet is unseen. It is a
+loss candidate once a higher offset was read, because a partition is read in order of offsets.
 
-Where the reads go back, the log was truncated and written anew: what was read from there on is
-unseen again until it is read again. Only the last `MEMORY_S` seconds of reads can be taken back.
+If the read position goes back, the log was truncated and written again: sends read from there on
+are unseen until they are read again. Only the last `MEMORY_S` seconds of reads can be reverted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,41 +26,35 @@ from ackproof_spark.live.availability import (
     since,
     with_acks,
 )
-from ackproof_spark.live.sends import (
-    NO_OFFSET,
-    Int64s,
-    Runs,
-    Sends,
-    keys,
-)
+from ackproof_spark.live.sends import NO_OFFSET, Int64s, Sends, keys
 from ackproof_spark.metrics import UNAVAILABILITY_GAP_S
 
-#: How long reads are remembered, seconds: of sends without an ack yet, and for being taken back.
+#: Seconds for which reads are kept: reads of sends without an ack yet, and reads to be reverted.
 MEMORY_S = 900
 
 _GAP_US = int(UNAVAILABILITY_GAP_S * 1e6)
 
 
 class Kind(IntEnum):
-    """What an event is; the first three as `ledger_stream.OUTCOMES` has them."""
+    """Kind of an event; the first three are numbered as in `ledger_stream.OUTCOMES`."""
 
     ACKED = 0
     FAILED = 1
     UNKNOWN = 2
     #: An intact record of this run was read.
     READ = 3
-    #: Some other record was read: damaged, or not of this run.
+    #: Another record was read: damaged, or not of this run.
     READ_OTHER = 4
-    #: The job has begun, or the run is over; of no partition.
+    #: The job has started, or the run is over; belongs to no partition.
     MARK = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """What one micro-batch brings for one partition, in no particular order.
+    """Events of one partition in one micro-batch, in no particular order.
 
-    `at` is when it happened and `sent_at`, for outcomes, when the send was made: UTC microseconds.
-    `producer` and `sequence` mean nothing for `READ_OTHER`, `offset` may be `NO_OFFSET`.
+    `at` is the time of the event and `sent_at`, for outcomes, that of the send: UTC microseconds.
+    `producer` and `sequence` have no meaning for `READ_OTHER`; `offset` may be `NO_OFFSET`.
     """
 
     kind: Int64s
@@ -70,13 +65,12 @@ class Events:
     sent_at: Int64s
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Events:
-        """Return the events at which `mask` is true."""
         return Events(**{name: getattr(self, name)[mask] for name in Events.__slots__})
 
 
 @dataclass(slots=True, kw_only=True)
 class _Counts:
-    """What came in: of a window, or of the partition as a whole."""
+    """Counts and positions of a window, or of the partition as a whole."""
 
     acked: int = 0
     failed: int = 0
@@ -89,17 +83,35 @@ class _Counts:
 
 @dataclass(slots=True, kw_only=True)
 class _Totals(_Counts):
-    """The part of the state that is a handful of numbers."""
+    """The part of the state that is a few numbers."""
 
-    #: The first send and the last outcome, the time of the newest event.
+    #: Times of the first send, the last outcome and the newest event.
     first: int | None = None
     last: int = 0
     newest: int = 0
-    #: As of the last window that was written: its number, and how far acks and reads were.
+    #: Number of the last window that was written, and the highest acked and read offsets then.
     written: int | None = None
     written_acked: int = NO_OFFSET
     written_read: int = NO_OFFSET
     spans: Spans = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Sends that were acked and matched in one micro-batch, packed until a truncation."""
+
+    #: The latest window of the sends, and the highest offset at which one was read.
+    window: int
+    last_offset: int
+    sends: bytes
+
+    @classmethod
+    def of(cls, sends: Sends) -> list[Seen]:
+        """Return one `Seen`, or none for no sends."""
+        if not len(sends):
+            return []
+        window, last_offset = int(sends.window.max()), int(sends.offset.max())
+        return [cls(window=window, last_offset=last_offset, sends=sends.pack())]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,19 +123,19 @@ class Partition:
     windows: dict[int, _Counts] = field(default_factory=dict)
     #: Acked, not read yet. Few, unless reads stop or records are lost.
     unseen: Sends = field(default_factory=Sends.none)
-    #: Read, and the ledger has not said yet what became of them.
+    #: Read, with no outcome in the ledger yet.
     early: Sends = field(default_factory=Sends.none)
-    #: Acked and read, lately.
-    seen: Runs = field(default_factory=lambda: Runs.of(Sends.none()))
+    #: Acked and read in the last `MEMORY_S` seconds.
+    seen: list[Seen] = field(default_factory=list)
 
     def take(self, events: Events) -> list[dict[str, Any]]:
-        """Take in what happened; return rows of `tables.LOSS_CANDIDATES` for what changed."""
+        """Apply events; return rows of `tables.LOSS_CANDIDATES` for candidates that changed."""
         self._count(events)
         acked = events.where(events.kind == Kind.ACKED)
         read = events.where(events.kind == Kind.READ)
         offsets = events.offset[events.kind >= Kind.READ]
         if len(offsets) and offsets.min() <= self.totals.read_offset:
-            self._take_back(int(offsets.min()))
+            self._revert_reads(int(offsets.min()))
         self.unseen = self.unseen.plus(self._sends(acked))
         changes = self._match(read)
         self._settle(events)
@@ -139,7 +151,7 @@ class Partition:
     def close(self, watermark: int) -> list[dict[str, Any]]:
         """Return rows of `tables.LIVE_WINDOWS` for the windows that the watermark has passed.
 
-        Windows without an event are written, too, once one with events follows: an outage is one.
+        Windows without an event, as in an outage, are included once a window with events follows.
         """
         over = [number for number in self.windows if (number + 1) * self.width <= watermark]
         if not over:
@@ -160,7 +172,7 @@ class Partition:
 
     @property
     def next_end(self) -> int | None:
-        """The end of the oldest window that is not written yet, None if there is none."""
+        """End of the oldest window that is not written yet, None if there is none."""
         return (min(self.windows) + 1) * self.width if self.windows else None
 
     def row(self) -> dict[str, Any]:
@@ -180,28 +192,33 @@ class Partition:
         }
 
     def dump(self) -> tuple[str, bytes, bytes, bytes]:
-        """Return everything, as `load` takes it."""
+        """Return the state as `load` takes it."""
         rest = {
             "width": self.width,
             "totals": asdict(self.totals),
             "windows": {number: asdict(window) for number, window in self.windows.items()},
+            "seen": [(each.window, each.last_offset, len(each.sends)) for each in self.seen],
         }
-        unseen, early = Runs.of(self.unseen), Runs.of(self.early)
-        return json.dumps(rest), unseen.pack(), early.pack(), self.seen.pack()
+        seen = b"".join(each.sends for each in self.seen)
+        return json.dumps(rest), self.unseen.pack(), self.early.pack(), seen
 
     @classmethod
     def load(cls, rest: str, unseen: bytes, early: bytes, seen: bytes) -> Partition:
-        """Return what `dump` was given."""
+        """Return the partition that `dump` was called on."""
         known: Mapping[str, Any] = json.loads(rest)
         totals = _Totals(**known["totals"])
         totals.spans = [(first, last) for first, last in totals.spans]
+        ends = accumulate((size for _, _, size in known["seen"]), initial=0)
         return cls(
             width=known["width"],
             totals=totals,
             windows={int(number): _Counts(**each) for number, each in known["windows"].items()},
-            unseen=Runs.unpack(unseen).sends(),
-            early=Runs.unpack(early).sends(),
-            seen=Runs.unpack(seen),
+            unseen=Sends.unpack(unseen),
+            early=Sends.unpack(early),
+            seen=[
+                Seen(window=window, last_offset=last_offset, sends=seen[start : start + size])
+                for (window, last_offset, size), start in zip(known["seen"], ends, strict=False)
+            ],
         )
 
     def _sends(self, events: Events) -> Sends:
@@ -238,27 +255,32 @@ class Partition:
         if len(events.at):
             totals.newest = max(totals.newest, int(events.at.max()))
 
-    def _take_back(self, offset: int) -> None:
-        """Make what was read at `offset` and above unseen again: the log was truncated there."""
-        hit = self.seen.last_offset >= offset
-        again = self.seen.where(hit).sends()
-        gone = again.offset >= offset
-        self.unseen = self.unseen.plus(again.where(gone))
-        self.seen = self.seen.where(~hit).plus(Runs.of(again.where(~gone)))
+    def _revert_reads(self, offset: int) -> None:
+        """Make sends that were read at `offset` and above unseen: the log was truncated there."""
+        kept = []
+        for each in self.seen:
+            if each.last_offset < offset:
+                kept.append(each)
+                continue
+            sends = Sends.unpack(each.sends)
+            gone = sends.offset >= offset
+            self.unseen = self.unseen.plus(sends.where(gone))
+            kept += Seen.of(sends.where(~gone))
+        self.seen = kept
         self.early = self.early.where(self.early.offset < offset)
 
     def _match(self, read: Events) -> list[dict[str, Any]]:
-        """Bring acked sends and reads together; return what is withdrawn."""
+        """Match acked sends with reads; return the rows of candidates that are withdrawn."""
         reads = self.early.plus(self._sends(read))
-        found = np.isin(self.unseen.keys, reads.keys)
-        now_seen = self.unseen.where(found)
+        matched = np.isin(self.unseen.keys, reads.keys)
+        now_seen = self.unseen.where(matched)
         self.early = reads.where(~np.isin(reads.keys, now_seen.keys))
-        self.unseen = self.unseen.where(~found)
-        self.seen = self.seen.plus(Runs.of(_where_read(now_seen.marked(raised=False), reads)))
+        self.unseen = self.unseen.where(~matched)
+        self.seen = self.seen + Seen.of(_where_read(now_seen.marked(raised=False), reads))
         return self._changes(now_seen.where(now_seen.raised == 1), "withdrawn")
 
     def _settle(self, events: Events) -> None:
-        """Forget reads of sends that will never be acked."""
+        """Drop reads of sends that failed or are unknown, and so are never acked."""
         other = events.where((events.kind == Kind.FAILED) | (events.kind == Kind.UNKNOWN))
         if len(other.at) and len(self.early):
             gone = np.isin(self.early.keys, keys(other.producer, other.sequence))
@@ -291,7 +313,7 @@ class Partition:
     def _forget(self) -> None:
         oldest = (self.totals.newest - int(MEMORY_S * 1e6)) // self.width
         self.early = self.early.where(self.early.window >= oldest)
-        self.seen = self.seen.where(self.seen.window >= oldest)
+        self.seen = [each for each in self.seen if each.window >= oldest]
 
     def _row(self, number: int, window: _Counts) -> dict[str, Any]:
         totals = self.totals
@@ -314,7 +336,7 @@ class Partition:
 
 
 def _where_read(sends: Sends, reads: Sends) -> Sends:
-    """Return `sends` at the lowest offset where each was read, wherever it was acked."""
+    """Return `sends` with the lowest offset at which each was read in place of the acked one."""
     order = np.lexsort((reads.offset, reads.keys))
     return replace(
         sends, offset=reads.offset[order][np.searchsorted(reads.keys[order], sends.keys)]

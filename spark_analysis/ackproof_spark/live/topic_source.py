@@ -1,12 +1,12 @@
 """The run's topics as a Spark stream, read with librdkafka.
 
-Not with Spark's own connector: before every micro-batch it asks the brokers for the ends of all
-partitions, so that one broker that died stops the whole query, the ledger included, until it is
-back, or ends it when the client's timeout is over (docs/live.md). Here one consumer stays
-connected; a partition without a leader gives nothing, and the others go on. librdkafka compares
-the leader epoch of its position with the log (KIP-320) and reports that it was truncated.
+Spark's own connector is no alternative: before every micro-batch it asks the brokers for the end
+offsets of all partitions. One dead broker stops the whole query, the ledger included, until it is
+back, or fails it when the client's timeout is over (docs/live.md). Here one consumer stays
+connected; a partition without a leader yields nothing, and the others continue. librdkafka compares
+the leader epoch of its position with the log (KIP-320) and reports truncation.
 
-An offset says of each partition where to read on, and the leader epoch of the record before.
+A Spark offset has, for each partition, the next offset and the leader epoch of the last record.
 
 Importing this module imports Spark.
 """
@@ -16,12 +16,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from ackproof_spark.reading.kafka_source import KafkaReader
 from ackproof_spark.tables import TIME
 
 if TYPE_CHECKING:
@@ -31,23 +32,23 @@ NAME = "ackproof-topics"
 
 _PREFIX = "kafka."
 
-#: How long one micro-batch collects, and how many records it takes at most.
+#: Seconds for which a micro-batch collects records, records that it takes at most, and records
+#: that it asks the client for at once.
 _COLLECT_S = 0.2
 _AT_MOST = 200_000
 _CHUNK = 10_000
 
-#: How long brokers may take to answer a question, and to give again what they gave before.
+#: Seconds that brokers may take to answer a request for metadata.
 _ANSWER_S = 2.0
-_AGAIN_S = 60.0
 
 _SETTINGS = {
-    # A consumer needs the name of a group, although this one neither joins it nor commits to it.
+    # librdkafka requires a group id. This consumer does not join the group or commit.
     "group.id": "ackproof-live",
     "enable.auto.commit": False,
-    # Report a position that the log no longer has, do not move on in silence.
+    # Report an error for a position that the log no longer has.
     "auto.offset.reset": "error",
     "enable.partition.eof": False,
-    # A damaged record is evidence. The client's own check would refuse its whole batch.
+    # A damaged record is evidence. With the check, the client would reject its whole batch.
     "check.crcs": False,
     "isolation.level": "read_uncommitted",
     "fetch.wait.max.ms": 100,
@@ -65,63 +66,64 @@ _SCHEMA = pa.schema(
     ]
 )
 
-#: Of each topic, of each partition (as text): the next offset, and the epoch of the one before.
+#: By topic and partition (as text): the next offset, and the leader epoch of the last record.
 Offset = dict[str, dict[str, list[int]]]
 
 
 class TopicSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for mypy here
-    """Options: `topics`, a JSON list (empty: all but internal ones); `kafka.…`, librdkafka's."""
+    """Options: `topics`, a JSON list (empty: all but internal ones); `kafka.*` for librdkafka."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns that `final_log.parse_records` takes."""
+        """Return the columns that `final_log.parse_records` needs."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(_SCHEMA)
 
     def simpleStreamReader(self, schema: StructType) -> TopicReader:  # noqa: N802  Spark's name
-        """Return the reader."""
         options = dict(self.options)
-        settings = {
+        client = {
             key.removeprefix(_PREFIX): value
             for key, value in options.items()
             if key.startswith(_PREFIX)
         }
-        return TopicReader({**_SETTINGS, **settings}, json.loads(options.get("topics", "[]")))
+        return TopicReader(client, json.loads(options.get("topics", "[]")))
 
 
 class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
-    """Reads what has come since an offset, with a consumer that stays."""
+    """Reads the records since an offset, with one consumer that stays connected.
 
-    def __init__(self, settings: dict[str, Any], topics: Sequence[str]) -> None:
-        self._settings = settings
+    `client` are librdkafka's settings, in addition to `_SETTINGS`.
+    """
+
+    def __init__(self, client: Mapping[str, Any], topics: Sequence[str]) -> None:
+        self._client = client
         self._topics = topics
         self._consumer: Any = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Return the offset of nothing: every partition from its beginning."""
+        """Return the offset from which every partition is read from its start."""
         return {}
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
-        """Return what has come since `start`, as far as it is here, and the offset after it."""
+        """Return the records that have arrived since `start`, and the offset after them."""
         end = {topic: dict(partitions) for topic, partitions in start.items()}
         if self._consumer is None and not self._assign(start):
             return iter(()), end
         batches = []
-        taken = 0
+        count = 0
         moved: set[tuple[str, int]] = set()
         until = time.monotonic() + _COLLECT_S
         messages: list[Any] = []
-        # A full chunk says that more is waiting.
-        while taken < _AT_MOST and (time.monotonic() < until or len(messages) == _CHUNK):
+        # After a full chunk there may be more records in the client's queue.
+        while count < _AT_MOST and (time.monotonic() < until or len(messages) == _CHUNK):
             messages = self._consumer.consume(_CHUNK, max(0.0, until - time.monotonic()))
             good = [m for m in messages if m.error() is None]
-            # After a truncation a partition goes on in the next micro-batch: in one and the same,
-            # what stood there before and what stands there now could not be told apart.
+            # After a truncation a partition continues in the next micro-batch: within one, the old
+            # and the new records at the same offsets could not be told apart.
             good = [m for m in good if (m.topic(), m.partition()) not in moved]
             for m in good:
                 end.setdefault(m.topic(), {})[str(m.partition())] = _after(m)
@@ -131,7 +133,7 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
                     moved.add((m.topic(), m.partition()))
             if good:
                 batches.append(_batch(good))
-                taken += len(good)
+                count += len(good)
         if moved:
             self._seek(moved, end)
         return iter(batches), end
@@ -139,48 +141,25 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
     def readBetweenOffsets(  # noqa: N802
         self, start: Offset, end: Offset
     ) -> Iterator[pa.RecordBatch]:
-        """Yield what stands between two offsets now; raise ConnectionError if brokers are silent.
+        """Yield the records between two offsets as the log has them now.
 
-        What was truncated since then is not there any more, and what replaced it is.
+        Records that were truncated in between are missing, and those that replaced them are here.
+        Raises ConnectionError if the brokers do not answer.
         """
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-
-        ranges = {
-            (topic, int(partition)): (start.get(topic, {}).get(partition, [0])[0], upto[0])
-            for topic, partitions in end.items()
-            for partition, upto in partitions.items()
+        starting = {
+            topic: {partition: start.get(topic, {}).get(partition, [0])[0] for partition in parts}
+            for topic, parts in end.items()
         }
-        wanted = {place: (first, stop) for place, (first, stop) in ranges.items() if stop > first}
-        consumer = Consumer(
-            {**self._settings, "enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        ending = {
+            topic: {partition: stop for partition, (stop, _) in parts.items()}
+            for topic, parts in end.items()
+        }
+        reader = KafkaReader(
+            {f"{_PREFIX}{key}": value for key, value in self._client.items()}
+            | {"startingOffsets": json.dumps(starting), "endingOffsets": json.dumps(ending)}
         )
-        try:
-            consumer.assign(
-                [TopicPartition(*place, r[0] or OFFSET_BEGINNING) for place, r in wanted.items()]
-            )
-            give_up = time.monotonic() + _AGAIN_S
-            while wanted:
-                if time.monotonic() > give_up:
-                    raise ConnectionError(
-                        f"brokers gave nothing of {sorted(wanted)} for {_AGAIN_S:g} s"
-                    )
-                found = []
-                for m in consumer.consume(_CHUNK, 0.5):
-                    place = (m.topic(), m.partition())
-                    if m.error() is not None:
-                        if m.error().code() == KafkaError._PARTITION_EOF:
-                            wanted.pop(place, None)
-                        continue
-                    if place in wanted:
-                        if m.offset() < wanted[place][1]:
-                            found.append(m)
-                        if m.offset() >= wanted[place][1] - 1:
-                            del wanted[place]
-                if found:
-                    give_up = time.monotonic() + _AGAIN_S
-                    yield _batch(found)
-        finally:
-            consumer.close()
+        for part in reader.partitions():
+            yield from reader.read(part)
 
     def stop(self) -> None:
         """Close the consumer."""
@@ -188,10 +167,10 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
             self._consumer.close()
 
     def _assign(self, start: Offset) -> bool:
-        """Make the consumer; False while no broker tells what the topics are."""
+        """Create the consumer; return False while no broker has metadata of the topics."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-        consumer = Consumer(self._settings)
+        consumer = Consumer({**_SETTINGS, **self._client})
         try:
             known = consumer.list_topics(timeout=_ANSWER_S).topics
         except KafkaException:
@@ -200,18 +179,18 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         if not topics or any(name not in known for name in topics):
             consumer.close()
             return False
-        places = []
+        positions = []
         for topic in topics:
             for partition in known[topic].partitions:
                 offset, epoch = start.get(topic, {}).get(str(partition), [OFFSET_BEGINNING, -1])
                 known_epoch = {"leader_epoch": epoch} if epoch >= 0 else {}
-                places.append(TopicPartition(topic, partition, offset, **known_epoch))
-        consumer.assign(places)
+                positions.append(TopicPartition(topic, partition, offset, **known_epoch))
+        consumer.assign(positions)
         self._consumer = consumer
         return True
 
     def _moved(self, message: Any, end: Offset) -> int | None:
-        """Return where to read on if the log no longer has the position; None for other errors."""
+        """Return the new position if the log no longer has the old one; None for other errors."""
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         error = message.error()
@@ -222,20 +201,20 @@ class TopicReader(SimpleDataSourceStreamReader):  # type: ignore[misc]
         ):
             return None
         position: int = end.get(message.topic(), {}).get(str(message.partition()), [0, -1])[0]
-        told = re.search(r"broker end offset is (\d+)", error.str())
-        if told is not None:
-            return int(min(position, int(told[1])))
-        place = TopicPartition(message.topic(), message.partition())
+        log_end = re.search(r"broker end offset is (\d+)", error.str())
+        if log_end is not None:
+            return int(min(position, int(log_end[1])))
+        partition = TopicPartition(message.topic(), message.partition())
         try:
-            low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_S)
+            low, high = self._consumer.get_watermark_offsets(partition, timeout=_ANSWER_S)
         except KafkaException:
-            return position  # asked again with the next error
+            return position  # the next error repeats the request
         return int(max(low, min(position, high)))
 
     def _seek(self, moved: set[tuple[str, int]], end: Offset) -> None:
         from confluent_kafka import TopicPartition
 
-        self._consumer.incremental_unassign([TopicPartition(*place) for place in moved])
+        self._consumer.incremental_unassign([TopicPartition(*partition) for partition in moved])
         self._consumer.incremental_assign(
             [TopicPartition(t, p, end[t][str(p)][0]) for t, p in moved]
         )

@@ -1,9 +1,9 @@
 """Jars that Spark does not bring, fetched once and cached.
 
-Every run needs Spark's Kafka connector; a warehouse uses Delta Lake where it is available.
-`python -m ackproof_spark.spark.connector [kafka|delta]` fetches a package if it is missing and
-prints where it is. Spark itself fetches it (`spark.jars.packages`), from the package sources that
-this machine's JVM tools are configured for.
+Every run needs Spark's Kafka connector; a warehouse may be written in Delta Lake or Iceberg.
+`python -m ackproof_spark.spark.connector [kafka|delta|iceberg]` fetches a package if it is missing
+and prints where it is. Spark itself fetches it (`spark.jars.packages`), from the package sources
+that this machine's JVM tools are configured for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _FINISHED = "finished"
 
 #: Delta Lake is made for one minor version of Spark; these pairs were tried.
 _DELTA_FOR = {"4.0": "4.0.0"}
+#: So is Iceberg.
+_ICEBERG_FOR = {"4.0": "1.10.0"}
 
 
 class Package(StrEnum):
@@ -35,11 +37,16 @@ class Package(StrEnum):
 
     KAFKA = "kafka"
     DELTA = "delta"
+    ICEBERG = "iceberg"
 
 
-_CALLED = {Package.KAFKA: "Spark's Kafka connector", Package.DELTA: "Delta Lake"}
+_CALLED = {
+    Package.KAFKA: "Spark's Kafka connector",
+    Package.DELTA: "Delta Lake",
+    Package.ICEBERG: "Iceberg",
+}
 #: Folders of the cache.
-_FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta"}
+_FOLDER = {Package.KAFKA: "jars", Package.DELTA: "delta", Package.ICEBERG: "iceberg"}
 
 
 def spark_version() -> str:
@@ -56,18 +63,21 @@ def spark_version() -> str:
 def coordinates(package: Package = Package.KAFKA) -> str:
     """Return a package's Maven coordinates for the installed pyspark.
 
-    Raises `AnalysisError` if no version of Delta Lake is known for this pyspark.
+    Raises `AnalysisError` if no version of the package is known for it.
     """
     spark = spark_version()
     if package is Package.KAFKA:
         return f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark}"
-    delta = _DELTA_FOR.get(spark.rpartition(".")[0])
-    if delta is None:
+    minor = spark.rpartition(".")[0]
+    known = _DELTA_FOR if package is Package.DELTA else _ICEBERG_FOR
+    if minor not in known:
         raise AnalysisError(
-            f"no Delta Lake is known for pyspark {spark} (known: {', '.join(_DELTA_FOR)}); "
+            f"no {_CALLED[package]} is known for pyspark {spark} (known: {', '.join(known)}); "
             "a warehouse of Parquet needs none"
         )
-    return f"io.delta:delta-spark_{_SCALA}:{delta}"
+    if package is Package.DELTA:
+        return f"io.delta:delta-spark_{_SCALA}:{known[minor]}"
+    return f"org.apache.iceberg:iceberg-spark-runtime-{minor}_{_SCALA}:{known[minor]}"
 
 
 def cache_dir() -> Path:

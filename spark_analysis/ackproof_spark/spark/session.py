@@ -62,7 +62,7 @@ _EXECUTOR_S = 60.0
 _MASTER = re.compile(r"local\[(?:\*|[1-9][0-9]*)\]|spark://\S+:[0-9]+|sc://\S+")
 
 _master = LOCAL
-_delta = False
+_used: set[connector.Package] = set()
 _running: SparkSession | None = None
 _scratch: Path | None = None
 
@@ -84,21 +84,20 @@ def choose(master: str) -> None:
     _master = master
 
 
-def use_delta() -> None:
-    """Load Delta Lake into this process's session; a session without it is stopped.
+def use(package: connector.Package) -> None:
+    """Add a table format's jars to this process's session; a session without them is stopped.
 
-    It is not loaded by default, because its rules slow every query down. Raises `AnalysisError` if
-    its jars were not fetched.
+    Only warehouses of that format pay for its rules in every query. Raises `AnalysisError` if its
+    jars were not fetched.
     """
-    global _delta  # noqa: PLW0603
-    if not connector.jars(connector.Package.DELTA):
+    if not connector.jars(package):
         raise AnalysisError(
-            f"Delta Lake is not there ({connector.coordinates(connector.Package.DELTA)}); fetch "
-            "it with: python -m ackproof_spark.spark.connector delta"
+            f"the jars of {connector.coordinates(package)} are missing; fetch them with: "
+            f"python -m ackproof_spark.spark.connector {package}"
         )
-    if not _delta:
+    if package not in _used:
         stop()
-    _delta = True
+    _used.add(package)
 
 
 def is_connect() -> bool:
@@ -242,7 +241,7 @@ def _start(scratch: Path) -> SparkSession:
         "spark.sql.catalogImplementation": "in-memory",
         **SETTINGS,
         **(_local_settings(scratch) if _is_local() else _cluster_settings(scratch)),
-        **(_DELTA_SETTINGS if _delta else {}),
+        **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
     # The jars match the installed pyspark; ignore another Spark on this machine.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
@@ -315,7 +314,7 @@ def _cluster_settings(scratch: Path) -> dict[str, str]:
 
 
 def _jars() -> list[Path]:
-    return connector.jars() + (connector.jars(connector.Package.DELTA) if _delta else [])
+    return connector.jars() + [jar for package in sorted(_used) for jar in connector.jars(package)]
 
 
 def _quiet(scratch: Path) -> str:

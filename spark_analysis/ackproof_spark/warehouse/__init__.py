@@ -1,14 +1,15 @@
 """The warehouse: the tables of many runs in one place, for dashboards.
 
-A warehouse is a folder or an address that Spark can write, in one of two formats::
+A warehouse is a folder or an address that Spark can write::
 
-    warehouse.json       its format and version
-    views.sql            what a plain Spark runs to read it: nothing of ackproof is needed
+    warehouse.json       its format (Parquet, Delta Lake or Iceberg) and version
+    views.sql            creates the views in a plain Spark, without ackproof
     runs/  trials/  predictions/  findings/  fault_windows/  partition_states/
     events/  metrics/  anomalies/  sends/  reads/
 
-Loading appends and never overwrites. The rows of one load carry its `load_id`; they count once the
-load's row in `runs` is written, which is written last. What a load that died left behind is
-therefore never seen, and of two loads of one run the newer is. That needs no transaction over
-several tables, and is the same for Delta and Parquet.
+Every table is partitioned by `run_id`. Loading a run replaces the run's partition with the writer
+of the format (dynamic partition overwrite), so loading it twice changes nothing. `load_id` is the
+digest of what was loaded. `runs` is written last, and views show the rows whose `load_id` is that
+of the run's row in `runs`: rows of an unfinished load, and of a partition that a later load had no
+rows for, are hidden.
 """

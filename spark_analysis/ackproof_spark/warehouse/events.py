@@ -1,4 +1,4 @@
-"""The `events` table: faults, partitions, brokers and troubles of a run as one timeline."""
+"""The `events` table: faults, partitions and brokers of runs as one timeline."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _EDGES = ("injected", "verified", "healed", "recovered")
 def events(
     *, fault_windows: DataFrame, partition_states: DataFrame, broker_states: DataFrame
 ) -> DataFrame:
-    """Return the columns of `schemas.EVENTS` from `at` on, all but the troubles.
+    """Return the run and the columns of `schemas.EVENTS` from `at` on, without troubles.
 
-    A fault is an event of each broker that it struck.
+    A fault has one event for each of its brokers.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -31,6 +31,7 @@ def events(
     of_faults = (
         fault_windows.select("*", edges.alias("edge"))
         .select(
+            "run_id",
             "edge.at",
             "edge.kind",
             F.explode_outer("nodes").alias("node"),
@@ -41,6 +42,7 @@ def events(
         .where("at is not null")
     )
     of_partitions = partition_states.select(
+        "run_id",
         "at",
         F.lit("partition-state").alias("kind"),
         F.nullif("leader", F.lit(-1)).alias("node"),
@@ -51,6 +53,7 @@ def events(
         ).alias("what"),
     )
     of_brokers = broker_states.select(
+        "run_id",
         "at",
         F.lit("broker-state").alias("kind"),
         F.col("broker").alias("node"),
@@ -58,7 +61,7 @@ def events(
         none.cast("int").alias("partition"),
         F.format_string("broker %d %s", "broker", "state").alias("what"),
     )
-    return of_faults.unionByName(of_partitions).unionByName(of_brokers).orderBy("at")
+    return of_faults.unionByName(of_partitions).unionByName(of_brokers)
 
 
 def _ids(column: str) -> Column:

@@ -1,72 +1,90 @@
-"""How a warehouse stores its tables: as Delta Lake tables, or as folders of Parquet files.
-
-Both only ever append, so loads need not know of each other. In Parquet each write has a folder of
-its own, `batch=<id>`, because Spark's committer lets two writers of one folder delete each
-other's files. A batch is a load, or what `compact` made of many.
-"""
+"""Tables as Parquet, Delta Lake or Iceberg, written by the format's own Spark writer."""
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ackproof_spark.spark.arrow_frames import from_arrow
-from ackproof_spark.warehouse.schemas import BIG
-from ackproof_spark.warehouse.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BATCH = "batch="
-
-#: Batches without a row, that keep a table's columns known; never deleted.
-_SCHEMA = "schema-"
-
 
 class Format(StrEnum):
-    """What a warehouse's tables are."""
+    """Table format of a warehouse."""
 
     DELTA = "delta"
+    ICEBERG = "iceberg"
     PARQUET = "parquet"
+
+
+#: The partition of rows whose `run_id` is null. There are none, but Parquet needs a file to know
+#: the columns of a table without rows.
+_NO_RUN = "run_id=__HIVE_DEFAULT_PARTITION__"
+
+#: Replace only the partitions that the written rows have. Iceberg calls the option differently.
+_DYNAMIC = {"partitionOverwriteMode": "dynamic", "overwrite-mode": "dynamic"}
 
 
 def frame(spark: SparkSession, rows: Iterable[dict[str, object]], schema: pa.Schema) -> DataFrame:
     """Return rows as a frame of a schema."""
-    table = pa.Table.from_pylist(list(rows), schema=schema)
-    return from_arrow(spark, table)
+    return from_arrow(spark, pa.Table.from_pylist(list(rows), schema=schema))
 
 
-def source(storage: Storage, kind: Format, table: str) -> str:
-    """Return what SQL selects from."""
-    return f"{kind}.`{storage.address}/{table}`"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The tables of one format below one address."""
 
+    format: Format
+    address: str
 
-def append(storage: Storage, kind: Format, table: str, rows: DataFrame, *, batch: str) -> None:
-    """Add rows to a table."""
-    place = f"{storage.address}/{table}"
-    if kind is Format.PARQUET:
-        rows.write.parquet(f"{place}/{_BATCH}{batch}")
-        return
-    writer = rows.write.format("delta").mode("append")
-    # The two big tables are read a run at a time.
-    (writer.partitionBy("run_id") if table in BIG else writer).save(place)
+    def sql_name(self, table: str) -> str:
+        """Return what a SELECT reads the table from."""
+        if self.format is Format.ICEBERG:
+            return f"{self._catalog}.{table}"
+        return f"{self.format}.`{self.address}/{table}`"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Spark settings that a session needs before it reads or writes the tables.
 
-def append_schema(storage: Storage, kind: Format, table: str, columns: DataFrame) -> None:
-    """Make a table known by its columns: append an empty frame."""
-    append(storage, kind, table, columns, batch=f"{_SCHEMA}{secrets.token_hex(4)}")
+        Iceberg reaches a folder of tables through a catalog; each warehouse has its own.
+        """
+        if self.format is not Format.ICEBERG:
+            return {}
+        key = f"spark.sql.catalog.{self._catalog}"
+        return {
+            key: "org.apache.iceberg.spark.SparkCatalog",
+            f"{key}.type": "hadoop",
+            f"{key}.warehouse": self.address,
+        }
 
+    def create(self, table: str, no_rows: DataFrame) -> None:
+        """Create a table with the columns of `no_rows`, unless it exists."""
+        if self.format is Format.PARQUET:
+            columns = no_rows.drop("run_id")
+            columns.write.mode("overwrite").parquet(f"{self.address}/{table}/{_NO_RUN}")
+        else:
+            writer = no_rows.write.format(self.format).mode("ignore")
+            writer.partitionBy("run_id").save(self._target(table))
 
-def batches(storage: Storage, table: str) -> list[str]:
-    """Return the batches of a Parquet table that hold rows, or did."""
-    names = [name.removeprefix(_BATCH) for name in storage.folders(table) if _BATCH in name]
-    return [name for name in names if not name.startswith(_SCHEMA)]
+    def replace_runs(self, table: str, rows: DataFrame) -> None:
+        """Replace the rows of every run that `rows` has; other runs stay."""
+        # One file a run instead of one a task and run; large runs are split again.
+        writer = rows.hint("rebalance", "run_id").write.format(self.format).mode("overwrite")
+        writer.options(**_DYNAMIC).partitionBy("run_id").save(self._target(table))
 
+    def _target(self, table: str) -> str:
+        if self.format is Format.ICEBERG:
+            return self.sql_name(table)
+        return f"{self.address}/{table}"
 
-def delete_batch(storage: Storage, table: str, batch: str) -> None:
-    """Delete a batch of a Parquet table."""
-    storage.delete(f"{table}/{_BATCH}{batch}")
+    @property
+    def _catalog(self) -> str:
+        return f"ackproof_{hashlib.sha256(self.address.encode()).hexdigest()[:8]}"

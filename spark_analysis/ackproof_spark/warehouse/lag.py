@@ -1,51 +1,59 @@
-"""How far consumers are behind, second by second."""
+"""Consumer lag of runs, second by second."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ackproof_spark.tables import Outcome
-from ackproof_spark.warehouse.seconds import second
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-_PLACE = ["topic", "partition"]
+#: What names a partition of a topic of a run.
+PARTITION = ["run_id", "topic", "partition"]
+
+
+def second(time: Column) -> Column:
+    """Return a time in whole seconds since the epoch."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.floor(F.unix_micros(time) / 1_000_000).cast("bigint")
 
 
 def lag(ledger: DataFrame, reads: DataFrame, seconds: DataFrame) -> DataFrame:
-    """Return `s` and `lag` at the end of each second: of the consumer group that is most behind.
+    """Return `run_id`, `s` and `lag` at the end of each second: of the group with the highest lag.
 
-    A group's lag is the sum over partitions of how many offsets its highest read is behind the
-    highest acknowledged one; before its first read, behind the first acknowledged one. Seconds
-    before the first ack with an offset have no row; without consumers none has.
+    `seconds` has the run's seconds: `run_id`, `s`. A group's lag is the sum over partitions of the
+    highest acked offset minus the highest offset that the group read; before its first read, minus
+    the offset before the first acked one. Seconds before the first ack with an offset have no row,
+    and a run without consumers has none.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     sends = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
-    acked = sends.groupBy(*_PLACE, second(F.coalesce("resolved_at", "sent_at")).alias("s")).agg(
+    acked = sends.groupBy(*PARTITION, second(F.coalesce("resolved_at", "sent_at")).alias("s")).agg(
         F.max("offset").alias("acked"), F.min("offset").alias("lowest")
     )
-    read = reads.groupBy("group", *_PLACE, second(F.col("read_at")).alias("s")).agg(
+    read = reads.groupBy("group", *PARTITION, second(F.col("read_at")).alias("s")).agg(
         F.max("offset").alias("read")
     )
-    places = acked.select(*_PLACE).distinct()
-    by_place = Window.partitionBy("group", *_PLACE)
-    until_now = by_place.orderBy("s").rowsBetween(Window.unboundedPreceding, 0)
-    first = F.min("lowest").over(by_place) - 1
+    by_partition = Window.partitionBy("group", *PARTITION)
+    until_now = by_partition.orderBy("s").rowsBetween(Window.unboundedPreceding, 0)
+    first = F.min("lowest").over(by_partition) - 1
     behind = F.max("acked").over(until_now) - F.coalesce(F.max("read").over(until_now), first)
     return (
-        reads.select("group")
+        reads.select("run_id", "group")
         .distinct()
-        .crossJoin(places)
-        .crossJoin(seconds)
-        .join(acked, [*_PLACE, "s"], "left")
-        .join(read, ["group", *_PLACE, "s"], "left")
-        .withColumn("behind", F.greatest(behind, F.lit(0)))
-        .groupBy("s", "group")
+        .join(acked.select(*PARTITION).distinct(), "run_id")
+        .join(seconds, "run_id")
+        .join(acked, [*PARTITION, "s"], "left")
+        .join(read, ["group", *PARTITION, "s"], "left")
+        # `greatest` alone would turn null, before the first ack, into 0.
+        .withColumn("behind", F.when(behind.isNotNull(), F.greatest(behind, F.lit(0))))
+        .groupBy("run_id", "s", "group")
         .agg(F.sum("behind").alias("behind"))
         .where("behind is not null")
-        .groupBy("s")
+        .groupBy("run_id", "s")
         .agg(F.max("behind").alias("lag"))
     )

@@ -1,45 +1,31 @@
-"""Loading a judged run into a warehouse: once, however often it is tried, or whoever else loads."""
+"""Loading judged runs into a warehouse."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ackproof_spark import tables
-from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.reading.run_tables import read_optional, read_table
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.warehouse.events import events
-from ackproof_spark.warehouse.formats import (
-    Format,
-    append,
-    delete_batch,
-    frame,
-    source,
-)
+from ackproof_spark.warehouse.formats import frame
 from ackproof_spark.warehouse.per_second import per_second
-from ackproof_spark.warehouse.schemas import (
-    BIG,
-    SMALL,
-    TABLES,
-    WAREHOUSE_VERSION,
-)
-from ackproof_spark.warehouse.storage import Storage
-from ackproof_spark.warehouse.warehouse import Warehouse, new_load_id
+from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
+from ackproof_spark.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Tables of a run that may hold more than one task should write.
-_LARGE = ("anomalies", "partition_states", *BIG)
-
 
 class Loaded(StrEnum):
-    """What became of a run."""
+    """Result of loading one run."""
 
     NEW = "loaded"
     AGAIN = "loaded again"
@@ -48,10 +34,10 @@ class Loaded(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A run as its verdict tells it. Rows lack the columns that every table has.
+    """A run and its verdict. Rows lack the columns that every table has (`schemas.COMMON`).
 
-    `run` is the row of `runs`, without those that loading fills in; `trial` is None for a run
-    that belongs to no comparison; `digest` changes with anything that is here.
+    `run` is the row of `runs` without the columns that loading fills in. `trial` is None for a run
+    that belongs to no comparison. `digest` changes with anything that is here.
     """
 
     run_id: str
@@ -65,141 +51,140 @@ class JudgedRun:
 
 
 def load(
-    warehouse: Warehouse, run: JudgedRun, *, sends: bool = False, reads: bool = False
-) -> Loaded:
-    """Append a run, with its sends and its final log if asked for; no-op if nothing has changed.
+    warehouse: Warehouse, runs: Sequence[JudgedRun], *, sends: bool = False, reads: bool = False
+) -> dict[str, Loaded]:
+    """Load runs, each with its sends and its final log if asked for; return the result by run id.
 
-    What was loaded with it before is loaded again. Raises `AnalysisError` if a table of the run is
-    missing or the warehouse cannot be written; then nothing of this load is ever seen.
+    A run whose digest is stored already is skipped, unless `sends` or `reads` is new for it. A run
+    that is loaded again keeps the sends and reads that it had. Raises `AnalysisError` if a table
+    of a run is missing or the warehouse cannot be written.
     """
     with explained(), warehouse.storage.lock():
-        before = [
-            row.asDict() for row in warehouse.pointers().where(_is("run_id", run.run_id)).collect()
-        ]
-        newest = max(before, key=lambda row: str(row["load_id"]), default=None)
-        if newest is not None:
-            sends, reads = sends or newest["with_sends"], reads or newest["with_reads"]
-            same = (newest["digest"], newest["with_sends"], newest["with_reads"])
-            if same == (run.digest, sends, reads):
-                return Loaded.PRESENT
-        _append(warehouse, run, load_id=new_load_id(), with_sends=sends, with_reads=reads)
-        _remove(warehouse, run.run_id, before)
-    return Loaded.NEW if newest is None else Loaded.AGAIN
+        stored = _stored(warehouse, [run.run_id for run in runs])
+        results: dict[str, Loaded] = {}
+        batches: dict[tuple[bool, bool], list[JudgedRun]] = {}
+        for run in runs:
+            old = stored.get(run.run_id, {})
+            big = (
+                sends or old.get("with_sends", False),
+                reads or old.get("with_reads", False),
+            )
+            if old and (old["load_id"], old["with_sends"], old["with_reads"]) == (run.digest, *big):
+                results[run.run_id] = Loaded.PRESENT
+                continue
+            results[run.run_id] = Loaded.AGAIN if old else Loaded.NEW
+            batches.setdefault(big, []).append(run)
+        for (with_sends, with_reads), batch in batches.items():
+            _write(warehouse, batch, with_sends=with_sends, with_reads=with_reads)
+    return results
 
 
-def _append(
-    warehouse: Warehouse, run: JudgedRun, *, load_id: str, with_sends: bool, with_reads: bool
-) -> None:
-    written = _frames(warehouse.spark, run, with_sends=with_sends, with_reads=with_reads)
-    written["runs"] = _rows(
-        warehouse.spark,
-        "runs",
-        [
-            {
-                **run.run,
-                "loaded_at": datetime.now(tz=UTC),
-                "with_sends": with_sends,
-                "with_reads": with_reads,
-                "digest": run.digest,
-            }
-        ],
+def _stored(warehouse: Warehouse, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the rows of `runs` that exist for these runs."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = (
+        warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name('runs')}")  # noqa: S608
+        .where(F.col("run_id").isin(*run_ids))
+        .select("run_id", "load_id", "with_sends", "with_reads")
+        .collect()
     )
-    # `runs` comes last: its row makes all others count.
+    return {row["run_id"]: row.asDict() for row in rows}
+
+
+def _write(
+    warehouse: Warehouse, runs: Sequence[JudgedRun], *, with_sends: bool, with_reads: bool
+) -> None:
+    spark = warehouse.spark
+    written = _frames(spark, runs, with_sends=with_sends, with_reads=with_reads)
+    loading = {
+        "loaded_at": datetime.now(tz=UTC),
+        "with_sends": with_sends,
+        "with_reads": with_reads,
+    }
+    # Last: its `load_id` is what makes the rows of the other tables visible.
+    written["runs"] = _rows(
+        spark, "runs", {run.run_id: [{**run.run, **loading, "digest": run.digest}] for run in runs}
+    )
+    load_ids = frame(
+        spark, [{"run_id": run.run_id, "load_id": run.digest} for run in runs], _LOAD_IDS
+    )
     for name, rows in written.items():
-        whole = _conform(rows, TABLES[name], run_id=run.run_id, load_id=load_id)
-        small = whole if name in _LARGE else whole.coalesce(1)
-        append(warehouse.storage, warehouse.format, name, small, batch=load_id)
+        warehouse.tables.replace_runs(name, _conform(rows, load_ids, TABLES[name]))
+
+
+_LOAD_IDS = pa.schema([("run_id", pa.string()), ("load_id", pa.string())])
 
 
 def _frames(
-    spark: SparkSession, run: JudgedRun, *, with_sends: bool, with_reads: bool
+    spark: SparkSession, runs: Sequence[JudgedRun], *, with_sends: bool, with_reads: bool
 ) -> dict[str, DataFrame]:
-    directory = Storage(spark, run.directory)
+    """Return the rows of all runs for every table but `runs`."""
 
-    def table(name: str, schema: pa.Schema) -> DataFrame:
-        # What happened in the cluster is not known of a run that was killed before it was taken;
-        # reads are only where consumers were.
-        if (name.endswith("_states") or name == "reads") and not directory.exists(
-            str(tables.LOCATION[name])
-        ):
-            return frame(spark, [], schema)
-        return read_table(spark, run.directory, name, schema)
+    def table(name: str, schema: pa.Schema, read: Callable[..., DataFrame] = read_table) -> Any:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        # The warehouse calls a run what its verdict calls it, in every table.
+        return reduce(
+            lambda one, other: one.unionByName(other),
+            (
+                read(spark, run.directory, name, schema).withColumn("run_id", F.lit(run.run_id))
+                for run in runs
+            ),
+        )
 
     fault_windows = table("fault_windows", tables.FAULT_WINDOWS)
-    partition_states = table("partition_states", tables.PARTITION_STATES)
+    # A run that was killed before these were collected lacks them.
+    partition_states = table("partition_states", tables.PARTITION_STATES, read_optional)
+    broker_states = table("broker_states", tables.BROKER_STATES, read_optional)
     ledger = table("ledger", tables.LEDGER)
-    happened = events(
-        fault_windows=fault_windows,
-        partition_states=partition_states,
-        broker_states=table("broker_states", tables.BROKER_STATES),
+    timeline = events(
+        fault_windows=fault_windows, partition_states=partition_states, broker_states=broker_states
     )
     troubles = _rows(
-        spark, "events", [{"kind": "trouble", "what": trouble} for trouble in run.troubles]
+        spark,
+        "events",
+        {
+            run.run_id: [{"kind": "trouble", "what": trouble} for trouble in run.troubles]
+            for run in runs
+        },
     )
-    found = {
-        "trials": _rows(spark, "trials", [run.trial] if run.trial else []),
-        "predictions": _rows(spark, "predictions", run.predictions),
-        "findings": _rows(spark, "findings", run.findings),
+    written = {
+        "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
+        "predictions": _rows(spark, "predictions", {run.run_id: run.predictions for run in runs}),
+        "findings": _rows(spark, "findings", {run.run_id: run.findings for run in runs}),
         "fault_windows": fault_windows,
         "partition_states": partition_states,
-        "events": happened.unionByName(troubles.select(*happened.columns)),
-        "metrics": per_second(ledger, table("reads", tables.READS)),
+        "events": timeline.unionByName(troubles.select(*timeline.columns)),
+        # Only runs with consumers have the table `reads`.
+        "metrics": per_second(ledger, table("reads", tables.READS, read_optional)),
         "anomalies": table("anomalies", tables.ANOMALIES),
     }
-    assert found.keys() == SMALL.keys()
     if with_sends:
-        found["sends"] = ledger
+        written["sends"] = ledger
     if with_reads:
-        found["reads"] = table("final_log", tables.FINAL_LOG)
-    return found
+        written["reads"] = table("final_log", tables.FINAL_LOG)
+    return written
 
 
-def _rows(spark: SparkSession, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Return rows that lack the common columns as a frame that lacks them too."""
-    own = pa.schema([field for field in TABLES[name] if field.name not in _COMMON])
-    return frame(spark, (dict(row) for row in rows), own)
+def _rows(
+    spark: SparkSession, name: str, by_run: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> DataFrame:
+    """Return the rows of each run for one table, without `schema_version` and `load_id`."""
+    own = [field for field in TABLES[name] if field.name not in ("schema_version", "load_id")]
+    rows = ({"run_id": run_id, **row} for run_id, rows in by_run.items() for row in rows)
+    return frame(spark, rows, pa.schema(own))
 
 
-_COMMON = ("schema_version", "run_id", "load_id")
-
-
-def _conform(rows: DataFrame, schema: pa.Schema, *, run_id: str, load_id: str) -> DataFrame:
+def _conform(rows: DataFrame, load_ids: DataFrame, schema: pa.Schema) -> DataFrame:
     """Return the columns of a schema, in its order and its types."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    common = {"schema_version": WAREHOUSE_VERSION, "run_id": run_id, "load_id": load_id}
-    return rows.select(
+    whole = rows.drop("load_id").join(F.broadcast(load_ids), "run_id")
+    return whole.withColumn("schema_version", F.lit(WAREHOUSE_VERSION)).select(
         *(
-            (F.lit(common[field.name]) if field.name in common else F.col(field.name))
-            .cast(field.dataType)
-            .alias(field.name)
+            F.col(field.name).cast(field.dataType).alias(field.name)
             for field in from_arrow_schema(schema)
         )
     )
-
-
-def _remove(warehouse: Warehouse, run_id: str, superseded: Sequence[Mapping[str, Any]]) -> None:
-    """Delete a run's earlier loads, so that tables are short; what is left, nobody sees."""
-    if not superseded:
-        return
-    if warehouse.format is Format.PARQUET:
-        for row in superseded:
-            # Batches that `compact` made hold other runs too: it will drop these rows.
-            if row["batch"] == row["load_id"]:
-                for name in ("runs", *SMALL, *BIG):
-                    delete_batch(warehouse.storage, name, row["batch"])
-        return
-    loads = ", ".join(f"'{row['load_id']}'" for row in superseded)
-    for name in ("runs", *SMALL, *BIG):
-        place = source(warehouse.storage, warehouse.format, name)
-        warehouse.spark.sql(
-            f"DELETE FROM {place} WHERE run_id = :run_id AND load_id IN ({loads})",  # noqa: S608
-            args={"run_id": run_id},
-        )
-
-
-def _is(column: str, value: str) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(column) == value

@@ -1,12 +1,11 @@
-"""The `metrics` table: a run second by second."""
+"""The `metrics` table: runs second by second."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ackproof_spark.tables import Outcome
-from ackproof_spark.warehouse.lag import lag
-from ackproof_spark.warehouse.seconds import second
+from ackproof_spark.warehouse.lag import PARTITION, lag, second
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,18 +15,17 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 #: Quantiles are values that occurred; their rank is off by at most 1/this of a second's acks.
 _ACCURACY = 10_000
 
-_PLACE = ["topic", "partition"]
-
 
 def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
-    """Return the columns of `schemas.METRICS` from `at` on; empty if nothing was sent.
+    """Return the run and the columns of `schemas.METRICS` from `at` on, for each second of a run.
 
-    A send that never resolved, because its producer died, counts when it was sent.
+    A run without sends has no row. A send that never resolved, because its producer died, counts
+    when it was sent.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     sends = ledger.where("sent_at is not null or resolved_at is not null").select(
-        *_PLACE,
+        *PARTITION,
         "outcome",
         second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),
         second(F.coalesce("resolved_at", "sent_at")).alias("done_s"),
@@ -36,27 +34,32 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
             F.unix_micros("resolved_at") - F.unix_micros("sent_at"),
         ).alias("latency"),
     )
-    sent = sends.groupBy(F.col("sent_s").alias("s")).agg(F.count("*").alias("sent"))
-    done = sends.groupBy(F.col("done_s").alias("s")).agg(
-        *(F.count_if(F.col("outcome") == what).alias(what.value) for what in Outcome),
+    sent = sends.groupBy("run_id", F.col("sent_s").alias("s")).agg(F.count("*").alias("sent"))
+    done = sends.groupBy("run_id", F.col("done_s").alias("s")).agg(
+        *(F.count_if(F.col("outcome") == outcome).alias(outcome.value) for outcome in Outcome),
         F.percentile_approx("latency", list(_QUANTILES.values()), _ACCURACY).alias("quantiles"),
         F.max("latency").alias("longest"),
     )
-    seconds = sends.agg(F.min("sent_s").alias("low"), F.max("done_s").alias("high"))
-    every = seconds.where("low is not null").select(F.explode(F.sequence("low", "high")).alias("s"))
-    counts = ("sent", *(what.value for what in Outcome))
+    seconds = (
+        sends.groupBy("run_id")
+        .agg(F.min("sent_s").alias("first"), F.max("done_s").alias("last"))
+        .select("run_id", F.explode(F.sequence("first", "last")).alias("s"))
+    )
+    counts = ("sent", *(outcome.value for outcome in Outcome))
+    key = ["run_id", "s"]
     return (
-        _availability(sends, every)
-        .join(sent, "s", "left")
-        .join(done, "s", "left")
-        .join(lag(ledger, reads, every), "s", "left")
-        .orderBy("s")
+        _availability(sends, seconds)
+        .join(sent, key, "left")
+        .join(done, key, "left")
+        .join(lag(ledger, reads, seconds), key, "left")
+        .orderBy(*key)
         .select(
+            "run_id",
             F.timestamp_seconds("s").alias("at"),
             *(F.coalesce(name, F.lit(0)).cast("bigint").alias(name) for name in counts),
             *(
-                (F.col("quantiles")[place] / 1e3).alias(f"latency_{name}_ms")
-                for place, name in enumerate(_QUANTILES)
+                (F.col("quantiles")[index] / 1e3).alias(f"latency_{name}_ms")
+                for index, name in enumerate(_QUANTILES)
             ),
             (F.col("longest") / 1e3).alias("latency_max_ms"),
             "availability",
@@ -65,37 +68,34 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
     )
 
 
-def _availability(sends: DataFrame, every: DataFrame) -> DataFrame:
-    """Return every second `s` of `every` with its availability.
+def _availability(sends: DataFrame, seconds: DataFrame) -> DataFrame:
+    """Return every second of `seconds` with its availability.
 
-    Of the partitions that had a send under way at some time in the second, the share that
-    acknowledged one in it. A partition's sends under way in a second are those begun until its
-    end, less those done before its begin.
+    Of the partitions that had a send in flight at some time in the second, the share that
+    acknowledged one in it. A partition's sends in flight in a second are those sent until its end,
+    less those resolved before its start.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     zero = F.lit(0)
     acked = (F.col("outcome") == Outcome.ACKED).cast("int")
-    grid = sends.select(*_PLACE).distinct().crossJoin(every)
+    grid = sends.select(*PARTITION).distinct().join(seconds, "run_id")
     changes = (
-        sends.select(*_PLACE, F.col("sent_s").alias("s"), F.lit(1).alias("b"), zero, zero)
-        .union(sends.select(*_PLACE, "done_s", zero, F.lit(1), acked))
-        .union(grid.select(*_PLACE, "s", zero, zero, zero))
-        .toDF(*_PLACE, "s", "begun", "done", "acked")
-        .groupBy(*_PLACE, "s")
-        .agg(*(F.sum(name).alias(name) for name in ("begun", "done", "acked")))
+        sends.select(*PARTITION, F.col("sent_s").alias("s"), F.lit(1).alias("sent"), zero, zero)
+        .union(sends.select(*PARTITION, "done_s", zero, F.lit(1), acked))
+        .union(grid.select(*PARTITION, "s", zero, zero, zero))
+        .toDF(*PARTITION, "s", "sent", "done", "acked")
+        .groupBy(*PARTITION, "s")
+        .agg(*(F.sum(name).alias(name) for name in ("sent", "done", "acked")))
     )
-    by_time = Window.partitionBy(*_PLACE).orderBy("s")
+    by_time = Window.partitionBy(*PARTITION).orderBy("s")
     until_now = by_time.rowsBetween(Window.unboundedPreceding, 0)
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
-    under_way = F.sum("begun").over(until_now) - F.coalesce(F.sum("done").over(before), zero)
+    in_flight = F.sum("sent").over(until_now) - F.coalesce(F.sum("done").over(before), zero)
+    available = F.when(F.col("in_flight") > 0, (F.col("acked") > 0).cast("double"))
     return (
-        changes.withColumn("under_way", under_way)
-        .groupBy("s")
-        .agg(
-            F.avg(F.when(F.col("under_way") > 0, (F.col("acked") > 0).cast("double"))).alias(
-                "availability"
-            )
-        )
+        changes.withColumn("in_flight", in_flight)
+        .groupBy("run_id", "s")
+        .agg(F.avg(available).alias("availability"))
     )

@@ -1,8 +1,8 @@
-"""Every table of a warehouse: its columns, as Arrow schemas. See `tables` for those of a run.
+"""Columns of every warehouse table, as Arrow schemas. `ackproof_spark.tables` has those of a run.
 
-Every row carries `schema_version` (the version of the warehouse whose columns it has), `run_id`
-and `load_id` (which load it is of). Counts are sends or anomalies, latencies milliseconds, times
-UTC microseconds, shares from 0 to 1. JSON is a string.
+Every row has `schema_version` (the version of the warehouse), `run_id`, and `load_id` (the digest
+of what was loaded). Counts are sends or anomalies, latencies milliseconds, times UTC microseconds,
+shares from 0 to 1. JSON is a string.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pyarrow as pa
 from ackproof_spark import tables
 from ackproof_spark.tables import TIME
 
-#: What `migrations` brings an older warehouse to.
-WAREHOUSE_VERSION = 2
+#: Raised whenever the columns or the layout change.
+WAREHOUSE_VERSION = 3
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -30,19 +30,19 @@ def _required(name: str, kind: pa.DataType) -> pa.Field:
 
 
 def _of_run(schema: pa.Schema) -> pa.Schema:
-    """Return a run table's schema as a warehouse has it: runs of older versions lack columns."""
+    """Return a run table's schema with nullable columns: runs of older versions lack some."""
     own = (field for field in schema if field.name not in ("schema_version", "run_id"))
     return _table(*(field.with_nullable(True) for field in own))
 
 
-#: The anomalies that have a column of `runs`; `observed` has the count of every one.
+#: Anomalies that have a column in `runs`; `observed` has the count of every one.
 ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unseen")
 
 #: One row a run. `configuration` and `observed` are JSON objects: the settings that a comparison
 #: varied, and every count by name. `commit` is the version of the user's project that was tested.
 #: `availability` is 1 minus the worst partition's unavailability by the run's duration, null if
-#: nothing was sent. Latencies are null if nothing was acked. `digest` tells whether a run that is
-#: loaded again has changed; `with_sends` and `with_reads`, whether its big tables were loaded.
+#: nothing was sent. Latencies are null if nothing was acked. `digest` is that of the verdict, the
+#: commit and the trial. `with_sends` and `with_reads` say whether these tables were loaded.
 RUNS = _table(
     _required("scenario", pa.string()),
     _required("configuration_name", pa.string()),
@@ -75,8 +75,7 @@ RUNS = _table(
     _required("digest", pa.string()),
 )
 
-#: One row a run that is one of many: trial `trial` (from 1, in order of time) of this
-#: configuration in this comparison.
+#: One row a run of a comparison: trial `trial` (from 1, in order of time) of its configuration.
 TRIALS = _table(
     _required("comparison", pa.string()),
     _required("scenario", pa.string()),
@@ -84,7 +83,7 @@ TRIALS = _table(
     _required("trial", pa.int32()),
 )
 
-#: One row an anomaly that the model spoke of.
+#: One row an anomaly with a prediction.
 PREDICTIONS = _table(
     _required("anomaly", pa.string()),
     _required("prediction", pa.string()),
@@ -92,7 +91,7 @@ PREDICTIONS = _table(
     _required("observed", pa.int64()),
 )
 
-#: One row a disagreement of model and cluster.
+#: One row a contradiction between prediction and observation.
 FINDINGS = _table(
     _required("anomaly", pa.string()),
     _required("predicted", pa.string()),
@@ -100,9 +99,9 @@ FINDINGS = _table(
     _required("explanation", pa.string()),
 )
 
-#: One row a thing that happened: `fault-injected`, `fault-verified`, `fault-healed`,
-#: `fault-recovered`, `partition-state`, `broker-state`, or `trouble` (of which no time is
-#: recorded). `node` is the broker it happened to (of a partition, the leader), if it is one.
+#: One row an event: `fault-injected`, `fault-verified`, `fault-healed`, `fault-recovered`,
+#: `partition-state`, `broker-state`, or `trouble` (whose `at` is null). `node` is the broker
+#: concerned (for a partition, the leader), null if it is no broker.
 EVENTS = _table(
     pa.field("at", TIME),
     _required("kind", pa.string()),
@@ -112,10 +111,10 @@ EVENTS = _table(
     _required("what", pa.string()),
 )
 
-#: One row a second from the first send to the last outcome. `sent` counts what was sent in it,
-#: the other counts and latencies are of what resolved in it. `availability`: of the partitions
-#: that had sends under way, the share that acknowledged one in this second; null if none had.
-#: `lag`: see `lag.lag`; null if no consumer was there, or nothing acked yet.
+#: One row a second from the first send to the last outcome. `sent` counts the sends of the second;
+#: the other counts and the latencies are of sends that resolved in it. `availability`: of the
+#: partitions with sends in flight, the share that acked one in this second; null if none had.
+#: `lag`: see `lag.lag`; null without consumers and before the first ack.
 METRICS = _table(
     _required("at", TIME),
     _required("sent", pa.int64()),
@@ -128,8 +127,9 @@ METRICS = _table(
     pa.field("lag", pa.int64()),
 )
 
-#: The tables that every load writes, before its row in `runs`.
-SMALL = {
+#: `sends` (one row a send) and `reads` (one row a record of the final log) are loaded on request.
+TABLES = {
+    "runs": RUNS,
     "trials": TRIALS,
     "predictions": PREDICTIONS,
     "findings": FINDINGS,
@@ -140,10 +140,6 @@ SMALL = {
     "events": EVENTS,
     "metrics": METRICS,
     "anomalies": _of_run(tables.ANOMALIES),
+    "sends": _of_run(tables.LEDGER),
+    "reads": _of_run(tables.FINAL_LOG),
 }
-
-#: The tables that a load writes if it is asked to: a row for each send, and for each record of the
-#: final log.
-BIG = {"sends": _of_run(tables.LEDGER), "reads": _of_run(tables.FINAL_LOG)}
-
-TABLES = {"runs": RUNS, **SMALL, **BIG}

@@ -1,4 +1,4 @@
--- Records that stand in the log more than once, for each configuration and Kafka version.
+-- Records that are in the log more than once, for each configuration and Kafka version.
 SELECT
   scenario, configuration_name, kafka_version,
   count(*) AS runs,

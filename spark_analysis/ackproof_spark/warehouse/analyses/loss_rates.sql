@@ -2,17 +2,17 @@
 -- left out. The intervals are those of Wilson, 95 %.
 --
 -- runs_with_loss_share: of runs, which are independent of each other.
--- lost_share: of acked records, which are not, because one event loses many. Its interval counts
--- them as effective_records: as many independent records as would vary from run to run as much
--- as these did (the design effect of survey statistics). Null with one run, or without any loss,
--- which tell nothing of how much it varies.
+-- lost_share: of acked records, which are not independent, because one event loses many. Its interval
+-- counts them as effective_records, the number of independent records that would vary from run to
+-- run as much as these did (the design effect of survey statistics). Null with one run or without
+-- any loss, because the variation is unknown then.
 SELECT
   scenario, configuration_name, kafka_version,
   runs, runs_with_loss, runs_share AS runs_with_loss_share,
   greatest(0, runs_middle - runs_half) AS runs_with_loss_share_low,
   least(1, runs_middle + runs_half) AS runs_with_loss_share_high,
   acked, lost, lost_share, effective_records,
-  -- greatest and least would pass over a null
+  -- greatest and least ignore a null
   CASE WHEN effective_records IS NOT NULL THEN greatest(0, lost_middle - lost_half) END
     AS lost_share_low,
   CASE WHEN effective_records IS NOT NULL THEN least(1, lost_middle + lost_half) END
@@ -39,7 +39,7 @@ FROM (
         count_if(r.lost > 0) AS runs_with_loss,
         CAST(count_if(r.lost > 0) AS DOUBLE) / count(*) AS runs_share,
         g.acked, g.lost, g.lost_share,
-        -- the variance of the share, runs being the units that were drawn
+        -- the variance of the share, with runs as the sampled units
         CASE WHEN count(*) > 1 THEN
           CAST(count(*) AS DOUBLE) / (count(*) - 1)
           * sum(power(r.lost - g.lost_share * r.acked, 2)) / power(g.acked, 2)

@@ -1,5 +1,5 @@
--- Every fault: how long it held, and how long the cluster took to recover once it was healed.
--- Null: it was never seen to hold, never healed, or never seen to recover.
+-- Every fault: how long it held, and how long the cluster took to recover after it was healed.
+-- Null: the fault was not verified or not healed, or no recovery was observed.
 SELECT
   r.run_id, r.scenario, r.configuration_name, r.kafka_version, r.started_at,
   f.`window`, f.fault, f.target, f.verified,

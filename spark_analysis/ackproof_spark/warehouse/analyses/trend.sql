@@ -1,5 +1,5 @@
--- What changed from commit to commit of the tested project, for each configuration. Runs whose
--- commit nobody said are left out. Order it by first_started_at.
+-- Results for each commit of the tested project and each configuration. Runs without a commit are
+-- left out. Order it by first_started_at.
 SELECT
   scenario, configuration_name, kafka_version, `commit`,
   min(started_at) AS first_started_at,

@@ -1,4 +1,4 @@
-"""The live job as the harness holds it, and its view: with a process of its own in its place."""
+"""The live view and the process of the live job, for which a small script stands in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,10 +18,14 @@ from rich.console import Console
 from ackproof.cluster.admin import PartitionView
 from ackproof.errors import SparkError
 from ackproof.execution import live_view
+from ackproof.execution.live_counts import LedgerCounts, Outcomes
 from ackproof.execution.live_table import LivePartition, live_line, live_table
 from ackproof.execution.live_view import LiveJob, LiveView
+from ackproof.ledger import producer_ledger
+from ackproof.ledger.producer_ledger import LedgerWriter, stream_path
 from ackproof.progress import ConsoleReporter
 from ackproof.waiting import wait_for
+from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.tables import LIVE_PARTITIONS, LOCATION
 
 ROW = {
@@ -41,7 +46,7 @@ ROW = {
     "candidates": 4,
 }
 
-#: Writes the table that says it has begun, then obeys standard input, as the job does.
+#: Writes the table that shows that it has started, then obeys standard input, as the job does.
 JOB = """
 import sys, shutil
 shutil.copy({table!r}, {place!r})
@@ -90,7 +95,7 @@ def reporter(terminal: bool = False) -> tuple[ConsoleReporter, io.StringIO]:
     return ConsoleReporter(Console(file=stream, width=200, force_terminal=terminal)), stream
 
 
-def test_the_job_is_told_the_ends_and_waited_for(job, tmp_path):
+def test_the_job_gets_the_end_offsets_and_is_waited_for(job, tmp_path):
     with job() as running:
         running.await_start()
         assert running.rows()[0]["acked"] == 1000
@@ -99,7 +104,7 @@ def test_the_job_is_told_the_ends_and_waited_for(job, tmp_path):
     assert (tmp_path / "told").read_text() == '{"ends": {"orders": {"0": 1200, "1": 0}}}\n'
 
 
-def test_a_job_that_nobody_ends_is_stopped(job, tmp_path):
+def test_a_job_that_was_not_ended_is_stopped(job, tmp_path):
     with job() as running:
         running.await_start()
     assert running.over
@@ -114,7 +119,7 @@ def test_a_job_that_does_not_stop_is_killed(job, monkeypatch):
 
 
 @pytest.mark.parametrize("script", ["import sys; sys.exit('no Java here')", JOB])
-def test_a_job_that_fails_says_why(job, script):
+def test_the_failure_of_a_job_has_its_reason(job, script):
     def whole_life(running):
         running.await_start()
         running.end({})
@@ -123,7 +128,7 @@ def test_a_job_that_fails_says_why(job, script):
         whole_life(running)
 
 
-def test_what_the_job_writes_is_read_again_when_it_changes(job, tmp_path):
+def test_the_table_of_the_job_is_read_again_when_it_changes(job, tmp_path):
     with job() as running:
         running.await_start()
         assert running.rows()[0]["candidates"] == 4
@@ -131,17 +136,87 @@ def test_what_the_job_writes_is_read_again_when_it_changes(job, tmp_path):
         assert running.rows()[0]["candidates"] == 5
 
 
+def view_of(running: LiveJob, told: ConsoleReporter, run_dir: Path) -> LiveView:
+    return LiveView(
+        running,
+        counts=LedgerCounts(run_dir),
+        topics=["orders"],
+        admin=FakeAdmin(),
+        faults=lambda: ["kill of 1"],
+        reporter=told,
+    )
+
+
 @contextlib.contextmanager
-def shown(running: LiveJob, told: ConsoleReporter) -> Iterator[LiveView]:
-    with LiveView(running, admin=FakeAdmin(), faults=lambda: ["kill of 1"], reporter=told) as view:
+def shown(running: LiveJob, told: ConsoleReporter, run_dir: Path) -> Iterator[LiveView]:
+    with view_of(running, told, run_dir) as view:
         yield view
 
 
-def test_without_a_terminal_there_are_lines(job):
+def ledger(run_dir: Path, number: int = 0) -> LedgerWriter:
+    """Return the ledger of a producer that sends round robin to two partitions."""
+    (run_dir / LOCATION["ledger"]).mkdir(exist_ok=True)
+    origin = Origin(run_id="run", producer=number, topic="orders", partitions=2)
+    writer = LedgerWriter(stream_path(run_dir, number), origin)
+    writer.reserve(100)
+    return writer
+
+
+def append(writer: LedgerWriter, *sequences: int, outcome: int = 0) -> None:
+    count = len(sequences)
+    writer.write(
+        sequence=np.array(sequences),
+        outcome=outcome,
+        sent_at=np.zeros(count, np.int64),
+        resolved_at=np.ones(count, np.int64),
+    )
+
+
+def test_outcomes_are_counted_by_partition_as_the_ledger_grows(tmp_path):
+    counts = LedgerCounts(tmp_path)
+    assert counts.update() == {}
+    first, second = ledger(tmp_path, 0), ledger(tmp_path, 1)
+    append(first, 0, 1, 2)
+    append(second, 1, 3, outcome=1)
+    assert counts.update() == {
+        ("orders", 0): Outcomes(acked=2),
+        ("orders", 1): Outcomes(acked=1, failed=2),
+    }
+    append(first, 4, outcome=2)
+    append(second, 0, 2)
+    expected = {
+        ("orders", 0): Outcomes(acked=4, unknown=1),
+        ("orders", 1): Outcomes(acked=1, failed=2),
+    }
+    assert counts.update() == expected
+    producer_ledger.close(tmp_path)
+    assert counts.update() == expected
+
+
+def test_before_the_job_has_counted_the_harness_shows_what_it_knows(job, tmp_path):
+    append(ledger(tmp_path), 0, 1, 2)
+    with job(script="import time; time.sleep(1000)") as running:
+        zero, one = view_of(running, reporter()[0], tmp_path).partitions()
+        running._started().kill()
+    assert (zero.acked, zero.leader, zero.isr) == (2, 2, (2, 3))
+    assert (one.acked, one.leader) == (1, None)
+    assert {zero.read, zero.lag, zero.unseen, zero.candidates} == {None}
+    assert "3 acked" in live_line([zero, one], [])
+    assert "unseen" not in live_line([zero, one], [])
+
+
+def test_partitions_without_a_send_are_shown_with_their_leader(job, tmp_path):
+    with job(script="import time; time.sleep(1000)") as running:
+        (only,) = view_of(running, reporter()[0], tmp_path).partitions()
+        running._started().kill()
+    assert (only.topic, only.partition, only.leader, only.acked) == ("orders", 0, 2, 0)
+
+
+def test_without_a_terminal_there_are_lines(job, tmp_path):
     told, stream = reporter()
     with job() as running:
         running.await_start()
-        with shown(running, told):
+        with shown(running, told, tmp_path):
             wait_for(stream.getvalue, bool, within_s=60, failure=lambda _: SparkError("silent"))
     first, *_, last = stream.getvalue().splitlines()
     assert "1,000 acked" in first
@@ -149,11 +224,11 @@ def test_without_a_terminal_there_are_lines(job):
     assert last.endswith("12 unseen, 4 loss candidates")
 
 
-def test_on_a_terminal_there_is_a_table_below_the_phase(job):
+def test_on_a_terminal_there_is_a_table_below_the_phase(job, tmp_path):
     told, stream = reporter(terminal=True)
     with job() as running:
         running.await_start()
-        with told.phase("producing"), shown(running, told):
+        with told.phase("producing"), shown(running, told, tmp_path):
             wait_for(
                 stream.getvalue,
                 lambda text: "loss candidates" in text,
@@ -166,24 +241,45 @@ def test_on_a_terminal_there_is_a_table_below_the_phase(job):
     assert "in force: kill of 1" in text
 
 
-def test_a_job_that_fails_is_told_of_once_and_nothing_is_raised(job):
+def test_a_job_that_fails_is_reported_once_and_the_view_goes_on(job, tmp_path):
     told, stream = reporter()
+    writer = ledger(tmp_path)
+    append(writer, 0, 2)
     with job(code=4) as running:
         running.await_start()
         running._started().stdin.close()
-        with shown(running, told) as view:
-            wait_for(lambda: view.failed, bool, within_s=60, failure=lambda _: SparkError("?"))
-    assert stream.getvalue().count("without its live view, the run goes on") == 1
+        with shown(running, told, tmp_path) as view:
+            wait_for(lambda: view.job_failed, bool, within_s=60, failure=lambda _: SparkError("?"))
+            append(writer, 4)
+            with view.without_job_on_error():
+                running.check()
+    assert stream.getvalue().count("the run goes on without its live job") == 1
+    last = stream.getvalue().splitlines()[-1]
+    assert "3 acked" in last
+    assert "unseen" not in last
 
 
-def test_a_rate_is_that_of_the_last_seconds(job):
+def test_a_job_that_starts_late_is_shown_when_it_has_started(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(live_view, "_START_S", 0.1)
+    told, stream = reporter()
+    with job(script="import time; time.sleep(1000)") as running:
+        view = view_of(running, told, tmp_path)
+        with view.without_job_on_error():
+            running.await_start()
+        assert "did not start within 0.1 s" in stream.getvalue()
+        table(tmp_path / LOCATION["live_partitions"], candidates=7)
+        assert view.partitions()[0].candidates == 7
+        running._started().kill()
+
+
+def test_a_rate_is_that_of_the_last_seconds(job, tmp_path):
     with job() as running:
-        view = LiveView(running, admin=FakeAdmin(), faults=list, reporter=reporter()[0])
-        place = ("orders", 0)
-        assert view._rate(place, 0.0, 100) == 0
-        assert view._rate(place, 2.0, 300) == 100
+        view = view_of(running, reporter()[0], tmp_path)
+        partition = ("orders", 0)
+        assert view._rate(partition, 0.0, 100) == 0
+        assert view._rate(partition, 2.0, 300) == 100
         for second in range(3, 20):
-            rate = view._rate(place, float(second), 300)
+            rate = view._rate(partition, float(second), 300)
         assert rate == 0
 
 
@@ -193,7 +289,7 @@ def partition(**changed: object) -> LivePartition:
     return LivePartition(**given)
 
 
-def test_the_table_shows_what_is_wrong():
+def test_the_table_shows_a_missing_leader_and_marks_losses():
     stream = io.StringIO()
     Console(file=stream, width=160).print(live_table([partition(lag=None)], []))
     header, row, caption = (line.split() for line in stream.getvalue().splitlines())
@@ -202,12 +298,19 @@ def test_the_table_shows_what_is_wrong():
     assert caption == ["no", "fault", "in", "force"]
 
 
+def test_the_table_shows_no_number_that_the_job_has_not_counted_yet():
+    stream = io.StringIO()
+    unknown = partition(read=None, lag=None, unseen=None, candidates=None)
+    Console(file=stream, width=160).print(live_table([unknown], []))
+    assert stream.getvalue().splitlines()[1].split()[-4:] == ["-", "-", "-", "-"]
+
+
 def test_the_line_adds_up_all_partitions():
     line = live_line([partition(), partition(partition=1, lag=70)], [])
     assert "2,000 acked (25/s), 4 failed, 6 unknown, 1,980 read, lag 70, 24 unseen, 8 loss" in line
 
 
-def test_lines_come_at_times_only():
+def test_lines_are_printed_at_intervals():
     told, stream = reporter()
     began = time.monotonic()
     while time.monotonic() - began < 0.2:

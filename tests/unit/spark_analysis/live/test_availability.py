@@ -1,4 +1,4 @@
-"""Availability is what the definition in `metrics` says, in whatever order acks become known."""
+"""Availability follows the definition in `metrics`, in whatever order acks become known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def by_definition(acks: list[int], start: int, stop: int) -> float:
 
 
 @given(_TIMES, st.integers(0, 99), st.integers(1, 40), st.randoms())
-def test_as_defined_and_in_any_order(acks, start, length, random):
+def test_availability_follows_its_definition_in_any_order_of_acks(acks, start, length, random):
     spans: list[tuple[int, int]] = []
     rest = list(acks)
     random.shuffle(rest)
@@ -40,14 +40,14 @@ def test_as_defined_and_in_any_order(acks, start, length, random):
 
 
 @given(_TIMES, st.integers(0, 60), st.lists(st.integers(60, 100), max_size=10))
-def test_forgetting_what_is_over_changes_nothing_later(acks, now, later):
+def test_dropping_old_spans_does_not_change_later_availability(acks, now, later):
     spans = with_acks([], np.array(acks, int), gap=GAP)
     kept = with_acks(since(spans, now), np.array(later, int), gap=GAP)
     whole = with_acks(spans, np.array(later, int), gap=GAP)
     assert availability(kept, now, 100) == availability(whole, now, 100)
 
 
-def test_the_pause_across_now_counts_with_what_comes_later():
+def test_a_pause_that_is_not_over_counts_with_later_acks():
     kept = since([(0, 40), (50, 58)], 60)
     assert with_acks(kept, np.array([62]), gap=GAP) == [(50, 62)]
 

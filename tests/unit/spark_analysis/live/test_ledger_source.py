@@ -1,4 +1,4 @@
-"""The ledger as a stream: whole batches only, each once, and nothing in silence at the end."""
+"""The ledger as a stream: whole batches only, each once, and an error for rows that are missed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kinds(batches) -> list[list[Kind]]:
     return [batch["kind"].to_pylist() for batch in batches]
 
 
-def test_pieces_of_a_stream_are_the_whole_wherever_it_was_cut(tmp_path):
+def test_the_pieces_of_a_stream_add_up_to_it_wherever_it_was_cut(tmp_path):
     out = writer(tmp_path)
     out.reserve(8)
     for first in range(0, 8, 2):
@@ -68,7 +68,7 @@ def test_pieces_of_a_stream_are_the_whole_wherever_it_was_cut(tmp_path):
     assert len(ends) == 7, "schema, reservation and four batches each make a difference"
 
 
-def test_what_is_appended_is_read_once_with_what_the_schema_says(tmp_path):
+def test_appended_rows_are_read_once_with_the_columns_of_the_origin(tmp_path):
     first, second = writer(tmp_path, 0), writer(tmp_path, 1)
     first.reserve(10)
     write(first, 0, 4)
@@ -113,7 +113,7 @@ def test_two_offsets_always_give_the_same_rows(tmp_path):
     assert sequences(first) == [2, 3]
 
 
-def test_the_end_of_the_run_comes_after_everything_and_once(tmp_path):
+def test_the_mark_of_the_end_comes_last_and_once(tmp_path):
     out = writer(tmp_path)
     write(out, 0)
     (tmp_path / "live").mkdir()
@@ -127,7 +127,7 @@ def test_the_end_of_the_run_comes_after_everything_and_once(tmp_path):
     assert list(source.read(offset)[0]) == []
 
 
-def test_a_ledger_closed_after_it_was_read_is_no_loss(tmp_path):
+def test_a_ledger_closed_after_it_was_read_is_no_error(tmp_path):
     out = writer(tmp_path)
     out.reserve(5)
     write(out, 0, 1)
@@ -150,7 +150,7 @@ def test_a_ledger_closed_before_it_was_read_is_an_error(tmp_path):
         list(source.readBetweenOffsets({}, offset))
 
 
-def test_without_a_ledger_the_job_begins_and_there_is_nothing_yet(tmp_path):
+def test_without_a_ledger_there_is_only_the_mark_of_the_start(tmp_path):
     batches, offset = reader(tmp_path).read({})
     assert kinds(batches) == [[Kind.MARK]]
     again, later = reader(tmp_path).read(offset)

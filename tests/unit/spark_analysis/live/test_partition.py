@@ -1,4 +1,4 @@
-"""What the live job makes of one partition: unseen, overtaken, withdrawn, taken back."""
+"""The state of one partition: unseen sends, candidates, reads that are reverted, windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackproof_spark.live.partition import (
     Kind,
     Partition,
 )
-from ackproof_spark.live.sends import NO_OFFSET, Runs
+from ackproof_spark.live.sends import NO_OFFSET
 
 SECOND = 1_000_000
 WIDTH = 5 * SECOND
@@ -40,7 +40,7 @@ def read(*offsets: int, at: float = 1, first: int = 0) -> list[tuple[Kind, int, 
 
 
 def taken(*batches: list[tuple[Kind, int, int, float]]) -> tuple[Partition, list[tuple[str, int]]]:
-    """Take batches one after the other, through storage; return also what became of candidates."""
+    """Apply batches, storing the state in between; return also the changes of candidates."""
     partition = Partition(width=WIDTH)
     changes = []
     for batch in batches:
@@ -49,14 +49,14 @@ def taken(*batches: list[tuple[Kind, int, int, float]]) -> tuple[Partition, list
     return partition, changes
 
 
-def test_a_read_of_a_higher_offset_makes_what_was_not_read_a_candidate():
+def test_a_read_of_a_higher_offset_makes_an_unseen_send_a_candidate():
     partition, changes = taken(acked(0, 1, 2, 3), read(0, 1, 3))
     assert changes == [("raised", 2)]
     row = partition.row()
     assert (row["acked"], row["read"], row["unseen"], row["candidates"]) == (4, 3, 1, 1)
 
 
-def test_what_no_read_has_overtaken_is_unseen_and_no_more():
+def test_an_unseen_send_without_a_higher_read_is_no_candidate():
     partition, changes = taken(acked(0, 1, 2, 3), read(0, 1))
     assert changes == []
     row = partition.row()
@@ -75,14 +75,14 @@ def test_order_within_and_between_micro_batches_does_not_matter():
         assert len(partition.early) == 0
 
 
-def test_another_record_at_the_same_offset_is_not_the_one_that_was_acked():
+def test_another_record_at_the_acked_offset_is_no_match():
     # Offset 2 was acked for sequence 2; what is read there is sequence 102.
     partition, changes = taken(acked(0, 1, 2), read(0, 1), read(2, 3, first=100))
     assert changes == [("raised", 2)]
     assert partition.row()["candidates"] == 1
 
 
-def test_a_candidate_that_turns_up_is_withdrawn_once_and_may_be_raised_again():
+def test_a_candidate_that_is_read_is_withdrawn_once_and_may_be_raised_again():
     partition, changes = taken(
         acked(0, 1, 2),
         read(0, 2),
@@ -95,7 +95,7 @@ def test_a_candidate_that_turns_up_is_withdrawn_once_and_may_be_raised_again():
     assert [(row["change"], row["sequence"]) for row in changes] == [("raised", 1)]
 
 
-def test_what_was_read_is_unseen_again_when_reads_go_back():
+def test_sends_are_unseen_again_when_the_read_position_goes_back():
     partition, _ = taken(acked(0, 1, 2, 3, 4) + read(0, 1, 2, 3, 4))
     assert partition.row()["unseen"] == 0
     changes = partition.take(events(*read(2, first=100)))
@@ -108,7 +108,7 @@ def test_what_was_read_is_unseen_again_when_reads_go_back():
     assert partition.row()["unseen"] == partition.row()["candidates"] == 0
 
 
-def test_without_an_offset_a_send_is_unseen_but_nothing_overtakes_it():
+def test_a_send_without_an_offset_is_unseen_but_no_candidate():
     nowhere = [(Kind.ACKED, 0, NO_OFFSET, 1), (Kind.ACKED, 1, NO_OFFSET, 1)]
     partition, changes = taken(nowhere, [(Kind.READ, 1, 5, 1), (Kind.READ, 9, 6, 1)])
     assert changes == []
@@ -121,7 +121,7 @@ def test_a_damaged_record_is_read_and_its_send_is_not_seen():
     assert partition.row()["read"] == 3
 
 
-def test_failed_and_unknown_sends_are_never_unseen_and_their_reads_are_forgotten():
+def test_failed_and_unknown_sends_are_never_unseen_and_their_reads_are_dropped():
     partition, changes = taken(
         [(Kind.READ, 0, 0, 1), (Kind.READ, 1, 1, 1)],
         [(Kind.UNKNOWN, 0, NO_OFFSET, 2), (Kind.FAILED, 1, NO_OFFSET, 2)],
@@ -138,16 +138,16 @@ def test_state_does_not_grow_with_the_run():
     for second in range(0, 3 * MEMORY_S, 30):
         offsets = range(second, second + 29)
         partition.take(events(*acked(*offsets, at=second), *read(*offsets, at=second)))
-        # Read, never acked: a send whose outcome nobody will ever tell.
+        # Read, never acked: a send whose outcome is never recorded.
         partition.take(events((Kind.READ, 1_000_000 + second, second + 29, second)))
         partition.close((second - 10) * SECOND)
     assert len(partition.early) <= MEMORY_S / 30 + 1
-    assert len(partition.seen.count) <= MEMORY_S / 5 + 1
+    assert len(partition.seen) <= MEMORY_S / 30 + 1
     assert len(partition.windows) <= 10
     assert partition.row()["unseen"] == 0
 
 
-def test_windows_count_what_became_known_in_them_and_are_written_once():
+def test_windows_count_by_event_time_and_are_written_once():
     partition, _ = taken(
         [*acked(0, 1, at=1), (Kind.FAILED, 10, -1, 4.9), *read(0, at=4)],
         [*acked(2, at=6), (Kind.UNKNOWN, 11, -1, 6), *read(1, at=7)],
@@ -164,7 +164,7 @@ def test_windows_count_what_became_known_in_them_and_are_written_once():
     assert (first["unseen"], second["unseen"], second["candidates"]) == (0, 1, 0)
 
 
-def test_an_outage_is_in_the_windows_of_its_time():
+def test_an_outage_lowers_the_availability_of_its_windows():
     steady = [moment / 10 for moment in range(50)]
     partition, _ = taken([(Kind.ACKED, i, i, at) for i, at in enumerate(steady)])
     (before,) = partition.close(20 * SECOND)
@@ -184,8 +184,16 @@ def test_before_its_first_send_a_partition_is_not_unavailable():
     assert first["availability"] > 0.99
 
 
-def test_seen_is_kept_as_runs():
+def test_seen_sends_need_little_space():
     many = range(10_000)
     partition, _ = taken(acked(*many) + read(*many))
-    assert isinstance(partition.seen, Runs)
-    assert len(partition.seen.count) == 1
+    *_, seen = partition.dump()
+    assert len(partition.seen) == 1
+    assert len(seen) < len(many) / 10
+
+
+def test_a_truncation_reverts_only_the_reads_from_its_offset_on():
+    batches = [acked(*offsets) + read(*offsets) for offsets in (range(5), range(5, 10))]
+    partition, _ = taken(*batches, read(7, first=100, at=2))
+    assert partition.row()["unseen"] == 3
+    assert [each.last_offset for each in partition.seen] == [4, 6]

@@ -1,4 +1,4 @@
-"""Topics as a stream, from librdkafka's mock cluster, reached over TCP like a real one."""
+"""Topics as a stream, from librdkafka's mock cluster over TCP."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from confluent_kafka import Producer
 
 from ackproof_spark.live import topic_source
 from ackproof_spark.live.topic_source import Offset, TopicReader
+from ackproof_spark.reading import kafka_source
 
-#: What the mock gives every topic; it creates them when they are first asked for.
+#: Partitions of every topic of the mock, which creates topics on their first use.
 PARTITIONS = 4
 
 
@@ -37,8 +38,7 @@ def produce(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> N
 
 
 def reader(bootstrap: str, *topics: str) -> TopicReader:
-    settings = {**topic_source._SETTINGS, "bootstrap.servers": bootstrap}
-    return TopicReader(settings, topics)
+    return TopicReader({"bootstrap.servers": bootstrap}, topics)
 
 
 def values(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
@@ -46,7 +46,7 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
 
 
 def read(source: TopicReader, start: Offset, *, at_least: int) -> tuple[list[bytes], Offset]:
-    """Read micro-batches until so many records came, or none comes any more."""
+    """Read up to 100 micro-batches until `at_least` records came."""
     found: list[bytes] = []
     for _ in range(100):
         batches, start = source.read(json.loads(json.dumps(start)))
@@ -56,7 +56,7 @@ def read(source: TopicReader, start: Offset, *, at_least: int) -> tuple[list[byt
     return found, start
 
 
-def test_records_are_read_from_the_beginning_and_once(bootstrap, topic):
+def test_records_are_read_from_the_start_and_once(bootstrap, topic):
     produce(bootstrap, topic, b"0", b"1", b"2", partition=1)
     source = reader(bootstrap, topic)
     found, offset = read(source, source.initialOffset(), at_least=3)
@@ -70,7 +70,7 @@ def test_records_are_read_from_the_beginning_and_once(bootstrap, topic):
     source.stop()
 
 
-def test_another_reader_goes_on_where_the_first_was(bootstrap, topic):
+def test_another_reader_continues_from_an_offset(bootstrap, topic):
     produce(bootstrap, topic, b"0", b"1")
     first = reader(bootstrap, topic)
     _, offset = read(first, {}, at_least=2)
@@ -95,7 +95,7 @@ def test_two_offsets_give_the_same_records_again(bootstrap, topic):
     assert values(reader(bootstrap, topic).readBetweenOffsets({}, start)) == [b"0", b"1"]
 
 
-def test_columns_are_those_that_the_final_logs_parser_takes(bootstrap, topic):
+def test_the_columns_are_those_that_parse_records_needs(bootstrap, topic):
     produce(bootstrap, topic, b"value", partition=3)
     source = reader(bootstrap, topic)
     found: list[dict] = []
@@ -109,7 +109,7 @@ def test_columns_are_those_that_the_final_logs_parser_takes(bootstrap, topic):
     assert row["timestamp"].year >= 2026
 
 
-def test_while_nobody_answers_there_is_nothing_and_no_error(monkeypatch):
+def test_without_a_broker_there_are_no_records_and_no_error(monkeypatch):
     monkeypatch.setattr(topic_source, "_ANSWER_S", 0.2)
     source = reader("127.0.0.1:1", "orders")
     batches, offset = source.read({"orders": {"0": [7, 2]}})
@@ -118,8 +118,8 @@ def test_while_nobody_answers_there_is_nothing_and_no_error(monkeypatch):
     source.stop()
 
 
-def test_what_nobody_gives_again_is_an_error(monkeypatch):
-    monkeypatch.setattr(topic_source, "_AGAIN_S", 1.0)
+def test_records_that_no_broker_returns_again_are_an_error(monkeypatch):
+    monkeypatch.setattr(kafka_source, "_SILENCE_S", 1.0)
     source = reader("127.0.0.1:1", "orders")
-    with pytest.raises(ConnectionError, match=r"nothing of \[\('orders', 0\)\]"):
+    with pytest.raises(ConnectionError, match="orders-0 from offset 0"):
         list(source.readBetweenOffsets({}, {"orders": {"0": [3, 0]}}))

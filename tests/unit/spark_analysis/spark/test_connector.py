@@ -145,7 +145,8 @@ def test_each_package_has_a_place_of_its_own(monkeypatch):
     assert asked == [connector.Package.DELTA, connector.Package.KAFKA]
 
 
-def test_a_spark_without_a_known_delta_lake_is_told_so(monkeypatch):
+@pytest.mark.parametrize("package", [connector.Package.DELTA, connector.Package.ICEBERG])
+def test_a_spark_for_which_no_version_of_a_format_is_known_is_refused(monkeypatch, package):
     monkeypatch.setattr(connector, "spark_version", lambda: "4.9.0")
     with pytest.raises(AnalysisError, match=r"pyspark 4\.9\.0 .*Parquet needs none"):
-        connector.coordinates(connector.Package.DELTA)
+        connector.coordinates(package)

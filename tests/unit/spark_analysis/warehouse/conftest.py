@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +17,16 @@ from unit.harness.report import synthetic
 
 FORMATS = [
     pytest.param(Format.PARQUET, id="parquet"),
-    pytest.param(
-        Format.DELTA,
-        id="delta",
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(not rows.delta_there(), reason="Delta Lake was not fetched"),
-        ],
+    *(
+        pytest.param(
+            kind,
+            id=kind.value,
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(not rows.has_jars(kind), reason=f"no jars of {kind}"),
+            ],
+        )
+        for kind in (Format.DELTA, Format.ICEBERG)
     ),
 ]
 
@@ -44,7 +45,7 @@ def run_dirs(tmp_path_factory) -> dict[str, Path]:
 
 
 def make_run(directory: Path, *, acks: str = "1", day: int = 1, **observed: int) -> Path:
-    """Make a run that began on that day of November, with these counts changed in its verdict."""
+    """Make a run that started on that day of November, with these counts changed in its verdict."""
     start = synthetic.START
     synthetic.START = datetime.datetime(2026, 11, day, 12, tzinfo=datetime.UTC)
     try:
@@ -58,9 +59,9 @@ def make_run(directory: Path, *, acks: str = "1", day: int = 1, **observed: int)
 
 def change_verdict(directory: Path, **observed: int) -> None:
     path = directory / "verdict.json"
-    said = json.loads(path.read_text())
-    said["observed"] |= observed
-    path.write_text(json.dumps(said))
+    verdict = json.loads(path.read_text())
+    verdict["observed"] |= observed
+    path.write_text(json.dumps(verdict))
 
 
 def verdict_of(directory: Path) -> Verdict:
@@ -86,19 +87,10 @@ def loaded(request, spark, tmp_path_factory, run_dirs) -> Warehouse:
 
     place = tmp_path_factory.mktemp("loaded") / "warehouse"
     filled = Warehouse.create(spark, str(place), request.param)
-    for name, directory in run_dirs.items():
-        run = judged(directory, commit=f"commit-{name}", comparison="demo")
-        load(filled, run, sends=name == "one", reads=name == "one")
+    runs = {
+        name: judged(directory, commit=f"commit-{name}", comparison="demo")
+        for name, directory in run_dirs.items()
+    }
+    load(filled, [runs["one"]], sends=True, reads=True)
+    load(filled, [runs["two"], runs["all"]])
     return filled
-
-
-@pytest.fixture
-def copied(tmp_path, spark) -> Callable[[Warehouse], Warehouse]:
-    """Copy a warehouse, to change the copy."""
-
-    def copy(original: Warehouse) -> Warehouse:
-        place = tmp_path / "copy"
-        shutil.copytree(original.storage.address.removeprefix("file:"), place)
-        return Warehouse.open(spark, str(place))
-
-    return copy

@@ -1,4 +1,4 @@
-"""What a user can get wrong with a warehouse: one message each, and the right exit code."""
+"""Messages and exit codes of `ackproof warehouse` and `ackproof dashboard`."""
 
 from __future__ import annotations
 
@@ -15,79 +15,84 @@ from unit.spark_analysis.warehouse.conftest import make_run
 
 @pytest.fixture
 def ackproof(capsys):
-    """Run the command in this process; return its exit code and what it said."""
+    """Run the command in this process; return its exit code, standard output and error."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         code = command_line.ackproof(*arguments)
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        assert "Traceback" not in output.err
+        return code, output.out, output.err
 
     return run
 
 
-def test_what_is_no_run_is_refused(ackproof, tmp_path):
-    code, _, said = ackproof("warehouse", "load", tmp_path, "--into", tmp_path / "w")
+def test_a_directory_that_is_not_a_run_is_refused(ackproof, tmp_path):
+    code, _, message = ackproof("warehouse", "load", tmp_path, "--into", tmp_path / "w")
     assert code == ExitCode.USAGE
-    assert f"{tmp_path} is not a finished run directory" in said
+    assert f"{tmp_path} is not a finished run directory" in message
 
 
-def test_a_run_without_a_verdict_is_to_be_judged_first(ackproof, tmp_path):
+def test_a_run_without_a_verdict_is_refused_with_the_command_that_judges_it(ackproof, tmp_path):
     run = make_run(tmp_path / "run")
     (run / "verdict.json").unlink()
-    code, _, said = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
+    code, _, message = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
     assert code == ExitCode.USAGE
-    assert "has no verdict" in said
-    assert f"ackproof check {run}" in said
+    assert "has no verdict" in message
+    assert f"ackproof check {run}" in message
 
 
-def test_a_damaged_verdict_is_to_be_judged_again(ackproof, tmp_path):
+def test_a_damaged_verdict_is_refused(ackproof, tmp_path):
     run = make_run(tmp_path / "run")
     (run / "verdict.json").write_text("{")
-    code, _, said = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
+    code, _, message = ackproof("warehouse", "load", run, "--into", tmp_path / "w")
     assert code == ExitCode.USAGE
-    assert "verdict.json is damaged" in said
-
-
-@pytest.mark.parametrize("age", ["90", "3 days", "-1d", "0d", "d"])
-def test_an_age_is_a_number_and_a_unit(ackproof, tmp_path, age):
-    code, _, said = ackproof("warehouse", "expire", tmp_path, f"--older-than={age}")
-    assert code == ExitCode.USAGE
-    assert repr(age) in said
-    assert "36h, 90d or 52w" in said
+    assert "verdict.json is damaged" in message
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "command", [("warehouse", "info"), ("warehouse", "migrate"), ("dashboard",)]
-)
-def test_what_is_no_warehouse_is_refused(spark, ackproof, tmp_path, command):
-    code, _, said = ackproof(*command, tmp_path)
+@pytest.mark.parametrize("command", [("warehouse", "info"), ("dashboard",)])
+def test_a_directory_that_is_not_a_warehouse_is_refused(spark, ackproof, tmp_path, command):
+    code, _, message = ackproof(*command, tmp_path)
     assert code == ExitCode.USAGE
-    assert f"{tmp_path} is not a warehouse" in said
+    assert f"{tmp_path} is not a warehouse" in message
 
 
 @pytest.mark.spark
-def test_an_empty_warehouse_is_no_dashboard(spark, ackproof, tmp_path):
+def test_an_empty_warehouse_has_no_dashboard(spark, ackproof, tmp_path):
     from ackproof_spark.warehouse.warehouse import Warehouse
 
     Warehouse.create(spark, str(tmp_path / "w"), Format.PARQUET)
     page = tmp_path / "page.html"
-    code, _, said = ackproof("dashboard", tmp_path / "w", "--out", page)
+    code, _, message = ackproof("dashboard", tmp_path / "w", "--out", page)
     assert code == ExitCode.USAGE
-    assert "holds no run" in said
+    assert "holds no run" in message
     assert not page.exists()
 
 
 @pytest.mark.spark
-def test_a_place_that_cannot_be_written_is_said(spark, ackproof, tmp_path):
+def test_a_format_without_its_jars_is_refused_with_the_command_that_fetches_them(
+    ackproof, tmp_path, monkeypatch
+):
+    from ackproof_spark.spark import connector
+
+    monkeypatch.setattr(connector, "jars", lambda package=connector.Package.KAFKA: [])
+    run = make_run(tmp_path / "run")
+    code, _, message = ackproof(
+        "warehouse", "load", run, "--into", tmp_path / "w", "--format", "iceberg"
+    )
+    assert code == ExitCode.ENVIRONMENT
+    assert "python -m ackproof_spark.spark.connector iceberg" in message
+
+
+@pytest.mark.spark
+def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, tmp_path):
     run = make_run(tmp_path / "run")
     (tmp_path / "file").write_text("")
     place = tmp_path / "file" / "w"
-    code, _, said = ackproof("warehouse", "load", run, "--into", place)
+    code, _, message = ackproof("warehouse", "load", run, "--into", place)
     assert code == ExitCode.ENVIRONMENT
-    assert str(place) in said
-    assert "name another place" in said
+    assert str(place) in message
+    assert "name another place" in message
 
 
 @pytest.mark.spark
@@ -96,22 +101,22 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     code, script, _ = ackproof("warehouse", "views", place)
     assert code == ExitCode.HOLDS
     assert script == (Path(place.removeprefix("file:")) / "views.sql").read_text()
-    assert script.count("CREATE OR REPLACE VIEW") == 18 - 1
-    code, said, _ = ackproof("warehouse", "info", place)
+    assert script.count("CREATE OR REPLACE VIEW") == 11 + 5
+    code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 2" in said
+    assert f"{loaded.format}, version 3" in message
     page = tmp_path / "page.html"
     assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
     assert "acks=all" in page.read_text()
 
 
-def test_the_commit_is_what_ci_says_unless_somebody_says_it(monkeypatch, tmp_path):
+def test_the_commit_comes_from_the_option_or_else_from_ci(monkeypatch, tmp_path):
     run = make_run(tmp_path / "run")
     for name in warehouse_rows.COMMIT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
-    def commit(said: str | None) -> object:
-        return warehouse_rows.read_runs([run], commit=said, comparison=None)[0].run["commit"]
+    def commit(option: str | None) -> object:
+        return warehouse_rows.read_runs([run], commit=option, comparison=None)[0].run["commit"]
 
     assert commit(None) is None
     monkeypatch.setenv("CI_COMMIT_SHA", "abc")

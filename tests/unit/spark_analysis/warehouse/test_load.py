@@ -1,17 +1,16 @@
-"""A run counts once: loaded twice, judged again, or half loaded by a process that died."""
+"""Loading a run twice changes nothing; a run that was judged again replaces its earlier rows."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from ackproof_spark.errors import AnalysisError
-from ackproof_spark.warehouse import load as loading
-from ackproof_spark.warehouse import retention
-from ackproof_spark.warehouse.formats import source
+from ackproof_spark.errors import AnalysisError, WarehouseError
+from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.load import Loaded, load
-from ackproof_spark.warehouse.schemas import BIG, TABLES
+from ackproof_spark.warehouse.schemas import TABLES
+from ackproof_spark.warehouse.warehouse import Warehouse
 from unit.spark_analysis.warehouse.conftest import (
     change_verdict,
     judged,
@@ -22,17 +21,30 @@ from unit.spark_analysis.warehouse.conftest import (
 pytestmark = pytest.mark.spark
 
 
-def counts(warehouse, *, stored: bool = False) -> dict[str, int]:
-    """Return how many rows each view has; or each table, whether they count or not."""
+def counts(warehouse) -> dict[str, int]:
+    """Return how many rows each view has."""
     counted = " UNION ALL ".join(
-        f"SELECT '{name}' AS name, count(*) AS n FROM "
-        f"{source(warehouse.storage, warehouse.format, name) if stored else name}"
-        for name in TABLES
+        f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES
     )
     return {row["name"]: row["n"] for row in warehouse.query(counted)}
 
 
-def test_every_table_holds_what_the_runs_left(loaded, run_dirs):
+def stored(warehouse) -> dict[str, list[tuple]]:
+    """Return the rows of each table as they are stored, whether a view shows them or not."""
+    return {
+        name: sorted(
+            map(
+                str,
+                warehouse.spark.sql(f"SELECT * FROM {warehouse.tables.sql_name(name)}")
+                .drop("loaded_at")
+                .collect(),
+            )
+        )
+        for name in TABLES
+    }
+
+
+def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     verdicts = [verdict_of(directory) for directory in run_dirs.values()]
     found = counts(loaded)
     assert found == {
@@ -72,82 +84,117 @@ def test_seconds_add_up_to_the_run(loaded):
 
 def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path):
     directory = make_run(tmp_path / "run")
-    assert load(warehouse, judged(directory)) is Loaded.NEW
-    once, stored = counts(warehouse), counts(warehouse, stored=True)
-    assert load(warehouse, judged(directory)) is Loaded.PRESENT
-    assert counts(warehouse, stored=True) == stored == once
+    assert load(warehouse, [judged(directory)]) == {"run": Loaded.NEW}
+    once, rows = counts(warehouse), stored(warehouse)
+    assert once["runs"] == 1
+    assert load(warehouse, [judged(directory)]) == {"run": Loaded.PRESENT}
+    assert stored(warehouse) == rows
 
     change_verdict(directory, duplicated=7)
-    assert load(warehouse, judged(directory)) is Loaded.AGAIN
+    assert load(warehouse, [judged(directory)]) == {"run": Loaded.AGAIN}
     assert counts(warehouse) == once
-    assert counts(warehouse, stored=True) == stored, "the earlier load is gone"
     assert warehouse.query("SELECT duplicated FROM runs") == [{"duplicated": 7}]
 
-    # What was loaded with it once is loaded again with it.
-    assert load(warehouse, judged(directory), sends=True) is Loaded.AGAIN
-    assert load(warehouse, judged(directory)) is Loaded.PRESENT
+    # Sends that were loaded once are loaded again with the run.
+    assert load(warehouse, [judged(directory)], sends=True) == {"run": Loaded.AGAIN}
+    assert load(warehouse, [judged(directory)]) == {"run": Loaded.PRESENT}
     change_verdict(directory, duplicated=8)
-    load(warehouse, judged(directory))
+    load(warehouse, [judged(directory)])
     assert counts(warehouse) == once | {"sends": 720}
 
 
-def test_half_a_load_is_never_seen_and_the_next_one_is_whole(warehouse, tmp_path, monkeypatch):
+def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypatch):
+    """The format's writer guarantees it: the check for runs that are stored is switched off."""
+    from ackproof_spark.warehouse import load as loading
+
+    monkeypatch.setattr(loading, "_stored", lambda *_: {})
+    runs = [judged(make_run(tmp_path / name, day=day)) for day, name in ((1, "a"), (2, "b"))]
+    load(warehouse, runs, sends=True, reads=True)
+    rows = stored(warehouse)
+    assert len(rows["runs"]) == 2
+    assert load(warehouse, runs[:1], sends=True, reads=True) == {"a": Loaded.NEW}
+    assert stored(warehouse) == rows
+
+
+def test_rows_that_a_run_no_longer_has_are_not_shown(warehouse, tmp_path):
     directory = make_run(tmp_path / "run")
-    append = loading.append
+    load(warehouse, [judged(directory, comparison="demo")])
+    assert counts(warehouse)["trials"] == 1
+    load(warehouse, [judged(directory)])
+    assert counts(warehouse)["trials"] == 0
 
-    def dies(storage, kind, table, rows, *, batch):
-        if table == "runs":
+
+def test_an_unfinished_load_is_not_shown_and_the_next_one_is_complete(
+    warehouse, tmp_path, monkeypatch
+):
+    directory = make_run(tmp_path / "run")
+    replace_runs = Tables.replace_runs
+
+    def fails_at_last(tables, name, rows):
+        if name == "runs":
             raise AnalysisError("the disk is gone")
-        append(storage, kind, table, rows, batch=batch)
+        replace_runs(tables, name, rows)
 
-    monkeypatch.setattr(loading, "append", dies)
+    monkeypatch.setattr(Tables, "replace_runs", fails_at_last)
     with pytest.raises(AnalysisError, match="the disk is gone"):
-        load(warehouse, judged(directory), sends=True)
+        load(warehouse, [judged(directory)], sends=True)
     assert set(counts(warehouse).values()) == {0}
-    half = counts(warehouse, stored=True)
-    assert half["events"] > 0
+    assert len(stored(warehouse)["sends"]) == 720
 
-    monkeypatch.setattr(loading, "append", append)
-    load(warehouse, judged(directory), sends=True)
+    monkeypatch.setattr(Tables, "replace_runs", replace_runs)
+    load(warehouse, [judged(directory)], sends=True)
     whole = counts(warehouse)
-    assert whole["runs"] == 1
-    assert whole == half | {"runs": 1}
-
-    # What died may still be under way for all we know, until a day has passed.
-    retention.compact(warehouse)
-    assert counts(warehouse, stored=True)["sends"] == 2 * 720
-    tidied = retention.compact(warehouse, now=datetime.now(tz=UTC) + timedelta(hours=25))
-    assert tidied == retention.Tidied(runs=1, expired=0, dead_loads=1)
-    assert counts(warehouse, stored=True) == counts(warehouse) == whole
+    assert (whole["runs"], whole["sends"]) == (1, 720)
+    assert {name: len(rows) for name, rows in stored(warehouse).items()} == whole
 
 
-def test_compacting_and_expiring_leave_what_counts(loaded, copied, run_dirs):
-    warehouse = copied(loaded)
-    before = counts(warehouse)
-    lost = warehouse.query("SELECT run_id, count(*) AS n FROM anomalies GROUP BY run_id")
-    assert retention.compact(warehouse).runs == 3
-    assert counts(warehouse) == before
-    again = warehouse.query("SELECT run_id, count(*) AS n FROM anomalies GROUP BY run_id")
-    assert sorted(map(str, again)) == sorted(map(str, lost))
+def test_a_run_that_was_killed_lacks_states_and_is_loaded(warehouse, tmp_path):
+    directory = make_run(tmp_path / "run")
+    for name in ("partition_states", "broker_states"):
+        (directory / f"{name}.parquet").unlink()
+    load(warehouse, [judged(directory)])
+    assert counts(warehouse)["partition_states"] == 0
+    assert counts(warehouse)["events"] == 8
 
-    # Changed after it was compacted, a run still counts once.
-    load(warehouse, judged(run_dirs["two"], commit="later"))
-    assert counts(warehouse)["runs"] == 3
-    assert {"commit": "later"} in warehouse.query("SELECT `commit` FROM runs")
 
-    # Run one began on 1 November, run two on the 2nd.
-    tidied = retention.expire(
-        warehouse,
-        older_than=timedelta(days=5),
-        now=datetime(2026, 11, 7, 10, tzinfo=UTC),
-    )
-    assert (tidied.runs, tidied.expired) == (2, 1)
-    assert warehouse.query("SELECT run_id FROM runs ORDER BY run_id") == [
-        {"run_id": "all"},
-        {"run_id": "two"},
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ('{"format": "delta", "version": 99}', r"version 99.*newer"),
+        ('{"format": "delta", "version": 2}', r"version 2.*load its runs into a new one"),
+        ('{"format": "csv", "version": 1}', "is damaged.*csv"),
+        ("{", "is damaged"),
+    ],
+)
+def test_a_newer_older_or_damaged_warehouse_is_refused(spark, tmp_path, head, message):
+    (tmp_path / "warehouse.json").write_text(head)
+    with pytest.raises(WarehouseError, match=message):
+        Warehouse.open(spark, str(tmp_path))
+    with pytest.raises(WarehouseError, match=message):
+        Warehouse.create(spark, str(tmp_path), Format.DELTA)
+
+
+def test_a_directory_without_a_warehouse_is_refused(spark, tmp_path):
+    with pytest.raises(WarehouseError, match=r"not a warehouse.*ackproof warehouse load"):
+        Warehouse.open(spark, str(tmp_path))
+
+
+def test_a_warehouse_keeps_its_format(spark, warehouse):
+    other = Format.PARQUET if warehouse.format is Format.DELTA else Format.DELTA
+    with pytest.raises(WarehouseError, match=f"format {warehouse.format}, not {other}"):
+        Warehouse.create(spark, warehouse.storage.address, other)
+
+
+def test_a_plain_reader_finds_the_columns_in_parquet(spark, loaded):
+    if loaded.format is not Format.PARQUET:
+        pytest.skip("of Parquet only")
+    table = Path(loaded.storage.address.removeprefix("file:")) / "runs"
+    assert sorted(folder.name for folder in table.glob("run_id=*")) == [
+        "run_id=__HIVE_DEFAULT_PARTITION__",
+        "run_id=all",
+        "run_id=one",
+        "run_id=two",
     ]
-    left = counts(warehouse)
-    assert left["sends"] == left["reads"] == 0
-    stored = counts(warehouse, stored=True)
-    assert {name: stored[name] for name in BIG} == {"sends": 0, "reads": 0}
-    assert stored == left
+    rows = spark.read.parquet(str(table)).where("run_id = 'one'").collect()
+    assert len(rows) == 1
+    assert set(rows[0].asDict()) == set(TABLES["runs"].names)

@@ -1,4 +1,4 @@
-"""Metrics by the second, by hand."""
+"""Metrics by the second, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ def read(partition: int, at: float, offset: int, *, group: str = "g"):
     }
 
 
+def test_runs_are_kept_apart(spark):
+    of_r, of_q = send(0, 0.1, 0.2, offset=10), {**send(0, 1.1, 2.2, offset=3), "run_id": "q"}
+    rows = metrics(spark, of_r, of_q, reads=[{**read(0, 9.0, 1), "run_id": "q"}])
+    assert [(row["run_id"], row["sent"], row["acked"], row["lag"]) for row in rows] == [
+        ("q", 1, 0, None),
+        ("q", 0, 1, 1),
+        ("r", 1, 1, None),
+    ]
+
+
 def metrics(spark, *sends, reads=()):
     return per_second(frame(spark, sends, LEDGER), frame(spark, reads, READS)).collect()
 
@@ -65,7 +75,7 @@ def seconds(spark, *sends):
     ]
 
 
-def test_a_second_in_which_nothing_is_under_way_has_no_availability(spark):
+def test_a_second_without_sends_in_flight_has_no_availability(spark):
     assert seconds(spark, send(0, 0.1, 0.2), send(0, 2.1, 2.2)) == [
         (1, 1, 0, 0, 1.0),
         (0, 0, 0, 0, None),
@@ -73,7 +83,7 @@ def test_a_second_in_which_nothing_is_under_way_has_no_availability(spark):
     ]
 
 
-def test_a_send_under_way_makes_its_seconds_count(spark):
+def test_a_send_counts_in_every_second_in_which_it_is_in_flight(spark):
     assert seconds(
         spark,
         send(0, 0.1, 3.5),
@@ -88,13 +98,13 @@ def test_a_send_under_way_makes_its_seconds_count(spark):
     ]
 
 
-def test_latencies_are_of_what_was_acked_in_the_second(spark):
+def test_latencies_are_of_sends_acked_in_the_second(spark):
     rows = metrics(spark, send(0, 0.0, 0.5), send(0, 0.5, 1.25), send(0, 0.1, 1.5, "failed"))
     assert [row["latency_p50_ms"] for row in rows] == [500.0, 750.0]
     assert [row["latency_max_ms"] for row in rows] == [500.0, 750.0]
 
 
-def test_nothing_sent_is_no_second(spark):
+def test_without_sends_there_is_no_row(spark):
     assert seconds(spark) == []
     assert seconds(spark, send(0, None, None, "unknown")) == []
 
@@ -111,7 +121,7 @@ ACKED = [
 ]
 
 
-def test_lag_is_that_of_the_group_most_behind_over_all_partitions(spark):
+def test_lag_is_that_of_the_group_with_the_highest_lag_over_all_partitions(spark):
     reads = [
         read(0, 0.9, 10),
         read(0, 2.5, 14),
@@ -125,7 +135,7 @@ def test_lag_is_that_of_the_group_most_behind_over_all_partitions(spark):
     assert lags(spark, ACKED, [one for one in reads if one["group"] == "g"]) == [0, 5, 0, 1]
 
 
-def test_a_read_that_overtakes_the_ack_is_no_negative_lag(spark):
+def test_lag_is_never_negative(spark):
     assert lags(spark, ACKED, [read(0, 0.1, 99), read(1, 0.1, 99)]) == [0, 0, 0, 0]
 
 

@@ -1,4 +1,4 @@
-"""Several processes at one warehouse, and one that is killed in the middle."""
+"""Several processes load into one warehouse, and one is killed during its load."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def rows(place: Path) -> dict[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
-def test_loads_at_once_and_one_that_is_killed(tmp_path, kind):
+def test_concurrent_loads_and_a_load_that_is_killed(tmp_path, kind):
     both, first, second = (
         make_run(tmp_path / name, day=day) for day, name in enumerate(("a", "b", "c"), start=1)
     )
     place = tmp_path / "warehouse"
 
-    # Not even the warehouse is there: both make it.
+    # The warehouse does not exist: both processes create it.
     processes = [
         start("load", both, own, "--into", place, "--format", kind, "--json")
         for own in (first, second)
@@ -88,13 +88,17 @@ def test_loads_at_once_and_one_that_is_killed(tmp_path, kind):
 
 
 def stored(place: Path, kind: Format) -> dict[str, int]:
-    """Return how many commits (Delta) or finished files (Parquet) two tables have."""
-    pattern = "_delta_log/*.json" if kind is Format.DELTA else "batch=*/part-*.parquet"
+    """Return how many commits or, in Parquet, data files two tables have."""
+    pattern = {
+        Format.DELTA: "_delta_log/*.json",
+        Format.ICEBERG: "metadata/*.metadata.json",
+        Format.PARQUET: "run_id=*/part-*.parquet",
+    }[kind]
     return {table: len(list((place / table).glob(pattern))) for table in ("predictions", "runs")}
 
 
-def test_a_lock_keeps_the_second_out(tmp_path, spark):
-    """The control of the above: without the lock two commits could be one."""
+def test_the_lock_excludes_a_second_process(tmp_path, spark):
+    """Control of the test above: without the lock, two commits could overwrite each other."""
     from ackproof_spark.warehouse.storage import Storage
 
     storage = Storage(spark, str(tmp_path / "place"))

@@ -1,4 +1,4 @@
-"""The example queries, asked by a plain Spark without ackproof, and by JDBC through beeline."""
+"""The example queries of docs/dashboards in a plain Spark without ackproof, and over JDBC."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ print(json.dumps(answers, default=str))
 
 
 def settings(warehouse: Warehouse, scratch: Path) -> dict[str, str]:
-    """Return what a plain Spark needs to read a warehouse, and to leave nothing behind."""
+    """Return the settings with which a plain Spark reads a warehouse and leaves no files."""
     needed = {
         "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -76,7 +76,10 @@ def settings(warehouse: Warehouse, scratch: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dderby.system.home={scratch}",
     }
     if warehouse.format is Format.DELTA:
-        needed |= DELTA | {"spark.driver.extraClassPath": ":".join(map(str, jars(Package.DELTA)))}
+        needed |= DELTA
+    if warehouse.format is not Format.PARQUET:
+        fetched = jars(Package(warehouse.format.value))
+        needed["spark.driver.extraClassPath"] = ":".join(map(str, fetched))
     return needed
 
 
@@ -93,7 +96,7 @@ def environment() -> dict[str, str]:
 
 
 def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -> None:
-    """Compare the answers with what the verdicts say; values may be text."""
+    """Compare the answers with the verdicts; values may be text."""
     verdicts = {name: verdict_of(directory) for name, directory in run_dirs.items()}
     one, two = verdicts["one"], verdicts["two"]
     lost = one.observed["lost"] + two.observed["lost"]
@@ -153,7 +156,7 @@ def interval(runs: list[tuple[int, int]]) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def test_a_plain_spark_answers_the_examples(loaded, run_dirs, tmp_path):
+def test_a_plain_spark_answers_the_example_queries(loaded, run_dirs, tmp_path):
     packages = tmp_path / "packages"
     packages.mkdir()
     for package in (pyspark, py4j):
@@ -178,7 +181,7 @@ def test_a_plain_spark_answers_the_examples(loaded, run_dirs, tmp_path):
 
 @contextmanager
 def thrift_server(warehouse: Warehouse, scratch: Path) -> Iterator[str]:
-    """Start Spark's Thrift Server as docs/warehouse.md says; yield its JDBC address."""
+    """Start Spark's Thrift Server as in docs/warehouse.md; yield its JDBC address."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -238,8 +241,10 @@ def beeline(address: str, file: Path, scratch: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("loaded", [FORMATS[1 if rows.delta_there() else 0]], indirect=True)
-def test_a_jdbc_client_asks_the_thrift_server(loaded, run_dirs, tmp_path):
+@pytest.mark.parametrize(
+    "loaded", [FORMATS[1 if rows.has_jars(Format.DELTA) else 0]], indirect=True
+)
+def test_a_jdbc_client_gets_the_same_answers_from_the_thrift_server(loaded, run_dirs, tmp_path):
     # One file, so that beeline's JVM starts once; the first line of an answer names its columns.
     asked = tmp_path / "queries.sql"
     asked.write_text(

@@ -1,8 +1,8 @@
 """A warehouse's columns change with its version only.
 
-Some of its tables are those of a run: whoever changes one of these changes the warehouse, raises
-`WAREHOUSE_VERSION` and adds a migration. Then `python tests/unit/warehouse/test_schemas.py` writes
-the columns of the new version down.
+Some of its tables are those of a run: a change of their columns changes the warehouse and raises
+`WAREHOUSE_VERSION`. Then `python tests/unit/spark_analysis/warehouse/test_schemas.py` records the
+columns of the new version. Users of an older warehouse load its runs into a new one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ackproof_spark.warehouse.migrations import MIGRATIONS
 from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 
-WRITTEN = Path(__file__).with_name(f"columns_{WAREHOUSE_VERSION}.json")
+RECORDED = Path(__file__).with_name(f"columns_{WAREHOUSE_VERSION}.json")
 
 
 def columns() -> dict[str, dict[str, str]]:
@@ -23,12 +22,8 @@ def columns() -> dict[str, dict[str, str]]:
 
 
 def test_the_columns_are_those_of_the_version():
-    assert columns() == json.loads(WRITTEN.read_text()), __doc__
-
-
-def test_every_older_version_has_a_migration():
-    assert sorted(MIGRATIONS) == list(range(1, WAREHOUSE_VERSION))
+    assert columns() == json.loads(RECORDED.read_text()), __doc__
 
 
 if __name__ == "__main__":
-    WRITTEN.write_text(json.dumps(columns(), indent=2) + "\n")
+    RECORDED.write_text(json.dumps(columns(), indent=2) + "\n")
