@@ -15,7 +15,6 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ackproof.clients import (
-    Commit,
     ConsumerProcess,
     ConsumerSpec,
     ProducerProcess,
@@ -27,6 +26,7 @@ from ackproof.clients import (
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
+from ackproof.scenario.commit import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import PARTITIONS, WITHIN
 from waiting import until

@@ -1,6 +1,6 @@
 """Clients under test, each in a process of its own."""
 
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ClientProcess, ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import Progress, State, total
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
@@ -8,7 +8,6 @@ from ackproof.ledger.outcome import classify
 
 __all__ = [
     "ClientProcess",
-    "Commit",
     "ConsumerProcess",
     "ConsumerSpec",
     "ProducerProcess",

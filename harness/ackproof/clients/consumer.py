@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.clients import main, orphan_guard
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.forwarding import Forwarding
 from ackproof.clients.poll_recorder import PollRecorder
 from ackproof.clients.shared_page import (
@@ -35,6 +35,7 @@ from ackproof.clients.shared_page import (
 )
 from ackproof.errors import WorkloadError
 from ackproof.ledger.processed_records import Effect, EffectStore
+from ackproof.scenario.commit import Commit
 
 T = TypeVar("T")
 

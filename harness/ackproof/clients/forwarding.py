@@ -13,9 +13,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.transactional import until_answered
 from ackproof.errors import WorkloadError
+from ackproof.scenario.commit import Commit
 
 #: The key of what is sent on: partition and offset of the record it was made of, and who made it.
 KEY = struct.Struct(">iqq")

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ackproof.cluster.certificates import Certificates, issue
 from ackproof.kafka_versions import numbers
-from ackproof.scenario.types import Model, Place
+from ackproof.scenario.types import Problem, StrictModel
 
 USER = "ackproof"
 
@@ -35,7 +35,7 @@ _SCRAM_SINCE = (3, 5)
 _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
 
 
-class SecuritySpec(Model):
+class SecuritySpec(StrictModel):
     """How clients reach the brokers; certificates and passwords are made for the run."""
 
     tls: Literal["none", "server", "mutual"] = Field(
@@ -54,8 +54,8 @@ class SecuritySpec(Model):
         return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"
 
 
-def problems(security: SecuritySpec, kafka: str) -> Iterator[tuple[Place, str]]:
-    """Yield what this Kafka version cannot be told, as (place, problem)."""
+def problems(security: SecuritySpec, kafka: str) -> Iterator[Problem]:
+    """Yield what this Kafka version cannot be told, as (path, problem)."""
     if security.protocol != "PLAINTEXT" and numbers(kafka) < _SINCE:
         yield ("cluster", "security"), f"ackproof secures Kafka from 2.0.0 on, and kafka is {kafka}"
     elif security.sasl == "scram-sha-512" and numbers(kafka) < _SCRAM_SINCE:

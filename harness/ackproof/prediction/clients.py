@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.clients.consumer_spec import Commit
+from ackproof.scenario.commit import Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault

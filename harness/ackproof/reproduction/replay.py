@@ -24,6 +24,7 @@ from ackproof.runs.recovery import salvage
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.validation import validate
 from ackproof_faults import Fault, plain, registered
 from ackproof_faults.conditions.cluster_state import FaultHas
 from ackproof_faults.conditions.conditions import (
@@ -84,7 +85,7 @@ def with_faults(scenario: Scenario, faults: Sequence[Fault]) -> Scenario:
     """Return the scenario with this list of faults; raise ValidationError if it is not legal."""
     document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
     document["faults"] = [fault.model_dump(mode="json", by_alias=True) for fault in faults]
-    return Scenario.model_validate(document)
+    return validate(document)
 
 
 def step_id(number: int) -> str:

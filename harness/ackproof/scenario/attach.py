@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.types import Model, Place, Setting
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
 from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_faults.schedule.blocks import placed_faults
 
@@ -26,7 +26,7 @@ _OWNED = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id")
 FOR_ATTACHED = ("docker", "command")
 
 
-class AttachSpec(Model):
+class AttachSpec(StrictModel):
     """A cluster that ackproof did not start: workload and checks, on topics of its own."""
 
     bootstrap: str = Field(
@@ -83,12 +83,12 @@ def _resolved(key: str, value: str) -> str:
 
 def problems(
     attach: AttachSpec, *, others: set[str], topics: Mapping[str, object], faults: Sequence[Any]
-) -> Iterator[tuple[Place, str]]:
-    """Yield what cannot be, as (place, problem).
+) -> Iterator[Problem]:
+    """Yield what cannot be, as (path, problem).
 
     `others` are the further keys of `cluster:`, `topics` and `faults` those of the scenario.
     """
-    where: Place = ("cluster", "attach")
+    where: YamlPath = ("cluster", "attach")
     for key in sorted(others):
         yield ("cluster", key), f"{key} is for a cluster that ackproof starts: not with attach"
     for key, value in attach.client.items():
@@ -112,9 +112,9 @@ def problems(
     yield from _fault_problems(attach, faults)
 
 
-def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
+def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[Problem]:
     for where, one in placed_faults(steps):
-        place: Place = ("faults", *where, "fault")
+        place: YamlPath = ("faults", *where, "fault")
         fault = one.name
         if isinstance(one, ClientFault):
             continue  # it breaks processes of ours only

@@ -15,7 +15,7 @@ from ackproof.cluster import security
 from ackproof.cluster.security import SecuritySpec
 from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
 from ackproof.scenario.attach import AttachSpec
-from ackproof.scenario.types import Model, Place, Setting
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
 
 #: Settings that make the cluster what it is; a scenario cannot change them.
 OWNED_SETTINGS = frozenset(
@@ -65,7 +65,7 @@ def _parse_controllers(value: object) -> object:
 Controllers = Annotated[Literal[1, 3, 5], BeforeValidator(_parse_controllers)]
 
 
-class BrokerSpec(Model):
+class BrokerSpec(StrictModel):
     """What one broker has differently from the others."""
 
     heap: str | None = Field(default=None, pattern=HEAP, description="heap of its JVM")
@@ -88,7 +88,7 @@ class BrokerSpec(Model):
         return int(self.disk[:-1]) << {"m": 20, "g": 30}[self.disk[-1]]
 
 
-class ClusterSpec(Model):
+class ClusterSpec(StrictModel):
     """The nodes: brokers and, apart from them, who decides over metadata."""
 
     brokers: int = Field(
@@ -201,8 +201,8 @@ class ClusterSpec(Model):
         )
 
 
-def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
-    """Yield what this cluster cannot be with this Kafka version, as (place, problem)."""
+def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
+    """Yield what this cluster cannot be with this Kafka version, as (path, problem)."""
     yield from _setting_problems(cluster.settings, ("cluster", "settings"))
     for number, own in cluster.overrides.items():
         if not 1 <= number <= cluster.brokers:
@@ -220,7 +220,7 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
         yield from _feature_problems(feature, kafka)
 
 
-def _setting_problems(settings: Mapping[str, Setting], where: Place) -> Iterator[tuple[Place, str]]:
+def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Iterator[Problem]:
     for key, value in settings.items():
         place = (*where, key)
         if key == "broker.rack":
@@ -235,7 +235,7 @@ def _setting_problems(settings: Mapping[str, Setting], where: Place) -> Iterator
             yield place, f"{key}: {value!r} must be one line"
 
 
-def _listener_problems(listeners: list[str]) -> Iterator[tuple[Place, str]]:
+def _listener_problems(listeners: list[str]) -> Iterator[Problem]:
     for index, name in enumerate(listeners):
         place = ("cluster", "listeners", index)
         if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,30}", name):
@@ -246,7 +246,7 @@ def _listener_problems(listeners: list[str]) -> Iterator[tuple[Place, str]]:
             yield place, f"{name} is named twice"
 
 
-def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     for index, name in enumerate(cluster.proxied):
         place = ("cluster", "proxied", index)
         legal = [*cluster.listeners, *PROXIED_INSIDE]
@@ -267,7 +267,7 @@ def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place,
         )
 
 
-def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     if not cluster.combined:
         return
     if uses_zookeeper(kafka):
@@ -284,7 +284,7 @@ def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Pla
         )
 
 
-def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     if uses_zookeeper(kafka) or numbers(kafka) >= _SEVERAL_DIRECTORIES:
         return
     wanted = {("cluster", "log_dirs"): cluster.log_dirs} | {
@@ -300,7 +300,7 @@ def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Plac
             )
 
 
-def _feature_problems(feature: str, kafka: str) -> Iterator[tuple[Place, str]]:
+def _feature_problems(feature: str, kafka: str) -> Iterator[Problem]:
     place = ("cluster", "features", feature)
     since = FEATURES_SINCE.get(feature)
     if since is None:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ackproof.clients.consumer_spec import Commit
+from ackproof.scenario.commit import Commit
 from ackproof.scenario.librdkafka import explained
-from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.types import Setting, StrictModel
 
 #: Settings of consumers that ackproof sets itself.
 OWNED_CONSUMER_SETTINGS = {
@@ -50,7 +50,7 @@ class ConsumerSettings(BaseModel):
         return dict(self.__pydantic_extra__)
 
 
-class ConsumerGroup(Model):
+class ConsumerGroup(StrictModel):
     """Consumers that share the partitions of the workload's topic.
 
     They process every record they read once, which is a durable effect: an entry in a database, or

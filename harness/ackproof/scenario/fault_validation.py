@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ackproof.cluster.topology import CONTROLLER_ID
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.scenario import attach
 from ackproof.scenario.cluster import OWN_LISTENERS, PROXIED_INSIDE
-from ackproof.scenario.types import Place
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
 from ackproof_faults.clients._client_fault import ClientFault
 from ackproof_faults.conditions.cluster_state import (
@@ -28,11 +28,8 @@ from ackproof_faults.operations._topic_operation import TopicOperation
 from ackproof_faults.schedule.blast_radius import Limit, clashes
 from ackproof_faults.schedule.blocks import placed_faults
 
-if TYPE_CHECKING:
-    from ackproof.scenario.model import Scenario
 
-
-def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield what is wrong, as (place in the file, problem)."""
     faults = [(("faults", *where), fault) for where, fault in placed_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
@@ -76,7 +73,7 @@ def _shape(scenario: Scenario) -> Shape:
     )
 
 
-def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
     target, last = fault.target, scenario.cluster.brokers
     place = (*where, "target")
     if isinstance(fault, TopicOperation):
@@ -105,7 +102,7 @@ def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator
         yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
 
 
-def _proxy_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+def _proxy_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
     """Yield what does not pass the link proxy, and what passes it and cannot be cut beside it."""
     proxied = set(scenario.cluster.proxied)
     inside = sorted(proxied & set(PROXIED_INSIDE))
@@ -134,9 +131,7 @@ def _proxy_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[
         yield (*where, "target"), f"{fault.api} is asked of controllers: say 'active controller'"
 
 
-def _client_problems(
-    scenario: Scenario, fault: ClientFault, where: Place
-) -> Iterator[tuple[Place, str]]:
+def _client_problems(scenario: Scenario, fault: ClientFault, where: YamlPath) -> Iterator[Problem]:
     """Yield clients that are not there, or cannot do what the fault wants."""
     workload = scenario.workload
     noun, _, number = fault.client.partition(" ")
@@ -158,7 +153,7 @@ def _client_problems(
         )
 
 
-def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
     """Yield a fault that exceeds the blast radius all alone."""
     if not fault.disables or scenario.cluster.attach is not None:
         return
@@ -192,8 +187,8 @@ def _most(limit: Limit, members: int) -> int:
 
 
 def _condition_problems(
-    scenario: Scenario, condition: Condition, place: Place, names: set[str]
-) -> Iterator[tuple[Place, str]]:
+    scenario: Scenario, condition: Condition, place: YamlPath, names: set[str]
+) -> Iterator[Problem]:
     """Yield why a condition can never come true."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
@@ -217,15 +212,15 @@ def _condition_problems(
                 yield from _broker_problems(scenario, place, broker)
 
 
-def _broker_problems(scenario: Scenario, place: Place, broker: int) -> Iterator[tuple[Place, str]]:
+def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterator[Problem]:
     last = scenario.cluster.brokers
     if scenario.cluster.attach is None and not 1 <= broker <= last:
         yield place, f"there is no broker {broker} (brokers are 1 to {last})"
 
 
 def _partition_problems(
-    scenario: Scenario, where: Place, topic: str, partition: int
-) -> Iterator[tuple[Place, str]]:
+    scenario: Scenario, where: YamlPath, topic: str, partition: int
+) -> Iterator[Problem]:
     spec = scenario.topics.get(topic)
     if spec is None:
         yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"

@@ -21,7 +21,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ackproof.errors import ScenarioError
 from ackproof.scenario import matrix
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.types import Place, Setting
+from ackproof.scenario.types import Setting, YamlPath
+from ackproof.scenario.validation import IMPOSSIBLE, validate
 from ackproof_faults import Fault, registered
 from ackproof_faults.schedule.blocks import BLOCKS
 
@@ -84,7 +85,7 @@ def load_all(path: Path) -> list[Configured]:
     return [item for file in files for item in load(file)]
 
 
-def line_of(path: Path, place: Place) -> int:
+def line_of(path: Path, place: YamlPath) -> int:
     """Return the line of the deepest part of `place` that the file has; 1 if it cannot be read."""
     try:
         return _locate(_parse(path), place)[0]
@@ -145,11 +146,11 @@ def _validate(
     document: CommentedMap,
     content: Mapping[str, Any],
     *,
-    within: Place = (),
+    within: YamlPath = (),
     name: str = "",
 ) -> Scenario:
     try:
-        return Scenario.model_validate(content)
+        return validate(content)
     except ValidationError as invalid:
         lines = []
         for error in invalid.errors(include_url=False):
@@ -164,12 +165,12 @@ def _validate(
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
-def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each kind of error
+def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for each kind of error
     """Return where a validation error is, and what to tell the user."""
     kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
     context = error.get("ctx", {})
-    if kind == "impossible":
-        return context["path"], context["problem"]
+    if kind == IMPOSSIBLE:
+        return place, context["problem"]
     tags = _step_tags(place)
     place = tuple(part for index, part in enumerate(place) if index not in tags)
     if kind == "extra_forbidden":
@@ -224,7 +225,7 @@ def _plain(value: object) -> str:
     return "nothing" if value is None else repr(value)
 
 
-def _step_tags(place: Place) -> dict[int, type[BaseModel]]:
+def _step_tags(place: YamlPath) -> dict[int, type[BaseModel]]:
     """Return which parts of a path are tags of steps, not keys, and the models they stand for.
 
     A discriminated union puts them there: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
@@ -244,7 +245,7 @@ def _tags(context: Mapping[str, Any]) -> list[str]:
     return [tag for tag in tags if tag not in BLOCKS]
 
 
-def _unknown_key(place: Place) -> str:
+def _unknown_key(place: YamlPath) -> str:
     key = str(place[-1])
     legal = _legal_keys(place[:-1])
     near = difflib.get_close_matches(key, legal)
@@ -252,7 +253,7 @@ def _unknown_key(place: Place) -> str:
     return f"{key!r} is not a key here ({', '.join(legal)}){guess}"
 
 
-def _legal_keys(place: Place) -> list[str]:
+def _legal_keys(place: YamlPath) -> list[str]:
     """Return the keys that may stand at `place`, found by walking the models."""
     from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
     from ackproof.scenario.consumers import ConsumerGroup

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Place, Setting
+from ackproof.scenario.types import Setting, YamlPath
 
 #: Keys that belong to the file, not to one of its configurations.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -28,7 +28,7 @@ _FIXED = frozenset({"version", "name", "matrix"})
 class MatrixError(Exception):
     """A matrix that is none; `place` leads to the line in the file."""
 
-    def __init__(self, place: Place, problem: str) -> None:
+    def __init__(self, place: YamlPath, problem: str) -> None:
         super().__init__(f"{'.'.join(map(str, place))}: {problem}")
         self.place = place
 
@@ -39,7 +39,7 @@ class Entry:
 
     name: str
     changes: Mapping[str, Any]
-    place: Place
+    place: YamlPath
 
 
 def entries(matrix: object) -> list[Entry]:
@@ -53,7 +53,7 @@ def entries(matrix: object) -> list[Entry]:
     )
 
 
-def _named(matrix: Mapping[str, Any], place: Place) -> list[Entry]:
+def _named(matrix: Mapping[str, Any], place: YamlPath) -> list[Entry]:
     found = []
     for name, changes in matrix.items():
         here = (*place, name)
@@ -78,7 +78,7 @@ def _combinations(dimensions: Sequence[object]) -> list[Entry]:
     return found
 
 
-def _dimension(dimension: object, place: Place) -> list[Entry]:
+def _dimension(dimension: object, place: YamlPath) -> list[Entry]:
     if not isinstance(dimension, Mapping) or not dimension:
         raise MatrixError(place, "a dimension is one key with a list of values, or maps names")
     if not any(isinstance(value, list) for value in dimension.values()):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ackproof.scenario.producer import ProducerSettings
-from ackproof.scenario.types import Model
+from ackproof.scenario.types import StrictModel
 from ackproof_faults.conditions.durations import Duration
 
 
@@ -33,7 +33,7 @@ Share = Annotated[
 ]
 
 
-class Transactions(Model):
+class Transactions(StrictModel):
     """Every producer puts its sends into transactions, with a transactional.id of its own."""
 
     size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")

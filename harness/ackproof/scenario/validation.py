@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ackproof import kafka_versions
 from ackproof.scenario import attach as attach_spec
 from ackproof.scenario import cluster, fault_validation
 from ackproof.scenario.consumers import consumer_problems
+from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.transactions import transaction_problems
-from ackproof.scenario.types import Place
+from ackproof.scenario.types import Problem
+from ackproof.scenario.workload import Sends
 
-if TYPE_CHECKING:
-    from ackproof.scenario.model import Scenario, TopicSpec
-    from ackproof.scenario.workload import Sends
+#: The type of the error for a scenario whose fields are legal one by one, but not together.
+IMPOSSIBLE = "impossible"
 
 #: From so much on, milliseconds and bytes, retention is no matter of a run.
 _KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
@@ -31,7 +35,21 @@ _TOPIC_SETTINGS = {
 }
 
 
-def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def validate(document: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that a document describes.
+
+    Raises pydantic's ValidationError: for every field that is wrong by itself, or for the first of
+    `problems`, whose `loc` is its YamlPath.
+    """
+    scenario = Scenario.model_validate(document)
+    for path, problem in problems(scenario):
+        kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
+        error = InitErrorDetails(type=kind, loc=path, input=document)
+        raise ValidationError.from_exception_data("Scenario", [error])
+    return scenario
+
+
+def problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
@@ -80,7 +98,7 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     yield from fault_validation.problems(scenario)
 
 
-def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Problem]:
     partitions = scenario.topics[topic].partitions
     if sends.partition is not None and sends.partition >= partitions:
         yield (
@@ -97,7 +115,7 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tu
         )
 
 
-def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
@@ -107,7 +125,7 @@ def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         yield ("workload", "consumers", *where), problem
 
 
-def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
+def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
     # org.apache.kafka.common.internals.Topic
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", "..") or name[:2] == "__":
         yield (
@@ -138,7 +156,7 @@ def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:
+def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:
     for partition, replicas in enumerate(topic.assignment):
         place = ("topics", name, "assignment", partition)
         if len(replicas) != topic.replication_factor:

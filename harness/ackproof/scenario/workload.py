@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
 from ackproof.scenario.producer import ProducerSettings
 from ackproof.scenario.transactions import Transactions
-from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.types import Setting, StrictModel
 from ackproof_faults.conditions.durations import Duration
 from ackproof_spark.record import HEADER_SIZE
 
@@ -39,7 +39,7 @@ Rate = Annotated[
 ]
 
 
-class SizeRange(Model):
+class SizeRange(StrictModel):
     """Sizes from `min` to `max` bytes, all alike likely."""
 
     min: int = Field(ge=HEADER_SIZE)
@@ -89,7 +89,7 @@ def _known_error(name: str) -> str:
 ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
-class Sends(Model):
+class Sends(StrictModel):
     """What producers of one topic send, and how."""
 
     producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
