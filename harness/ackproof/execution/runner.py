@@ -25,8 +25,8 @@ from ackproof.execution.live_view import followed
 from ackproof.execution.run_state import Recording, now
 from ackproof.judgement import spark
 from ackproof.observation.leader_polling import Poll
-from ackproof.prediction.attached import foresee_attached
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.attached import predict_attached
+from ackproof.prediction.replication import predict
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
@@ -107,7 +107,7 @@ def record(
         if scenario.cluster.attach is not None:
             with reporter.phase(f"attaching to {scenario.cluster.attach.bootstrap}"):
                 cluster = stack.enter_context(attached(scenario.cluster.attach, scenario.topics))
-                prediction = foresee_attached(scenario, cluster)
+                prediction = predict_attached(scenario, cluster)
                 runs.write_model(run_dir / "prediction.json", prediction)
                 recording.image = f"attached: {cluster.bootstrap_servers}"
                 recording.unobserved = list(NOT_OBSERVED)
@@ -115,7 +115,7 @@ def record(
                 recording.poll = stack.enter_context(Poll(cluster.admin.partitions, places))
         else:
             with reporter.phase("asking the model what may happen"):
-                runs.write_model(run_dir / "prediction.json", foresee(scenario))
+                runs.write_model(run_dir / "prediction.json", predict(scenario))
             image = images.ensure(scenario.kafka, client=client, say=reporter.note)
             recording.image = f"{image.reference} ({image.source})"
             doctor.require_needs(client or connect(), scenario.every_fault)

@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from ackproof.errors import AckproofError, DiskError
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.replication import predict
 from ackproof.progress import Reporter
 from ackproof.reproduction.store import (
     Answer,
@@ -46,7 +46,7 @@ Predict = Callable[[Scenario], PredictionRecord]
 
 def asked_briefly(scenario: Scenario) -> PredictionRecord:
     """Return what the model says of a candidate, within a second or two."""
-    return foresee(scenario, max_states=_STATES)
+    return predict(scenario, max_states=_STATES)
 
 
 class Lab:

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from ackproof.cli.main import app
 from ackproof.errors import ScenarioError
 from ackproof.planning.compiler import Phase
-from ackproof.planning.outcome import as_foreseen as all_as_foreseen
-from ackproof.planning.outcome import hold
+from ackproof.planning.outcome import all_as_predicted, phase_outcomes
 from ackproof.planning.question import question
 from ackproof.runs import directory as runs
 from ackproof.scenario.loader import load
@@ -201,7 +200,7 @@ def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
 def test_a_search_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
     path, keep = written(tmp_path), tmp_path / "keep"
     keep.write_text("not a folder")
-    with pytest.raises(ScenarioError, match="cannot be kept in"):
+    with pytest.raises(ScenarioError, match=r"--keep .*: the search cannot be stored there"):
         CliRunner().invoke(app, ["plan", str(path), "--keep", str(keep)], catch_exceptions=False)
 
 
@@ -211,7 +210,7 @@ def test_a_search_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
         ({"cluster": {"controllers": 3, "combined": True}}, "cluster.combined"),
         ({"cluster": {"log_dirs": 2}}, "log_dirs"),
         ({"cluster": {"features": {"group.version": 0}}}, "cluster.features group.version"),
-        ({"cluster": {"settings": {"broker.session.timeout.ms": 40000}}}, "noticed after 40s"),
+        ({"cluster": {"settings": {"broker.session.timeout.ms": 40000}}}, "detected after 40s"),
         (
             {
                 "workload": {
@@ -220,7 +219,7 @@ def test_a_search_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
                     "transactions": {"size": 10},
                 }
             },
-            "no transactions",
+            "does not support transactions",
         ),
     ],
 )
@@ -331,9 +330,9 @@ def run_dir(tmp_path: Path) -> Path:
 def test_a_phase_holds_if_all_or_none_of_its_records_are_lost(  # noqa: PLR0917 -- a table
     run_dir: Path, after: str, until: str, fate: str, acked: int, lost: int, as_foreseen: bool
 ) -> None:
-    (found,) = hold(run_dir, [Phase(after=after, until=until, fate=fate)])
+    (found,) = phase_outcomes(run_dir, [Phase(after=after, until=until, fate=fate)])
     assert (found.acked, found.lost) == (acked, lost)
-    assert all_as_foreseen([found]) == as_foreseen
+    assert all_as_predicted([found]) == as_foreseen
 
 
 def test_a_phase_without_records_says_nothing_beside_one_that_has_some(run_dir: Path) -> None:
@@ -341,7 +340,7 @@ def test_a_phase_without_records_says_nothing_beside_one_that_has_some(run_dir: 
     empty = Phase(after="rest-1", until="rest-1", fate="lost")
     kept = Phase(after="rest-1", until="acked-1", fate="kept")
     nothing = Phase(after="never-began", until="acked-1", fate="kept")
-    held = hold(run_dir, [lost, empty, kept])
+    held = phase_outcomes(run_dir, [lost, empty, kept])
     assert [one.acked for one in held] == [2, 0, 4]
-    assert all_as_foreseen(held)
-    assert not all_as_foreseen(hold(run_dir, [lost, nothing]))
+    assert all_as_predicted(held)
+    assert not all_as_predicted(phase_outcomes(run_dir, [lost, nothing]))

@@ -8,7 +8,7 @@ import pytest
 
 from ackproof.judgement.judge import find
 from ackproof.prediction.clients import of_clients
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.replication import predict
 from ackproof.scenario.model import Scenario
 
 NO_FAULT = {"fault": "none"}
@@ -36,11 +36,11 @@ def told(asked: Scenario) -> dict[str, str]:
 
 def test_without_transactions_and_groups_nothing_is_said():
     assert told(scenario(KILL)) == {}
-    assert "aborted-read" not in foresee(scenario()).predicted
+    assert "aborted-read" not in predict(scenario()).predicted
 
 
 def test_a_fault_that_the_model_does_not_know_may_make_a_commit_late():
-    found = foresee(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
+    found = predict(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
     assert found.predicted["aborted-read"] == "possible"
     assert "KAFKA-17754" in found.prediction.reasons["aborted-read"]
 
@@ -94,17 +94,17 @@ def test_what_a_group_may_miss(group, faults, unprocessed):
 
 def test_of_several_groups_the_most_that_may_come_is_told():
     groups = {"billing": {"commit": "after"}, "audit": {"commit": "before"}}
-    record = foresee(scenario(consumers=groups))
+    record = predict(scenario(consumers=groups))
     assert record.predicted["unprocessed"] == "possible"
     assert record.prediction.reasons["unprocessed"].startswith("audit: ")
 
 
 def test_what_was_impossible_and_is_seen_is_a_finding():
-    predicted = foresee(scenario(transactions={})).predicted
+    predicted = predict(scenario(transactions={})).predicted
     (finding,) = find(predicted, {"aborted-read": 2}, conclusive=True)
     assert finding.anomaly == "aborted-read"
 
 
 def test_of_a_cluster_whose_rules_are_unknown_nothing_is_said():
-    record = foresee(scenario(version="2.6.2", transactions={}))
+    record = predict(scenario(version="2.6.2", transactions={}))
     assert "aborted-read" not in record.predicted

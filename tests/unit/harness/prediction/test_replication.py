@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ackproof.prediction import replication
+from ackproof.prediction import cached, replication
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults.process.kill import Kill
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         questions.append((configuration, tuple(schedule)))
         return predict(configuration, [])
 
-    monkeypatch.setattr(replication, "predict", answer)
+    monkeypatch.setattr(cached, "predict", answer)
     return questions
 
 
@@ -51,7 +51,7 @@ def scenario(**changes: Any) -> Scenario:
 
 
 def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
-    replication.foresee(
+    replication.predict(
         scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}})
     )
     configuration = asked[0][0]
@@ -63,7 +63,7 @@ def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
 
 
 def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) -> None:
-    replication.foresee(scenario())
+    replication.predict(scenario())
     cut, kill = asked[0][1]
     assert cut == Injection(
         fault="isolate_replication",
@@ -83,7 +83,7 @@ def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) ->
 def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one(
     asked: Asked,
 ) -> None:
-    replication.foresee(scenario())
+    replication.predict(scenario())
     assert len(asked) == 2, "the two other partitions are asked about once"
     cut, kill = asked[1][1]
     assert cut.targets == frozenset({Role.ANY_ONE})
@@ -94,7 +94,7 @@ def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one
 
 def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
     kill = {"fault": "kill", "target": "leader of orders-0", "heal_after": "1s"}
-    replication.foresee(scenario(faults=[kill, kill]))
+    replication.predict(scenario(faults=[kill, kill]))
     assert [injection.targets for injection in asked[1][1]] == [frozenset({Role.ANY_ONE})] * 2
 
 
@@ -107,9 +107,9 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
     ],
 )
 def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
-    record = replication.foresee(scenario(faults=[step]))
+    record = replication.predict(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
-    assert "the model has no words for" in record.prediction.reasons["lost"]
+    assert "the model does not support" in record.prediction.reasons["lost"]
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -
 def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Asked) -> None:
     one_partition = {"orders": {"settings": {"min.insync.replicas": 2}}}
     kill = {"fault": "kill", "target": target, "when": "after 3s"}
-    replication.foresee(scenario(topics=one_partition, faults=[kill]))
+    replication.predict(scenario(topics=one_partition, faults=[kill]))
     injections = [schedule[0] for _, schedule in asked]
     assert [injection.targets for injection in injections] == roles
     assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
 
 
 def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
-    record = replication.foresee(
+    record = replication.predict(
         scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}])
     )
     assert record.predicted["lost"] == "possible"
@@ -145,7 +145,7 @@ def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
-    record = replication.foresee(known.model_copy(update={"faults": [flood]}))
+    record = replication.predict(known.model_copy(update={"faults": [flood]}))
     assert record.predicted["lost"] == "possible"
     assert "the fault flood" in record.prediction.reasons["lost"]
 
@@ -155,14 +155,14 @@ def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
 )
 def test_the_demo_is_foreseen(number: int, lost: str) -> None:
     found = load(SCENARIOS / "acks.yaml")[number].scenario
-    record = replication.foresee(found)
+    record = replication.predict(found)
     assert record.predicted["lost"] == lost
     assert bool(record.prediction.trace) == (lost == "certain")
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.2.3"])
 def test_of_a_version_without_a_profile_everything_is_possible(version: str, asked: Asked) -> None:
-    record = replication.foresee(scenario(kafka=version))
+    record = replication.predict(scenario(kafka=version))
     assert set(record.predicted.values()) == {"possible"}
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert all("no profile of this version" in text for text in record.prediction.reasons.values())
@@ -171,11 +171,11 @@ def test_of_a_version_without_a_profile_everything_is_possible(version: str, ask
 
 def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(asked: Asked) -> None:
     features = {"eligible.leader.replicas.version": 0}
-    record = replication.foresee(scenario(cluster={"features": features}))
+    record = replication.predict(scenario(cluster={"features": features}))
     assert set(record.predicted.values()) == {"possible"}
     assert "eligible.leader.replicas.version" in record.prediction.bounds
     assert asked == []
-    assert "impossible" in replication.foresee(scenario()).predicted.values()
+    assert "impossible" in replication.predict(scenario()).predicted.values()
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(as
 def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
     fault: dict[str, object], asked: Asked
 ) -> None:
-    record = replication.foresee(scenario(faults=[fault]))
+    record = replication.predict(scenario(faults=[fault]))
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert set(record.predicted.values()) == {"possible"}
     assert all(str(fault["fault"]) in text for text in record.prediction.reasons.values())
@@ -195,7 +195,7 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
 def test_a_schedule_too_long_to_be_searched_excludes_nothing(
     faults: int, searched: bool, asked: Asked
 ) -> None:
-    record = replication.foresee(scenario(faults=[{"fault": "none"}] * faults))
+    record = replication.predict(scenario(faults=[{"fault": "none"}] * faults))
     assert (record.predicted["lost"] == "impossible") is searched
     assert any(schedule for _, schedule in asked) is searched
     assert searched or "9 faults" in record.prediction.bounds
@@ -203,7 +203,7 @@ def test_a_schedule_too_long_to_be_searched_excludes_nothing(
 
 def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
-    replication.foresee(scenario(faults=[fault]))
+    replication.predict(scenario(faults=[fault]))
     assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
 
 
@@ -212,25 +212,25 @@ def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknow
 ) -> None:
     workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
     consumers = {"fault": "crash_client", "client": "consumer 0"}
-    replication.foresee(scenario(workload=workload, faults=[consumers]))
+    replication.predict(scenario(workload=workload, faults=[consumers]))
     assert {one.fault for _, schedule in asked for one in schedule} == {"none"}
     asked.clear()
     producers = {"fault": "crash_client", "client": "producers"}
-    found = replication.foresee(scenario(workload=workload, faults=[producers]))
+    found = replication.predict(scenario(workload=workload, faults=[producers]))
     assert set(found.predicted.values()) == {"possible"}
     assert not asked
 
 
 def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:
     fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
-    found = replication.foresee(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
+    found = replication.predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
     assert set(found.predicted.values()) == {"possible"}
-    assert "the model has no words for the fault skew_clock" in found.prediction.reasons["lost"]
+    assert "the model does not support the fault skew_clock" in found.prediction.reasons["lost"]
     assert not asked
 
 
 def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
-    replication.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
+    replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
 
 
@@ -255,7 +255,7 @@ def test_a_request_that_may_time_out_may_be_written_twice(
         if idempotence and (settings["acks"] != "all" or "retries" in settings):
             continue
         workload["settings"] = {**settings, "enable.idempotence": idempotence}
-        record = replication.foresee(
+        record = replication.predict(
             Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
         )
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
@@ -263,7 +263,7 @@ def test_a_request_that_may_time_out_may_be_written_twice(
 
 def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
-    together = replication.foresee(found)
+    together = replication.predict(found)
     assert {one.acks for one, _ in asked} == {"all", "1"}
     assert together.predicted["lost"] == "impossible"  # the fixture answers as if without faults
     assert together.prediction.reasons["lost"].startswith("orders: ")
@@ -272,7 +272,7 @@ def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
 def test_what_is_certain_of_one_topic_is_certain_of_the_run() -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     alone = load(SCENARIOS / "acks.yaml")[2].scenario
-    assert replication.foresee(alone).predicted["lost"] == "impossible"
-    together = replication.foresee(found)
+    assert replication.predict(alone).predicted["lost"] == "impossible"
+    together = replication.predict(found)
     assert together.predicted["lost"] in ("possible", "certain")
     assert together.prediction.reasons["lost"].startswith("clicks: ")
