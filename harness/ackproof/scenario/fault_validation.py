@@ -1,4 +1,4 @@
-"""What of a scenario's faults cannot be: nobody there to hit, a trigger that never comes true."""
+"""Validates the faults of a scenario: targets that do not exist, conditions that never hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ackproof_faults.schedule.blocks import placed_faults
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what is wrong, as (place in the file, problem)."""
+    """Yield what is wrong with the faults of a scenario."""
     faults = [(("faults", *where), fault) for where, fault in placed_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     for place, fault in faults:
@@ -48,7 +48,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     if scenario.cluster.attach is not None and scenario.blast_radius.controllers is not None:
         yield (
             ("blast_radius", "controllers"),
-            "the controllers of an attached cluster are not known: leave it out",
+            "ackproof does not know the controllers of an attached cluster: remove it",
         )
     for where, problem in clashes(scenario.faults):
         yield ("faults", *where), problem
@@ -84,7 +84,7 @@ def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Itera
         yield from _partition_problems(scenario, place, target.topic, target.partition)
     if scenario.cluster.attach is not None:
         if target.of_controllers:
-            yield place, f"the {target} of an attached cluster is not known"
+            yield place, f"ackproof does not know the {target} of an attached cluster: name brokers"
         return
     if fault.name in attach.FOR_ATTACHED:
         yield (
@@ -93,25 +93,25 @@ def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Itera
         )
     for broker in target.brokers:
         if not 1 <= broker <= last:
-            yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+            yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
     if target.count > last:
-        yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
+        yield place, f"'{target}' is more than all brokers: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
         yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
-        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} uses ZooKeeper"
 
 
 def _proxy_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
-    """Yield what does not pass the link proxy, and what passes it and cannot be cut beside it."""
+    """Yield faults that need a proxied listener, and cuts of links that lead through the proxy."""
     proxied = set(scenario.cluster.proxied)
     inside = sorted(proxied & set(PROXIED_INSIDE))
     cuts = isinstance(fault, Links | IsolateReplication)
     if inside and cuts and getattr(fault, "peers", None) != "clients":
         yield (
             (*where, "fault"),
-            f"{fault.name!r} cuts links from node to node, and {', '.join(inside)} leads through "
-            "the link proxy (cluster.proxied): use 'link', or leave it out there",
+            f"{fault.name!r} cuts links between nodes, but {', '.join(inside)} leads through the "
+            "link proxy: use the fault 'link', or remove the listener from cluster.proxied",
         )
     if not isinstance(fault, LinkFault) or scenario.cluster.attach is not None:
         return
@@ -128,11 +128,14 @@ def _proxy_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterat
     if (to_controllers or fault.api in TO_CONTROLLERS) and "CONTROLLER" not in proxied:
         yield (*where, "api"), f"{fault.api} to controllers needs CONTROLLER in cluster.proxied"
     elif fault.api in TO_CONTROLLERS and not to_controllers:
-        yield (*where, "target"), f"{fault.api} is asked of controllers: say 'active controller'"
+        yield (
+            (*where, "target"),
+            f"{fault.api} is a request to controllers: set target to 'active controller'",
+        )
 
 
 def _client_problems(scenario: Scenario, fault: ClientFault, where: YamlPath) -> Iterator[Problem]:
-    """Yield clients that are not there, or cannot do what the fault wants."""
+    """Yield clients that do not exist, and faults that the clients cannot show."""
     workload = scenario.workload
     noun, _, number = fault.client.partition(" ")
     kind = noun.removesuffix("s")
@@ -140,21 +143,24 @@ def _client_problems(scenario: Scenario, fault: ClientFault, where: YamlPath) ->
     count = workload.producers if kind == "producer" else sum(one.members for one in groups)
     place = (*where, "client")
     if count == 0:
-        yield place, "there are no consumers: name a group in workload.consumers"
+        yield place, "there are no consumers: add a group to workload.consumers"
     elif number and int(number) >= count:
-        yield place, f"there is no {fault.client}: the first {count} are numbered 0 to {count - 1}"
+        yield (
+            place,
+            f"there is no {fault.client}: the {count} {kind}s are numbered 0 to {count - 1}",
+        )
     elif fault.name == "rebalance_storm" and all(one.via == "assign" for one in groups):
-        yield place, "no consumers share out partitions: all are assigned theirs (via: assign)"
+        yield place, "no group rebalances, since all consumers use via: assign; set via: subscribe"
     if fault.name == "fill_buffer" and workload.transactions is not None:
         yield (
             (*where, "fault"),
-            "a producer with transactions waits for its delivery reports at the end of each, and "
-            "its buffer is never full",
+            "a producer with transactions waits for all delivery reports at the end of each one, "
+            "so its buffer is never full: remove workload.transactions",
         )
 
 
 def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
-    """Yield a fault that exceeds the blast radius all alone."""
+    """Yield a fault that exceeds the blast radius by itself."""
     if not fault.disables or scenario.cluster.attach is not None:
         return
     target, cluster, radius = fault.target, scenario.cluster, scenario.blast_radius
@@ -189,7 +195,7 @@ def _most(limit: Limit, members: int) -> int:
 def _condition_problems(
     scenario: Scenario, condition: Condition, place: YamlPath, names: set[str]
 ) -> Iterator[Problem]:
-    """Yield why a condition can never come true."""
+    """Yield why a condition can never hold."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
     if isinstance(condition, OfPartition):
@@ -202,7 +208,7 @@ def _condition_problems(
         case FaultHas() if condition.fault not in names:
             yield (
                 place,
-                f"there is no fault with the name or id {condition.fault!r} "
+                f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
         case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
@@ -215,7 +221,7 @@ def _condition_problems(
 def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterator[Problem]:
     last = scenario.cluster.brokers
     if scenario.cluster.attach is None and not 1 <= broker <= last:
-        yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+        yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
 
 
 def _partition_problems(
@@ -223,6 +229,6 @@ def _partition_problems(
 ) -> Iterator[Problem]:
     spec = scenario.topics.get(topic)
     if spec is None:
-        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
+        yield where, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
     elif partition >= spec.partitions:
         yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"

@@ -1,4 +1,4 @@
-"""What of a scenario cannot be, though each of its fields is legal for itself."""
+"""Validates a whole scenario: fields that are legal one by one, but not together."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ackproof.scenario.workload import Sends
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"
 
-#: From so much on, milliseconds and bytes, retention is no matter of a run.
-_KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
+#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
+_SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
-#: What topic settings must look like, and that in words.
+#: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
     "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
     "unclean.leader.election.enable": (r"true|false", "true or false"),
@@ -50,7 +50,7 @@ def validate(document: Mapping[str, Any]) -> Scenario:
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
+    """Yield what is wrong with a scenario; the first problem may cause those after it."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
     if attach is None:
@@ -76,13 +76,13 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
         legal = ", ".join(("EXTERNAL", *scenario.cluster.listeners))
         yield (
             ("workload", "listener"),
-            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
-            "cluster.listeners names further ones)",
+            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}); "
+            "cluster.listeners adds more",
         )
     if scenario.workload.topic in scenario.workload.beside:
         yield (
             ("workload", "beside", scenario.workload.topic),
-            "the workload writes to this topic itself: others need a topic of their own",
+            "the workload itself writes to this topic: name another topic in beside",
         )
     for name, sends in scenario.sends.items():
         place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
@@ -106,11 +106,11 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
             f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
         )
     if sends.partition is not None and sends.keys is not None:
-        yield ("keys",), "partition says already where sends go: leave one of them out"
+        yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
             ("settings", "enable.idempotence"),
-            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
+            f"idempotent producers need Kafka 0.11.0 (KIP-98) or later, and kafka is "
             f"{scenario.kafka}: set it to false",
         )
 
@@ -130,8 +130,8 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", "..") or name[:2] == "__":
         yield (
             ("topics", name),
-            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_', '-'; "
-            "not '.', '..', and not beginning with '__')",
+            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_' and '-'; "
+            "not '.' or '..', and not beginning with '__')",
         )
     for key, (pattern, legal) in _TOPIC_SETTINGS.items():
         value = topic.settings.get(key)
@@ -140,19 +140,20 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
 
 
 def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
-    """Yield which settings of a workload's topic remove records that were acked, and how."""
+    """Yield settings of a workload's topic that remove acked records, each with the problem."""
     if topic.compacted:
         yield (
             "cleanup.policy",
-            "compaction removes records that were acked, so the workload's topic cannot have it",
+            "compaction removes acked records, so a topic of the workload cannot be compacted: "
+            "set it to delete",
         )
-    for key, least in _KEEPS.items():
+    for key, least in _SAFE_RETENTION.items():
         value = str(topic.settings.get(key, -1))
         if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
             yield (
                 key,
-                f"retention ({key}={value}) may remove records that were acked, and expect.loss "
-                f"is {loss}: leave it out, or say expect: {{loss: any}}",
+                f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
+                "remove the setting, or write expect: {loss: any}",
             )
 
 
@@ -160,8 +161,12 @@ def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Pro
     for partition, replicas in enumerate(topic.assignment):
         place = ("topics", name, "assignment", partition)
         if len(replicas) != topic.replication_factor:
-            yield place, f"{replicas}: every partition needs as many replicas as the first"
+            yield (
+                place,
+                f"{replicas}: every partition must have as many replicas as the first "
+                f"({topic.replication_factor})",
+            )
         elif len(set(replicas)) < len(replicas):
             yield place, f"{replicas} names a broker twice"
         elif not all(1 <= broker <= last for broker in replicas):
-            yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"
+            yield place, f"{replicas} names an unknown broker (the brokers are 1 to {last})"

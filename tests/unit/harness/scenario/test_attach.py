@@ -43,8 +43,8 @@ def test_what_is_resolved_is_read_again(tmp_path: Path) -> None:
     ("attach", "faults", "said"),
     [
         ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
-        ({}, [KILL], "i_own must say 'kafka:9092'"),
-        ({"i_own": "kafka:9092"}, [KILL], "containers must name"),
+        ({}, [KILL], "set cluster.attach.i_own to 'kafka:9092'"),
+        ({"i_own": "kafka:9092"}, [KILL], "set cluster.attach.containers"),
         ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "'kill' needs a cluster"),
         ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
         ({"client": {"bootstrap.servers": "x:1"}}, [], "set by ackproof itself"),

@@ -32,7 +32,7 @@ def scenario(tmp_path: Path, text: str) -> Scenario:
 CLUSTERS = [
     ('"4.3.1"', "{controllers: 2}", "1, 3 or 5"),
     ('"4.3.1"', "{controllers: true}", "1, 3 or 5"),
-    ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need as many"),
+    ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need at least as many"),
     ('"2.6.2"', "{combined: true}", "KIP-500"),
     ('"4.3.1"', "{brokers: 8}", "less than or equal to 7"),
     ('"3.6.2"', "{log_dirs: 2}", "3.7.0 (KIP-858)"),
@@ -41,7 +41,7 @@ CLUSTERS = [
     ('"4.3.1"', "{overrides: {2: {settings: {broker.rack: a}}}}", "overrides.N.rack"),
     ('"4.3.1"', "{overrides: {2: {rak: a}}}", "did you mean 'rack'"),
     ('"4.3.1"', "{settings: {zookeeper.connect: x}}", "set by ackproof itself"),
-    ('"4.3.1"', "{listeners: [INTERNAL]}", "there already"),
+    ('"4.3.1"', "{listeners: [INTERNAL]}", "has INTERNAL already"),
     ('"4.3.1"', "{listeners: [slow]}", "capitals"),
     ('"4.3.1"', "{listeners: [SLOW, SLOW]}", "twice"),
     ('"4.3.1"', "{clock: wrong}", "'machine' or 'adjustable'"),
@@ -84,10 +84,13 @@ TOPICS = [
     ("{partitions: 2, assignment: [[1, 2]]}", "partitions is 2, but assignment has 1"),
     ("{assignment: [[1, 2], [3]]}", "as many replicas as the first"),
     ("{assignment: [[1, 1]]}", "twice"),
-    ("{assignment: [[1, 4]]}", "not there"),
-    ("{settings: {cleanup.policy: compact}}", "compaction removes records that were acked"),
-    ("{settings: {retention.ms: 60000}}", "retention (retention.ms=60000) may remove records"),
-    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: leave it out, or say"),
+    ("{assignment: [[1, 4]]}", "an unknown broker (the brokers are 1 to 3)"),
+    ("{settings: {cleanup.policy: compact}}", "compaction removes acked records"),
+    (
+        "{settings: {retention.ms: 60000}}",
+        "retention (retention.ms=60000) may remove acked records",
+    ),
+    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: remove the setting, or write"),
     ("{settings: {cleanup.policy: dellete}}", "delete, compact"),
 ]
 

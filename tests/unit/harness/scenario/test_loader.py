@@ -200,7 +200,7 @@ def test_what_is_wrong_in_a_block_is_refused_with_its_line(
         ("LINK", "target: 1, api: AlterPartition", "needs CONTROLLER in cluster.proxied"),
         ("LINK", "target: 1, api: WriteTxnMarkers", "needs INTERNAL in cluster.proxied"),
         ("LINK", "target: active controller, api: Fetch", "needs CONTROLLER"),
-        ("CONTROLLER", "target: 1, api: AlterPartition", "say 'active controller'"),
+        ("CONTROLLER", "target: 1, api: AlterPartition", "set target to 'active controller'"),
         ("OTHER", "target: 1, api: Fetch", "'OTHER' is not one of cluster.listeners"),
     ],
 )
@@ -237,7 +237,7 @@ def test_what_leads_through_the_proxy_is_not_cut_beside_it(proxied: str, tmp_pat
     ("workload", "fault", "said"),
     [
         ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),
-        ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "all are assigned theirs"),
+        ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "no group rebalances"),
         ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
     ],
 )
