@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.cluster.pool import ClusterPool
 from ackproof.execution.runner import run
-from ackproof.progress import Reporter, Within
+from ackproof.progress import DetailReporter, Reporter
 from ackproof.reproduction import reductions
 from ackproof.reproduction.ddmin import ddmin, lessen
 from ackproof.reproduction.reductions import Number
@@ -212,7 +212,7 @@ def on_clusters(
 
     def attempt(scenario: Scenario) -> tuple[Path, Verdict]:
         candidate = replace(configured, scenario=scenario)
-        return run(candidate, out=out, client=client, reporter=Within(reporter), pool=pool)
+        return run(candidate, out=out, client=client, reporter=DetailReporter(reporter), pool=pool)
 
     return attempt
 

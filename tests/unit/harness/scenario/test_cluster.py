@@ -68,7 +68,7 @@ def test_what_cannot_be_is_refused_with_its_line_and_reason(
     assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
 
 
-@pytest.mark.parametrize("version", kafka_versions.TRIED)
+@pytest.mark.parametrize("version", kafka_versions.TESTED)
 def test_a_version_is_all_it_takes(version: str, tmp_path: Path) -> None:
     assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
 
