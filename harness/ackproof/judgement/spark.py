@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.errors import translated
+from ackproof.errors import HistoryError, RunDirectoryError, SparkError
 from ackproof.judgement import judge
 from ackproof.runs.recovery import salvage
 from ackproof.runs.verdict import Verdict
-from ackproof_spark.errors import AnalysisError, ConnectorMissing
+from ackproof_spark.errors import AnalysisError, ConnectorMissing, RunError
 from ackproof_spark.reading import agreement, final_log
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings, connector
@@ -51,8 +51,10 @@ def find_in_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> lis
     from ackproof_spark.jepsen.configuration import Configuration
     from ackproof_spark.jepsen.reader import read
 
-    with translated():
+    try:
         cases = read(paths)
+    except AnalysisError as error:
+        raise HistoryError(str(error)) from None
     with _spark() as spark:
         return check(spark, cases, Configuration(**settings))
 
@@ -116,19 +118,25 @@ def preflight() -> None:
     """
     if is_connect():
         return
-    with translated():
+    try:
         connector.check_java()
+    except AnalysisError as error:
+        raise SparkError(str(error)) from error
     with contextlib.suppress(AnalysisError):
         connector.resolve()  # without it, ackproof's own reader reads Kafka
 
 
 @contextlib.contextmanager
 def _spark() -> Iterator[SparkSession]:
-    with translated():
+    try:
         with _own_interrupts():
             spark = session()
         with explained():
             yield spark
+    except RunError as error:
+        raise RunDirectoryError(str(error)) from error
+    except AnalysisError as error:
+        raise SparkError(str(error)) from error
 
 
 @contextlib.contextmanager
