@@ -102,18 +102,27 @@ class DiskError(AckproofError):
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
     """Turn errors of `ackproof_faults` and `ackproof_spark` into the tree of this module."""
+    try:
+        yield
+    except AckproofError:
+        raise
+    except Exception as error:
+        kind = _kind_for(error)
+        if kind is None:
+            raise
+        raise kind(str(error)) from error
+
+
+def _kind_for(error: Exception) -> type[AckproofError] | None:
+    # Imported only now, so that commands that need neither package start fast.
     from ackproof_faults.errors import FaultError
     from ackproof_spark import errors as analysis
 
-    try:
-        yield
-    except FaultError as error:
-        raise ClusterError(str(error)) from error
-    except analysis.HistoryError as error:
-        raise HistoryError(str(error)) from error
-    except analysis.WarehouseError as error:
-        raise WarehouseError(str(error)) from error
-    except analysis.RunError as error:
-        raise RunDirectoryError(str(error)) from error
-    except analysis.AnalysisError as error:
-        raise SparkError(str(error)) from error
+    kinds: dict[type[Exception], type[AckproofError]] = {
+        FaultError: ClusterError,
+        analysis.HistoryError: HistoryError,
+        analysis.WarehouseError: WarehouseError,
+        analysis.RunError: RunDirectoryError,
+        analysis.AnalysisError: SparkError,
+    }
+    return next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), None)

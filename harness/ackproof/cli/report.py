@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from ackproof.cli import compare
-from ackproof.cli.options import Json, RunDirs, print_json
+from ackproof.cli.options import Json, print_json
 
 
 def report(
-    run_dirs: RunDirs,
+    run_dirs: Annotated[
+        list[Path], typer.Argument(help="Run directories, or the directory of one comparison.")
+    ],
     to: Annotated[
         Path | None,
         typer.Option("--to", help="The file to write; by default report.html in the last one."),

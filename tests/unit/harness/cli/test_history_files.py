@@ -117,10 +117,10 @@ def test_a_file_that_is_not_there_is_bad_input(check) -> None:
 def test_histories_and_run_directories_do_not_mix(check, tmp_path: Path) -> None:
     code, _, complaints = check({"case": HOLDS}, str(tmp_path))
     assert code == ExitCode.USAGE
-    assert f"{tmp_path} a run directory" in complaints
+    assert f"{tmp_path} is a run directory" in complaints
 
 
 def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> None:
     code, _, complaints = check({}, str(tmp_path), "--subscribe")
     assert code == ExitCode.USAGE
-    assert "its own configuration" in complaints
+    assert "a run directory holds its own settings" in complaints

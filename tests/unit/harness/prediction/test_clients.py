@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof.judgement.judge import find
-from ackproof.prediction.clients import of_clients
+from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.replication import predict
 from ackproof.scenario.model import Scenario
 
@@ -31,7 +31,7 @@ def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -
 
 
 def told(asked: Scenario) -> dict[str, str]:
-    return {str(anomaly): outlook.value for anomaly, outlook, _ in of_clients(asked)}
+    return {str(anomaly): outlook.value for anomaly, outlook, _ in predict_clients(asked)}
 
 
 def test_without_transactions_and_groups_nothing_is_said():

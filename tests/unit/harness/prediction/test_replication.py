@@ -136,7 +136,7 @@ def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
     )
     assert record.predicted["lost"] == "possible"
     assert record.predicted["phantom"] == "impossible"
-    assert "some of many brokers" in record.prediction.reasons["lost"]
+    assert "several of many brokers" in record.prediction.reasons["lost"]
 
 
 def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
