@@ -50,7 +50,7 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.model_validate({**found.model_dump(by_alias=True), **changes})
 
 
-def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
+def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
     replication.predict(
         scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}})
     )
@@ -62,7 +62,7 @@ def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
     assert configuration.delivery_timeout_s == 60
 
 
-def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) -> None:
+def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> None:
     replication.predict(scenario())
     cut, kill = asked[0][1]
     assert cut == Injection(
@@ -80,7 +80,7 @@ def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) ->
     )
 
 
-def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one(
+def test_in_another_partition_they_hit_any_one_broker_at_any_time(
     asked: Asked,
 ) -> None:
     replication.predict(scenario())
@@ -106,7 +106,7 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         {"fault": "kill", "target": "active controller"},
     ],
 )
-def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
+def test_blocks_and_random_targets_exclude_nothing(step: dict[str, Any]) -> None:
     record = replication.predict(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
     assert "the model does not support" in record.prediction.reasons["lost"]
@@ -130,7 +130,7 @@ def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Ask
     assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
 
 
-def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
+def test_unsupported_targets_make_nothing_impossible() -> None:
     record = replication.predict(
         scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}])
     )
@@ -139,7 +139,7 @@ def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
     assert "several of many brokers" in record.prediction.reasons["lost"]
 
 
-def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
+def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
 
@@ -153,7 +153,7 @@ def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
 @pytest.mark.parametrize(
     ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
 )
-def test_the_demo_is_foreseen(number: int, lost: str) -> None:
+def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
     found = load(SCENARIOS / "acks.yaml")[number].scenario
     record = replication.predict(found)
     assert record.predicted["lost"] == lost
@@ -161,7 +161,9 @@ def test_the_demo_is_foreseen(number: int, lost: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.2.3"])
-def test_of_a_version_without_a_profile_everything_is_possible(version: str, asked: Asked) -> None:
+def test_without_a_profile_of_the_version_everything_is_possible(
+    version: str, asked: Asked
+) -> None:
     record = replication.predict(scenario(kafka=version))
     assert set(record.predicted.values()) == {"possible"}
     assert set(record.predicted) == set(map(str, PREDICTED))
@@ -169,7 +171,7 @@ def test_of_a_version_without_a_profile_everything_is_possible(version: str, ask
     assert asked == []
 
 
-def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(asked: Asked) -> None:
+def test_with_changed_feature_levels_everything_is_possible(asked: Asked) -> None:
     features = {"eligible.leader.replicas.version": 0}
     record = replication.predict(scenario(cluster={"features": features}))
     assert set(record.predicted.values()) == {"possible"}
@@ -181,7 +183,7 @@ def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(as
 @pytest.mark.parametrize(
     "fault", [{"fault": "wipe_volume", "target": 1}, {"fault": "flip_byte", "target": 1}]
 )
-def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
+def test_an_unsupported_fault_does_not_even_exclude_corruption(
     fault: dict[str, object], asked: Asked
 ) -> None:
     record = replication.predict(scenario(faults=[fault]))
@@ -192,7 +194,7 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
 
 
 @pytest.mark.parametrize(("faults", "searched"), [(8, True), (9, False)])
-def test_a_schedule_too_long_to_be_searched_excludes_nothing(
+def test_a_schedule_with_too_many_faults_excludes_nothing(
     faults: int, searched: bool, asked: Asked
 ) -> None:
     record = replication.predict(scenario(faults=[{"fault": "none"}] * faults))
@@ -201,13 +203,13 @@ def test_a_schedule_too_long_to_be_searched_excludes_nothing(
     assert searched or "9 faults" in record.prediction.bounds
 
 
-def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
+def test_a_power_loss_is_supported(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
     replication.predict(scenario(faults=[fault]))
     assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
 
 
-def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknown(
+def test_faults_of_consumers_do_not_affect_replication_and_those_of_producers_are_unknown(
     asked: Asked,
 ) -> None:
     workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
@@ -221,7 +223,7 @@ def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknow
     assert not asked
 
 
-def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:
+def test_a_wrong_clock_excludes_nothing(asked: Asked) -> None:
     fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
     found = replication.predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
     assert set(found.predicted.values()) == {"possible"}
@@ -229,7 +231,7 @@ def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> N
     assert not asked
 
 
-def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
+def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
     replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
 
@@ -246,7 +248,7 @@ def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None
         ({"acks": "0", "request.timeout.ms": 1000}, "none", "impossible"),
     ],
 )
-def test_a_request_that_may_time_out_may_be_written_twice(
+def test_a_request_timeout_makes_duplicates_possible(
     settings: dict[str, Any], faults: str, duplicated: str
 ) -> None:
     base = scenario(faults=[{"fault": faults, "target": "leader of orders-0"}])
@@ -261,7 +263,7 @@ def test_a_request_that_may_time_out_may_be_written_twice(
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
 
 
-def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
+def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     together = replication.predict(found)
     assert {one.acks for one, _ in asked} == {"all", "1"}
@@ -269,7 +271,7 @@ def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
     assert together.prediction.reasons["lost"].startswith("orders: ")
 
 
-def test_what_is_certain_of_one_topic_is_certain_of_the_run() -> None:
+def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     alone = load(SCENARIOS / "acks.yaml")[2].scenario
     assert replication.predict(alone).predicted["lost"] == "impossible"

@@ -57,7 +57,7 @@ CLUSTERS = [
 
 
 @pytest.mark.parametrize(("kafka", "cluster", "said"), CLUSTERS)
-def test_what_cannot_be_is_refused_with_its_line_and_reason(
+def test_an_illegal_cluster_is_refused_with_line_and_reason(
     kafka: str, cluster: str, said: str, tmp_path: Path
 ) -> None:
     text = SCENARIO.replace('"4.3.1"', kafka).replace("cluster: {}", f"cluster: {cluster}")
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused_with_its_line_and_reason(
 
 
 @pytest.mark.parametrize("version", kafka_versions.TESTED)
-def test_a_version_is_all_it_takes(version: str, tmp_path: Path) -> None:
+def test_every_tested_version_is_legal_with_the_defaults(version: str, tmp_path: Path) -> None:
     assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
 
 
@@ -96,7 +96,7 @@ TOPICS = [
 
 
 @pytest.mark.parametrize(("topic", "said"), TOPICS)
-def test_a_topic_that_cannot_be_is_refused(topic: str, said: str, tmp_path: Path) -> None:
+def test_an_illegal_topic_is_refused(topic: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as refusal:
         scenario(tmp_path, SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
     assert said in str(refusal.value)
@@ -117,21 +117,21 @@ def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
         ("retention.ms: 604800000", "none"),
     ],
 )
-def test_a_topic_may_lose_to_retention_what_nobody_counts(
+def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
     tmp_path: Path, settings: str, expect: str
 ) -> None:
     text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
     scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
 
 
-def test_another_topic_than_the_workloads_may_be_compacted(tmp_path: Path) -> None:
+def test_topics_that_the_workload_does_not_write_may_be_compacted(tmp_path: Path) -> None:
     text = SCENARIO.replace(
         "{orders: {}}", "{orders: {}, state: {settings: {cleanup.policy: 'compact,delete'}}}"
     )
     assert scenario(tmp_path, text).topics["state"].compacted
 
 
-def test_a_workload_may_use_a_listener_that_is_there(tmp_path: Path) -> None:
+def test_a_workload_may_use_only_listeners_that_exist(tmp_path: Path) -> None:
     text = SCENARIO.replace("  topic: orders\n", "  topic: orders\n  listener: SLOW\n")
     with pytest.raises(ScenarioError, match="'SLOW' is not a listener for clients here"):
         scenario(tmp_path, text)
@@ -139,7 +139,7 @@ def test_a_workload_may_use_a_listener_that_is_there(tmp_path: Path) -> None:
     assert scenario(tmp_path, text).workload.listener == "SLOW"
 
 
-def test_order_of_versions_is_that_of_their_numbers() -> None:
+def test_versions_are_ordered_by_their_numbers() -> None:
     numbers = kafka_versions.numbers
     assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("3.10.0")
     assert kafka_versions.uses_zookeeper("3.2.3")

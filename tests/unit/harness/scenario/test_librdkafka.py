@@ -40,14 +40,14 @@ def read(tmp_path: Path, text: str = SCENARIO) -> Scenario:
     return load(path)[0].scenario
 
 
-def test_without_the_keys_there_are_no_transactions_and_no_consumers(tmp_path):
+def test_transactions_and_consumers_are_optional(tmp_path):
     workload = read(tmp_path, SCENARIO[: SCENARIO.index("  transactions")]).workload
     assert workload.transactions is None
     assert workload.consumers == {}
     assert "transaction.timeout.ms" not in workload.client_settings
 
 
-def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
+def test_the_delivery_timeout_is_limited_by_the_transaction_timeout(tmp_path):
     workload = read(tmp_path).workload
     assert workload.transactions is not None
     assert workload.transactions.abort == 0.25
@@ -141,7 +141,7 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         ("isolation.level: read_committed", "isolation.level: most", "isolation.level"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_could(tmp_path, old, new, says):
+def test_an_illegal_workload_is_refused_with_what_is_legal(tmp_path, old, new, says):
     assert old in SCENARIO
     with pytest.raises(ScenarioError) as caught:
         read(tmp_path, SCENARIO.replace(old, new))
