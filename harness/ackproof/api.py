@@ -235,10 +235,10 @@ def _scenario_errors(subject: str) -> Iterator[None]:
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
     """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
-    from ackproof.prediction.replication import foresee
+    from ackproof.prediction.replication import predict
     from ackproof.scenario.loader import load
 
-    return {one.name or one.scenario.name: foresee(one.scenario) for one in load(Path(scenario))}
+    return {one.name or one.scenario.name: predict(one.scenario) for one in load(Path(scenario))}
 
 
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:

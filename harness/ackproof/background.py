@@ -1,4 +1,4 @@
-"""Something done again and again, in a thread of its own, while a context is open."""
+"""Periodic work in a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Self
 
 
 class Repeating(abc.ABC):
-    """Takes a `turn` at once, and another `every_s` seconds after each, until its context ends."""
+    """Calls `turn` in a thread at once, and again `every_s` seconds after each call has ended.
+
+    The calls end with the context.
+    """
 
     def __init__(self, *, every_s: float, name: str) -> None:
         self._every_s = every_s
@@ -18,10 +21,9 @@ class Repeating(abc.ABC):
 
     @abc.abstractmethod
     def turn(self) -> bool | None:
-        """Do it once; return True if there is nothing left to do."""
+        """Do the work once; return True to end it."""
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
@@ -31,7 +33,7 @@ class Repeating(abc.ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take no further turn; one that is under way is waited for."""
+        """Wait for the current turn, and start no other."""
         self._over.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Where built things are kept between runs, and the lock around building them."""
+"""The cache folder, and locks that all processes of a machine share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Drop a line of progress: the default `Say`."""
+    """Ignore a line of progress."""
 
 
 def cache_dir() -> Path:
@@ -26,9 +26,9 @@ def cache_dir() -> Path:
 
 @contextmanager
 def exclusive(name: str, say: Say = silent) -> Iterator[None]:
-    """Hold the machine-wide lock `name`, waiting for whoever has it.
+    """Hold the machine-wide lock `name`; wait while another process holds it.
 
-    The lock belongs to the open file, so a killed holder releases it.
+    The lock belongs to the open file, so that the death of its holder releases it.
     """
     path = cache_dir() / f"{name}.lock"
     with path.open("a") as file:

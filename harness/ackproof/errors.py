@@ -1,29 +1,34 @@
-"""The one tree of errors a user can meet.
+"""The tree of errors that a user can meet, and the exit codes of commands.
 
 ::
 
     AckproofError             exit code 4 unless a subclass says otherwise
-    +-- ScenarioError         2  a scenario file, flag or value is wrong
-    +-- RunDirectoryError     2  what should be a run directory is not one, or is damaged
+    +-- ScenarioError         2  a scenario file, an option or a value is wrong
+    +-- RunDirectoryError     2  a path is not a run directory, or the run directory is damaged
     +-- HistoryError          2  a history file is malformed
-    +-- WarehouseError        2  what should be a warehouse is not one, or another kind of one
-    +-- EngineError           4  no container engine, or it refuses us
-    +-- ImageError            4  a broker image is neither local nor pullable nor buildable
+    +-- WarehouseError        2  a path is not a warehouse, or one of another format or version
+    +-- EngineError           4  no container engine answers, or it refuses a request
+    +-- ImageError            4  a broker image is neither local, nor pullable, nor buildable
     +-- ClusterError          4  a broker died at boot, never rejoined, or does not answer
     +-- WorkloadError         4  a client process failed for a reason that is not Kafka's
     +-- SparkError            4  Spark could not be started, or could not finish
-    +-- DiskError             4  the run directory cannot be written
+    +-- DiskError             4  a file cannot be written
 
-Every message holds the value that was wrong, what would be right, and what to do about it.
+The packages `ackproof_faults` and `ackproof_spark` know nothing of this tree and have errors of
+their own. `translated` is the one place that turns those into these.
+
+Every message names the value that is wrong and what is legal; the hint says what to do.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a command says to the shell; in a suite 1 outranks 4 outranks 3."""
+    """The exit codes of commands. In a suite 1 outranks 4, and 4 outranks 3."""
 
     HOLDS = 0
     VIOLATED = 1
@@ -33,7 +38,7 @@ class ExitCode(IntEnum):
 
 
 class AckproofError(Exception):
-    """Something a user can act on: `message` says what, `hint` says what to do."""
+    """An error that a user can act on: `message` says what is wrong, `hint` what to do."""
 
     exit_code: ExitCode = ExitCode.ENVIRONMENT
 
@@ -47,19 +52,19 @@ class AckproofError(Exception):
 
 
 class ScenarioError(AckproofError):
-    """A scenario file, a flag or a value is wrong."""
+    """A scenario file, an option or a value is wrong."""
 
     exit_code = ExitCode.USAGE
 
 
 class RunDirectoryError(AckproofError):
-    """What should be a run directory is not one, or is damaged."""
+    """A path is not a run directory, or the run directory is damaged."""
 
     exit_code = ExitCode.USAGE
 
 
 class WarehouseError(AckproofError):
-    """What should be a warehouse is not one, or is of another format or version."""
+    """A path is not a warehouse, or the warehouse has another format or version."""
 
     exit_code = ExitCode.USAGE
 
@@ -71,11 +76,11 @@ class HistoryError(AckproofError):
 
 
 class EngineError(AckproofError):
-    """No container engine answers, or it refuses us."""
+    """No container engine answers, or it refuses a request."""
 
 
 class ImageError(AckproofError):
-    """A broker image is neither local nor pullable nor buildable."""
+    """A broker image is neither local, nor pullable, nor buildable."""
 
 
 class ClusterError(AckproofError):
@@ -91,4 +96,33 @@ class SparkError(AckproofError):
 
 
 class DiskError(AckproofError):
-    """The run directory cannot be written."""
+    """A file cannot be written."""
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn errors of `ackproof_faults` and `ackproof_spark` into the tree of this module."""
+    try:
+        yield
+    except AckproofError:
+        raise
+    except Exception as error:
+        kind = _kind_for(error)
+        if kind is None:
+            raise
+        raise kind(str(error)) from error
+
+
+def _kind_for(error: Exception) -> type[AckproofError] | None:
+    # Imported only now, so that commands that need neither package start fast.
+    from ackproof_faults.errors import FaultError
+    from ackproof_spark import errors as analysis
+
+    kinds: dict[type[Exception], type[AckproofError]] = {
+        FaultError: ClusterError,
+        analysis.HistoryError: HistoryError,
+        analysis.WarehouseError: WarehouseError,
+        analysis.RunError: RunDirectoryError,
+        analysis.AnalysisError: SparkError,
+    }
+    return next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), None)

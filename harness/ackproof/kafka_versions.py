@@ -1,8 +1,7 @@
-"""What each Kafka version has: how it keeps its metadata, and when a feature came.
+"""Kafka versions: where they keep metadata, and which features they have.
 
-Brokers run in two modes. Until 3.2 they keep their metadata in ZooKeeper; from 3.3, the first
-release that calls KRaft ready for production (KIP-833), in a quorum of controllers. Versions that
-know both are run with KRaft.
+Up to 3.2 ackproof runs brokers with ZooKeeper. From 3.3 on, the first release that calls KRaft
+ready for production (KIP-833), it runs them with a quorum of KRaft controllers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 
 DEFAULT_KAFKA = "4.3.1"
 
-TRIED = (
+TESTED = (
     "0.10.2.2",
     "2.6.2",
     "3.9.1",
@@ -23,10 +22,10 @@ TRIED = (
     "4.3.0",
     "4.3.1",
 )
-"""Versions that have run here; others are legal too, if their image can be pulled or built."""
+"""Versions that were tested. Others are legal too, if their image can be pulled or built."""
 
 OLDEST = (0, 10, 2)
-"""Named listeners, which keep clients and replication apart, came with 0.10.2 (KIP-103)."""
+"""The first version with named listeners (KIP-103), which separate clients and replication."""
 
 _KRAFT = (3, 3)
 
@@ -38,40 +37,40 @@ FEATURES_SINCE = {
     "share.version": (4, 1),
     "streams.version": (4, 2),
 }
-"""Finalized features (KIP-584, KIP-1022) that a cluster can be formatted with, and since when."""
+"""Features (KIP-584, KIP-1022) that a cluster can be formatted with, and their first version."""
 
 _PATTERN = r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+(-rc\d+)?"
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a release, to be compared: ``(4, 3, 1)``, ``(0, 10, 2, 2)``.
+    """Return the numbers of a release, for comparisons: ``(4, 3, 1)``, ``(0, 10, 2, 2)``.
 
-    Raises ValueError, with what is legal, for what names no release, or one older than 0.10.2.
+    Raises ValueError for a text that is not a release, and for releases before 0.10.2.
     """
     if not re.fullmatch(_PATTERN, version):
         raise ValueError(
-            f"{version!r} is not a Kafka version: name one release by all its numbers, in quotes "
-            f"({', '.join(map(repr, TRIED))}, and others)"
+            f"{version!r} is not a Kafka version: write a release with all its numbers, in quotes "
+            f"({', '.join(map(repr, TESTED))}, and others)"
         )
-    found = tuple(int(number) for number in version.partition("-")[0].split("."))
-    if found < OLDEST:
+    release = tuple(int(number) for number in version.partition("-")[0].split("."))
+    if release < OLDEST:
         raise ValueError(
-            f"Kafka {version} is too old: listeners for clients and replication came with 0.10.2 "
-            f"(known: {', '.join(TRIED)})"
+            f"Kafka {version} is too old: ackproof needs named listeners, which came with 0.10.2 "
+            f"(tested: {', '.join(TESTED)})"
         )
-    return found
+    return release
 
 
 def uses_zookeeper(version: str) -> bool:
-    """Tell whether this version is run with ZooKeeper, not with KRaft controllers."""
+    """Whether ackproof runs this version with ZooKeeper instead of KRaft controllers."""
     return numbers(version) < _KRAFT
 
 
 def scala(version: str) -> str:
-    """Return the Scala version of the Kafka artifact to take: the one its download names first."""
+    """Return the Scala version of the artifact: the first that Kafka's download page names."""
     return "2.13" if numbers(version) >= (2, 5) else "2.11"
 
 
 def has_idempotence(version: str) -> bool:
-    """Tell whether brokers take an idempotent producer's records (KIP-98)."""
+    """Whether brokers support idempotent producers (KIP-98)."""
     return numbers(version) >= (0, 11)

@@ -1,6 +1,6 @@
-"""Says what is going on: a live line on a terminal, one line a phase elsewhere.
+"""Progress messages: a live line on a terminal, one line for each phase elsewhere.
 
-Always on standard error, so that `--json` leaves standard output to machines.
+They go to standard error, so that standard output has nothing but results.
 """
 
 from __future__ import annotations
@@ -12,55 +12,50 @@ from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 
-#: How often `show` says a line where there is no terminal, seconds.
+#: Seconds between two lines of `show` where there is no terminal.
 _LINE_EVERY_S = 5.0
 
 
 class Reporter(Protocol):
-    """What long work tells its user."""
+    """Reports the progress of long work to its user."""
 
     def note(self, text: str) -> None:
-        """Say something that stays on the screen."""
+        """Print a line that stays on the screen."""
 
     def phase(self, text: str) -> contextlib.AbstractContextManager[None]:
-        """Say what is under way, and how long it took when it ends."""
+        """Show what is in progress, and how long it took when it ends."""
 
     def update(self, text: str) -> None:
-        """Add a detail to the phase under way; shown on terminals only."""
+        """Show a detail of the current phase, on terminals only."""
 
     def show(self, table: RenderableType, *, line: str) -> None:
-        """Keep a table below the phase under way; elsewhere than on terminals, a line at times."""
+        """Show a table below the current phase; without a terminal, print `line` at intervals."""
 
     def hide(self) -> None:
-        """Show that table no more."""
+        """Remove the table."""
 
 
-class Within:
-    """Reports what is done within a phase of another reporter: details, no lines of their own."""
+class DetailReporter:
+    """Reports within a phase of another reporter: everything becomes a detail of that phase."""
 
     def __init__(self, outer: Reporter) -> None:
         self._outer = outer
 
     def note(self, text: str) -> None:
-        """Say something as a detail."""
         self._outer.update(text)
 
     @contextlib.contextmanager
     def phase(self, text: str) -> Iterator[None]:
-        """Say what is under way as a detail."""
         self._outer.update(text)
         yield
 
     def update(self, text: str) -> None:
-        """Add a detail."""
         self._outer.update(text)
 
     def show(self, table: RenderableType, *, line: str) -> None:
-        """Show a table as the outer reporter does."""
         self._outer.show(table, line=line)
 
     def hide(self) -> None:
-        """Show that table no more."""
         self._outer.hide()
 
 
@@ -76,12 +71,10 @@ class ConsoleReporter:
         self._line_at = 0.0
 
     def note(self, text: str) -> None:
-        """Say something that stays on the screen."""
         self._console.print(text, highlight=False)
 
     @contextlib.contextmanager
     def phase(self, text: str) -> Iterator[None]:
-        """Say what is under way, and how long it took when it ends."""
         began = time.monotonic()
         self._phase = text
         self._write(text)
@@ -95,11 +88,9 @@ class ConsoleReporter:
         self._end(f"  [green]✓[/] {text}", began)
 
     def update(self, text: str) -> None:
-        """Add a detail to the phase under way; shown on terminals only."""
         self._write(f"{self._phase}: {text}")
 
     def show(self, table: RenderableType, *, line: str) -> None:
-        """Keep a table below the phase under way; elsewhere than on terminals, a line at times."""
         if self._status is not None:
             self._table = table
             self._write(self._text)
@@ -108,7 +99,6 @@ class ConsoleReporter:
             self.note(line)
 
     def hide(self) -> None:
-        """Show that table no more."""
         self._table = None
         self._write(self._text)
 

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, and saying what was seen last if it does not."""
+"""Waiting until a condition holds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def wait_for(
     failure: Callable[[T], AckproofError],
     every_s: float = 0.05,
 ) -> T:
-    """Call `look` until `until(result)` holds, and return that result.
+    """Call `look` every `every_s` seconds until `until(result)` holds, and return that result.
 
-    `within_s` bounds the wait; then `failure(last result)` is raised. `look` may raise to end
-    the wait early, when there is nothing left to wait for.
+    After `within_s` seconds, raises `failure(last result)`. `look` may raise to end the wait early.
     """
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_not_result(until),
@@ -35,5 +34,5 @@ def wait_for(
 
 
 def _fail(failure: Callable[[T], AckproofError], state: tenacity.RetryCallState) -> T:
-    assert state.outcome is not None  # stop is only asked after an attempt
+    assert state.outcome is not None  # tenacity gives up only after an attempt
     raise failure(state.outcome.result())

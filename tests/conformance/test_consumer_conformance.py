@@ -15,13 +15,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ackproof.clients import forwarded_records
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
+from ackproof.scenario.commit import Commit
 from ackproof_spark.tables import LOCATION
 from conformance.arms import PARTITIONS, WITHIN
 from waiting import until

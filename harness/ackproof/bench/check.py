@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.bench.planted import Planted, Row, plant
 from ackproof.bench.processes import PeakMemory
-from ackproof.errors import AckproofError, DiskError, SparkError
-from ackproof_spark.errors import AnalysisError
+from ackproof.errors import AckproofError, DiskError, translated
 from ackproof_spark.tables import LOCATION, Outcome
 
 if TYPE_CHECKING:
@@ -131,14 +130,12 @@ def bench_check(
         planted = plant(run_dir, records=records, seed=seed)
         planting_s = time.monotonic() - began
         say(f"generated a run of {records:,} sends in {planting_s:.0f} s")
-        try:
+        with translated():
             return replace(
                 _measure(run_dir, planted, repetitions=repetitions, peer=peer, say=say),
                 seed=seed,
                 planting_s=planting_s,
             )
-        except AnalysisError as error:
-            raise SparkError(str(error)) from error
 
 
 def _measure(

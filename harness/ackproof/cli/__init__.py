@@ -1,1 +1,1 @@
-"""Commands of `ackproof` that have a module of their own."""
+"""The commands of `ackproof`, one module for each command or group of commands."""

@@ -1,58 +1,61 @@
-"""`ackproof baseline`: fail when availability or latency get worse beyond noise."""
+"""`ackproof baseline`: detect that availability or latency got worse, beyond noise."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.options import Json, print_json, stdout
+from ackproof.cli.options import Json, RunDirs, distinct, print_json, stdout
 from ackproof.errors import ExitCode
 
 if TYPE_CHECKING:
     from ackproof.runs.verdict import Verdict
 
 app = typer.Typer(
-    no_args_is_help=True, help="What runs cost, against earlier ones: worse beyond noise?"
+    no_args_is_help=True,
+    help="Compare availability and latency of runs with those of earlier runs.",
 )
-
-RunDirs = Annotated[list[Path], typer.Argument(help="Judged run directories.")]
 
 
 @app.command()
 def write(
     run_dirs: RunDirs,
     *,
-    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
+    to: Annotated[Path, typer.Option("--to", help="The baseline file to write.")],
     as_json: Json = False,
 ) -> None:
-    """Keep what these runs cost as the baseline. Ten runs of a configuration are a good number.
+    """Store availability and latency of runs as a baseline. Use about ten runs a configuration.
 
     Example: [bold]ackproof baseline write runs/2* --to baseline.json[/]
     """
     from ackproof.comparison.baseline import Baseline, samples
     from ackproof.runs.directory import write_model
 
-    found = Baseline(configurations=samples(_verdicts(run_dirs)))
-    write_model(to, found)
+    baseline = Baseline(configurations=samples(_verdicts(run_dirs)))
+    write_model(to, baseline)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(baseline.model_dump(mode="json"))
     else:
         typer.echo(to)
 
 
 @app.command()
 def check(
-    baseline: Annotated[Path, typer.Argument(help="A file of `baseline write`.")],
+    baseline: Annotated[
+        Path, typer.Argument(help="A file that `ackproof baseline write` has written.")
+    ],
     run_dirs: RunDirs,
     *,
     tolerance: Annotated[
-        float, typer.Option(min=0, help="A smaller change than this share is none.")
+        float,
+        typer.Option(min=0, help="Ignore changes below this share of the earlier value."),
     ] = 0.1,
     as_json: Json = False,
 ) -> None:
-    """Compare runs with a baseline: 1 if something is worse, 3 if there are too few runs to tell.
+    """Compare runs with a baseline. Exit 1 if one is worse, 3 if there are too few runs to tell.
 
     Example: [bold]ackproof baseline check baseline.json runs/2*[/]
     """
@@ -76,7 +79,7 @@ def check(
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _verdicts(run_dirs: list[Path]) -> list[Verdict]:
+def _verdicts(run_dirs: Sequence[Path]) -> list[Verdict]:
     from ackproof.runs.directory import read_verdict
 
-    return [read_verdict(run_dir) for run_dir in dict.fromkeys(one.resolve() for one in run_dirs)]
+    return [read_verdict(run_dir) for run_dir in distinct(run_dirs)]

@@ -1,4 +1,4 @@
-"""`ackproof check`: stored runs judged again, and histories."""
+"""`ackproof check`: judge stored runs again, or check recorded histories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from ackproof.cli.options import (
 
 
 def check(
-    paths: Annotated[list[Path], typer.Argument(help="Run directories, or history files (JSON).")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Run directories, or history files (JSON). Not both.")
+    ],
     *,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
@@ -29,9 +31,10 @@ def check(
     idempotence: history_files.Idempotence = None,
     ww_deps: history_files.WwDeps = None,
 ) -> None:
-    """Judge stored runs again, each from its directory alone; or check histories for anomalies.
+    """Judge stored runs again from their run directories, or check histories for anomalies.
 
-    Recovers the ledger of a killed run. A history is a JSON file of what clients sent and polled.
+    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history is
+    a JSON file with the operations of clients: what they sent and polled.
 
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
     """
@@ -53,7 +56,10 @@ def check(
             history_files.print_reports(stdout(), reports)
         raise typer.Exit(history_files.exit_code(reports))
     if any(value is not None for value in settings.values()):
-        raise typer.BadParameter("a run directory has its own configuration", param_hint="settings")
+        raise typer.BadParameter(
+            "these options are for history files; a run directory holds its own settings",
+            param_hint="--subscribe, --acks, …",
+        )
     verdicts = [judge_run(run_dir.resolve()) for run_dir in paths]
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]

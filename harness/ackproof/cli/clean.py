@@ -1,7 +1,8 @@
-"""`ackproof clean`: what dead runs left behind."""
+"""`ackproof clean`: remove what dead runs left behind."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -11,13 +12,14 @@ from ackproof.cli.options import Json, print_json
 
 def clean(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what belongs to runs that still go on.")
+        bool, typer.Option("--all", help="Also remove what belongs to runs that are still running.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove containers, networks and volumes that dead runs left behind."""
-    from dataclasses import asdict
+    """Remove containers, networks and volumes of runs whose process has ended.
 
+    Example: [bold]ackproof clean[/]
+    """
     from ackproof.containers.engine import connect, remove_leftovers
 
     removed = remove_leftovers(connect(), everything=everything)

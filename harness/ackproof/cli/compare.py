@@ -1,4 +1,4 @@
-"""`ackproof compare`: who loses how often, what that costs, and how sure it is."""
+"""`ackproof compare`: the configurations of a matrix, under the same faults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from ackproof.cli.options import (
     Budget,
     Json,
     Out,
+    ShardOption,
     Spark,
     budget_seconds,
+    configurations_of,
     engine,
     exit_with,
     print_json,
     stderr,
     stdout,
 )
-from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.errors import RunDirectoryError
 
 if TYPE_CHECKING:
     from ackproof.comparison.store import ComparisonStore
@@ -33,36 +35,37 @@ if TYPE_CHECKING:
 
 def compare(
     scenario: Annotated[
-        Path | None, typer.Argument(help="A scenario file, or a folder of them.")
+        Path | None, typer.Argument(help="A scenario file, or a folder of scenario files.")
     ] = None,
     *,
     trials: Annotated[
-        int, typer.Option(min=1, max=1000, help="Trials of each configuration, at most.")
+        int, typer.Option(min=1, max=1000, help="Run each configuration at most so many times.")
     ] = 1,
     budget: Budget = "",
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Of all its statements together.")
+        float, typer.Option(min=0.5, max=0.999, help="Confidence of all statements together.")
     ] = 0.95,
     margin: Annotated[
         float,
-        typer.Option(min=0.01, max=1, help="Chances to lose that differ by less are alike."),
+        typer.Option(
+            min=0.01, max=1, help="Treat chances of loss that differ by less than this as equal."
+        ),
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of the trials.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the order of the trials.")] = 1,
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with an interrupted comparison.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Continue the interrupted comparison stored in DIR."),
     ] = None,
-    shard: Annotated[
-        str, typer.Option(metavar="I/N", help="Only every Nth configuration, from the Ith.")
-    ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="However long it takes.")] = False,
+    shard: ShardOption = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Start even if the trials take long.")] = False,
     out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
-    """Run every configuration of a scenario's matrix under the same faults, side by side.
+    """Run every configuration of a scenario's matrix under the same faults and compare them.
 
-    With --trials it runs them again and again, in shuffled order, until it is known who loses more
-    often, or until the trials are used up; and says with what confidence.
+    With --trials each configuration runs several times, in shuffled order, until it is decided
+    which one loses more often or until the trials are used up. Every statement has a confidence.
 
     Examples: [bold]ackproof compare scenarios/acks.yaml[/],
     [bold]ackproof compare scenarios/acks.yaml --trials 30 --budget 2h[/]
@@ -75,7 +78,9 @@ def compare(
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
-        raise typer.BadParameter("name a scenario, or --resume DIR", param_hint="SCENARIO")
+        raise typer.BadParameter(
+            "name either a scenario or --resume DIR, and not both", param_hint="SCENARIO"
+        )
     reporter = ConsoleReporter(stderr())
     if resume is not None:
         store = resume_stored(resume.resolve())
@@ -98,7 +103,7 @@ def compare(
     try:
         summary = comparison.run()
     except KeyboardInterrupt:
-        reporter.note(f"go on with: ackproof compare --resume {store.directory}")
+        reporter.note(f"continue with: ackproof compare --resume {store.directory}")
         raise
     results = list(store.results())
     verdicts = [verdict for _, verdict in results]
@@ -133,13 +138,8 @@ def _planned(
     )
     from ackproof.comparison.store import create
     from ackproof.runs.directory import fresh_name
-    from ackproof.scenario.loader import load_all
-    from ackproof.scenario.shards import Shard, share
 
-    configurations = share(load_all(scenario), Shard.parse(shard))
-    if not configurations:
-        raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
-    budget_s = budget_seconds(budget)
+    configurations = configurations_of(scenario, shard=shard)
     plan = ComparisonPlan(
         comparison_id=fresh_name(
             out, configurations[0].scenario.name, "comparison", datetime.now(UTC)
@@ -150,7 +150,7 @@ def _planned(
         trials=trials,
         confidence=confidence,
         margin=margin,
-        budget_s=budget_s,
+        budget_s=budget_seconds(budget),
         shard=shard,
     )
     require_confirmed(configurations, plan, out=out, yes=yes)
@@ -160,7 +160,7 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write the page and junit.xml of the comparison; its last run has them, too."""
+    """Write report.html and junit.xml for the comparison, and copies of both into its last run."""
     from ackproof.report import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -169,8 +169,8 @@ def _write_reports(
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
-        for written in ("report.html", "junit.xml"):
-            shutil.copyfile(store.directory / written, last / written)
+        for name in ("report.html", "junit.xml"):
+            shutil.copyfile(store.directory / name, last / name)
     return last / "report.html" if summary.plan.trials == 1 else html
 
 
@@ -190,10 +190,10 @@ def _write_page(
         )
 
 
-def write_report_again(directory: Path, *, to: Path | None) -> Path:
-    """Write the page of a stored comparison again, by default where it was, and return its path.
+def write_stored_page(directory: Path, *, to: Path | None) -> Path:
+    """Write the page of a stored comparison, by default to its report.html, and return the path.
 
-    Raises RunDirectoryError if it is damaged, or a run of it is gone.
+    Raises RunDirectoryError if the comparison is damaged, or one of its runs is missing.
     """
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.comparison.summary import Summary
@@ -203,7 +203,10 @@ def write_report_again(directory: Path, *, to: Path | None) -> Path:
     store = resume_stored(directory)
     results = list(store.results())
     if not results:
-        raise RunDirectoryError(f"{directory}: no trial of it has ended, so there is no page")
+        raise RunDirectoryError(
+            f"{directory}: no trial of this comparison has ended, so there is no page to write",
+            hint=f"Continue it with: ackproof compare --resume {directory}",
+        )
     path = to or directory / "report.html"
     _write_page(path, store, summary, results)
     return path

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ackproof.cli.options import Json, print_json
+
 
 def dashboard(
-    place: Annotated[str, typer.Argument(help="A warehouse.")],
-    out: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("dashboard.html"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines on standard output.")
-    ] = False,
+    place: Annotated[str, typer.Argument(help="A folder, or an address that Spark can read.")],
+    out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
+        "dashboard.html"
+    ),
+    as_json: Json = False,
 ) -> None:
-    """Write one page of trends from a warehouse. The page needs no network and no Spark.
+    """Write a page with the trends of all runs in a warehouse. Reading it needs no network.
 
     Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
     """
@@ -30,6 +31,6 @@ def dashboard(
     with disk_errors(out):
         write_dashboard(out, trends, title=f"Trends of {place}")
     if as_json:
-        typer.echo(json.dumps({"dashboard": str(out), "runs": trends.runs}, indent=2))
+        print_json({"dashboard": str(out), "runs": trends.runs})
     else:
         typer.echo(out)

@@ -1,6 +1,8 @@
-"""`ackproof doctor`: what this machine can do."""
+"""`ackproof doctor`: check this machine."""
 
 from __future__ import annotations
+
+from dataclasses import asdict
 
 import typer
 
@@ -15,14 +17,15 @@ from ackproof.errors import ExitCode
 
 
 def doctor(out: Out = RUNS, as_json: Json = False) -> None:
-    """Say what this machine can and cannot do, and what to do about it."""
+    """Check what ackproof needs on this machine, and say how to get what is missing.
+
+    Example: [bold]ackproof doctor[/]
+    """
     from ackproof.containers.doctor import examine
     from ackproof.report.console_tables import print_checks
 
     checks = examine(out)
     if as_json:
-        from dataclasses import asdict
-
         print_json([asdict(one) for one in checks])
     else:
         print_checks(stdout(), checks)

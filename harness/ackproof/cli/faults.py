@@ -1,4 +1,4 @@
-"""`ackproof faults`: what can go wrong on purpose."""
+"""`ackproof faults`: the faults that a scenario can inject."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ackproof.cli.options import Json, print_json, stdout
 def faults(
     *,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the page docs/faults.md.")
+        bool, typer.Option("--markdown", help="Print the documentation page docs/faults.md.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List every fault: its fields, what it needs of the machine, and how it is proved.
+    """List every fault: its fields, what it needs of the machine, how its effect is verified.
 
     Example: [bold]ackproof faults --markdown > docs/faults.md[/]
     """

@@ -1,4 +1,4 @@
-"""`ackproof check HISTORY.json …`: anomalies of histories that clients recorded."""
+"""`ackproof check HISTORY.json …`: anomalies in recorded histories of client operations."""
 
 from __future__ import annotations
 
@@ -23,82 +23,63 @@ if TYPE_CHECKING:
 
 
 class Isolation(StrEnum):
-    """Kafka's isolation levels."""
-
     COMMITTED = "read_committed"
     UNCOMMITTED = "read_uncommitted"
 
 
 class Acks(StrEnum):
-    """Kafka's acks."""
-
     ALL = "all"
     LEADER = "1"
     NONE = "0"
 
 
-_PANEL = "Histories: what their files do not say"
+def _option(*names: str, text: str) -> Any:
+    return typer.Option(
+        *names,
+        help=text,
+        show_default=False,
+        rich_help_panel="History files: settings that the files do not contain",
+    )
+
+
 Subscribe = Annotated[
     bool | None,
-    typer.Option(
-        "--subscribe/--assign",
-        help="How consumers came by their partitions (default: assign).",
-        show_default=False,
-        rich_help_panel=_PANEL,
+    _option(
+        "--subscribe/--assign", text="How consumers got their partitions (default: by assign)."
     ),
 ]
 IsolationLevel = Annotated[
-    Isolation | None,
-    typer.Option(
-        help="The consumers' (default: read_committed).",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    Isolation | None, _option(text="Isolation level of the consumers (default: read_committed).")
 ]
-AcksOption = Annotated[
-    Acks | None,
-    typer.Option(
-        "--acks",
-        help="The producers' (default: all).",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-]
+AcksOption = Annotated[Acks | None, _option("--acks", text="acks of the producers (default: all).")]
 Idempotence = Annotated[
     bool | None,
-    typer.Option(
+    _option(
         "--idempotence/--no-idempotence",
-        help="The producers' (default: idempotent).",
-        show_default=False,
-        rich_help_panel=_PANEL,
+        text="Whether the producers were idempotent (default: they were).",
     ),
 ]
 WwDeps = Annotated[
     bool | None,
-    typer.Option(
+    _option(
         "--ww-deps/--no-ww-deps",
-        help="Whether a log's order tells which transaction came first (default: it does).",
-        show_default=False,
-        rich_help_panel=_PANEL,
+        text="Whether the order in a log is the order of transactions (default: it is).",
     ),
 ]
 
 _STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
-#: How much of an anomaly's evidence a person is shown; `--json` has all.
-_TELLING = 3
+#: How many pieces of evidence of an anomaly the table shows; `--json` has all.
+_MAX_EVIDENCE = 3
 
 
 def are_histories(paths: Sequence[Path]) -> bool:
-    """Return whether these are history files rather than run directories.
-
-    Raises HistoryError if they are some of each.
-    """
+    """Whether these are history files. Raises HistoryError if only some of them are."""
     histories = [path for path in paths if _is_history(path)]
     if histories and len(histories) < len(paths):
         other = next(path for path in paths if path not in histories)
         raise HistoryError(
-            f"{histories[0]} is a history, {other} a run directory",
-            hint="Check them one kind at a time.",
+            f"{histories[0]} is a history file, but {other} is a run directory",
+            hint="Check histories and runs with separate commands.",
         )
     return bool(histories)
 
@@ -108,10 +89,10 @@ def _is_history(path: Path) -> bool:
 
 
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:
-    """Check history files, and return one report each.
+    """Check history files and return a report for each.
 
-    `settings` are `allowed.Configuration`'s, None where nothing was said. Raises HistoryError if
-    a file is malformed, SparkError if Spark cannot be started or fails.
+    `settings` are the fields of `jepsen.configuration.Configuration`, None for the default.
+    Raises HistoryError if a file is malformed, SparkError if Spark cannot be started or fails.
     """
     from ackproof.judgement.histories import check_histories
 
@@ -120,7 +101,7 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
 
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:
-    """Return the code of all reports together: 1 outranks 3."""
+    """Return the exit code of all reports: 1 outranks 3."""
     words = {Word(report.judgement.verdict) for report in reports}
     worst = next(word for word in (Word.VIOLATED, Word.INCONCLUSIVE, Word.HOLDS) if word in words)
     return EXIT_CODE[worst]
@@ -140,7 +121,6 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def print_reports(console: Console, reports: Sequence[Report]) -> None:
-    """Print a table a file, for people."""
     for report in reports:
         _print(console, report)
 
@@ -178,7 +158,7 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _shown(evidence: Sequence[Any]) -> str:
-    lines = [json.dumps(one, ensure_ascii=False) for one in evidence[:_TELLING]]
-    if len(evidence) > _TELLING:
+    lines = [json.dumps(one, ensure_ascii=False) for one in evidence[:_MAX_EVIDENCE]]
+    if len(evidence) > _MAX_EVIDENCE:
         lines.append("…")
     return "\n".join(lines)

@@ -1,24 +1,29 @@
-"""`ackproof image`: broker images on this engine."""
+"""`ackproof image`: broker images."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ackproof.cli.options import Json, print_json, stderr
+from ackproof.kafka_versions import DEFAULT_KAFKA
 
 if TYPE_CHECKING:
     from ackproof.containers.images import BrokerImage
 
-app = typer.Typer(no_args_is_help=True, help="Broker images: list them, make one.")
+app = typer.Typer(no_args_is_help=True, help="List and build images of Kafka brokers.")
+
+KafkaVersion = Annotated[str, typer.Argument(help="A Kafka version with all its numbers.")]
 
 
 @app.command("list")
 def list_images(as_json: Json = False) -> None:
-    """List the broker images on this engine."""
-    from dataclasses import asdict
+    """List the broker images of the container engine.
 
+    Example: [bold]ackproof image list[/]
+    """
     from ackproof.containers import images
     from ackproof.containers.engine import connect
 
@@ -31,37 +36,29 @@ def list_images(as_json: Json = False) -> None:
 
 
 @app.command("ensure")
-def ensure(
-    version: Annotated[str, typer.Argument(help="A Kafka version.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Have a broker image: the local one, else pull it, else build it; and say which.
+def ensure(version: KafkaVersion = "", as_json: Json = False) -> None:
+    """Provide a broker image: the local one, else pull it, else build it. Print which.
 
+    Without a version: the one that scenarios use by default.
     Example: [bold]ackproof image ensure 4.3.1[/]
     """
     from ackproof.containers import images
-    from ackproof.kafka_versions import DEFAULT_KAFKA
 
-    _tell(images.ensure(version or DEFAULT_KAFKA, say=stderr().print), as_json)
+    _print_image(images.ensure(version or DEFAULT_KAFKA, say=stderr().print), as_json=as_json)
 
 
 @app.command("build")
-def build(
-    version: Annotated[str, typer.Argument(help="A Kafka version.")],
-    as_json: Json = False,
-) -> None:
+def build(version: KafkaVersion, as_json: Json = False) -> None:
     """Build a broker image from Kafka's Maven artifacts, without a container registry.
 
     Example: [bold]ackproof image build 4.3.1[/]
     """
     from ackproof.containers import images
 
-    _tell(images.build(version, say=stderr().print), as_json)
+    _print_image(images.build(version, say=stderr().print), as_json=as_json)
 
 
-def _tell(image: BrokerImage, as_json: bool) -> None:
-    from dataclasses import asdict
-
+def _print_image(image: BrokerImage, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(image))
     else:

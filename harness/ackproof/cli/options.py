@@ -1,4 +1,4 @@
-"""What commands have in common: their options, and how they speak and end."""
+"""What commands share: options and arguments, output, exit codes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,58 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ackproof.errors import AckproofError, ExitCode, RunDirectoryError
+from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError
+
+if TYPE_CHECKING:
+    from ackproof.scenario.loader import Configured
 
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
 
-ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder of them.")]
-Out = Annotated[Path, typer.Option("--out", help="Where run directories go.")]
-RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name under runs/.")]
-Budget = Annotated[
-    str, typer.Option(metavar="TIME", help="Begin no trial after so long: 90s, 30m, 2h.")
+ScenarioPath = Annotated[
+    Path, typer.Argument(help="A scenario file, or a folder of scenario files.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
+RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name in runs/.")]
+RunDirs = Annotated[list[Path], typer.Argument(help="Run directories that have a verdict.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder of the run directories.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Budget = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="Start no further trial after this time: 90s, 30m, 2h."),
+]
+ShardOption = Annotated[
+    str,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Split the configurations over N jobs and run part I: every Nth, from the Ith on.",
+    ),
+]
+
+# Limits for the adversary of the reference model: how often each kind of event may happen.
+Kills = Annotated[int, typer.Option(min=0, max=7, help="At most so many SIGKILLs of brokers.")]
+PowerLosses = Annotated[
+    int, typer.Option(min=0, max=7, help="At most so many brokers lose power and unfsynced data.")
+]
+CleanStops = Annotated[
+    int, typer.Option(min=0, max=7, help="At most so many controlled shutdowns (SIGTERM).")
+]
+Shrinks = Annotated[
+    int, typer.Option(min=0, max=7, help="At most so many ISR shrinks because of lag.")
+]
+Fencings = Annotated[
+    int, typer.Option(min=0, max=7, help="At most so many expired sessions of living brokers.")
+]
 
 
 def choose_spark(master: str) -> str:
-    """Check where Spark is to run, and remember it."""
+    """Make Spark run at `master` in this process."""
     from ackproof_spark.errors import AnalysisError
     from ackproof_spark.spark import session
 
@@ -52,17 +82,17 @@ Spark = Annotated[
 
 
 def stderr() -> Console:
-    """Return where everything goes that is no result."""
+    """Return the console for everything that is not a result."""
     return Console(stderr=True)
 
 
 def stdout() -> Console:
-    """Return where results go."""
+    """Return the console for results."""
     return Console()
 
 
 def print_json(value: object) -> None:
-    """Print for machines; a reader that has seen enough (`| head`) must not change the verdict."""
+    """Print a result as JSON. A reader that closes the pipe (`| head`) changes no exit code."""
     try:
         typer.echo(json.dumps(value, indent=2, default=str))
         sys.stdout.flush()
@@ -70,27 +100,46 @@ def print_json(value: object) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def engine(configurations: Sequence[Any]) -> Any:
-    """Return a client of the container engine; None if every cluster is there already."""
+def configurations_of(scenario: Path, *, shard: str) -> list[Configured]:
+    """Return the configurations of a scenario file or folder that belong to a shard.
+
+    Raises ScenarioError if there is none.
+    """
+    from ackproof.scenario.loader import load_all
+    from ackproof.scenario.shards import Shard, share
+
+    every = load_all(scenario)
+    found = share(every, Shard.parse(shard))
+    if not found:
+        raise ScenarioError(
+            f"--shard {shard}: this shard is empty, since there are only {len(every)} "
+            "configurations",
+            hint=f"Use at most {len(every)} shards.",
+        )
+    return found
+
+
+def engine(configurations: Sequence[Configured]) -> Any:
+    """Return a client of the container engine; None if every cluster is an attached one."""
     from ackproof.containers.engine import connect
 
-    ours = any(one.scenario.cluster.attach is None for one in configurations)
-    return connect() if ours else None
+    boots = any(one.scenario.cluster.attach is None for one in configurations)
+    return connect() if boots else None
 
 
 def exit_with(verdicts: Sequence[Any], failure: AckproofError | None = None) -> NoReturn:
-    """End with the code of the suite: 1 outranks 4 outranks 3."""
+    """End with the exit code of a suite, whose last run may have ended with `failure`."""
     from ackproof.runs.verdict import exit_code
 
     code = exit_code(list(verdicts))
     if failure is not None:
-        complain(failure)
+        print_error(failure)
         code = code if code == ExitCode.VIOLATED else failure.exit_code
     raise typer.Exit(code)
 
 
 def budget_seconds(budget: str) -> float | None:
-    """Return the seconds of a budget, None for none; hours are meant for budgets alone."""
+    """Return the seconds of a budget, None if it is empty. Unlike a duration it may be in hours."""
     from ackproof_faults.conditions.durations import parse_duration
 
     if not budget:
@@ -101,18 +150,28 @@ def budget_seconds(budget: str) -> float | None:
         return parse_duration(budget)
     except ValueError:
         raise typer.BadParameter(
-            f"{budget!r} is not a time ('90s', '30m', '2h')", param_hint="--budget"
+            f"{budget!r} is not a time; write 90s, 30m or 2h", param_hint="--budget"
         ) from None
 
 
-def located(run_dir: Path, out: Path) -> Path:
-    """Return a run directory, given by path or by name under `out`; raise RunDirectoryError."""
+def find_run(run_dir: Path, out: Path) -> Path:
+    """Return a run directory, given as a path or as a name in `out`.
+
+    Raises RunDirectoryError if there is none.
+    """
     for candidate in (run_dir, out / run_dir):
         if candidate.is_dir():
             return candidate.resolve()
-    raise RunDirectoryError(f"{run_dir}: no such run", hint="`ackproof runs` lists them.")
+    raise RunDirectoryError(
+        f"{run_dir}: no such run directory, neither here nor in {out}",
+        hint="`ackproof runs` lists the stored runs.",
+    )
 
 
-def complain(error: AckproofError) -> None:
-    """Print an error as the one message it is."""
+def distinct(run_dirs: Sequence[Path]) -> list[Path]:
+    """Return each directory once: `runs/*` also holds the link `runs/latest` to the newest."""
+    return list(dict.fromkeys(path.resolve() for path in run_dirs))
+
+
+def print_error(error: AckproofError) -> None:
     stderr().print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)

@@ -1,8 +1,8 @@
-"""`ackproof plan`: the shortest loss a configuration allows, as a schedule that makes it happen."""
+"""`ackproof plan`: the shortest loss that a configuration allows, as schedules to run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -11,7 +11,12 @@ import typer
 from ackproof.cli.options import (
     LOCAL_SPARK,
     RUNS,
+    CleanStops,
+    Fencings,
     Json,
+    Kills,
+    PowerLosses,
+    Shrinks,
     Spark,
     engine,
     print_json,
@@ -23,53 +28,63 @@ from ackproof.errors import ExitCode, ScenarioError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ackproof.planning.files import Written
-    from ackproof.planning.search import Found
+    from ackproof.planning.files import PlannedScenario
+    from ackproof.planning.search import SearchResult
     from ackproof.scenario.model import Scenario
 
-_Budget = Annotated[int, typer.Option(min=0, max=7)]
+#: What a run showed, by the scenario file that was run.
+RunResults = Mapping[Path, dict[str, Any]]
 
 
 def plan(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file; its faults do not matter.")],
+    scenario: Annotated[Path, typer.Argument(help="A scenario file. Its faults are ignored.")],
     *,
-    kills: Annotated[int, typer.Option(min=0, max=7, help="SIGKILLs at most.")] = 2,
-    power_losses: _Budget = 1,
-    clean_stops: Annotated[int, typer.Option(min=0, max=7, help="SIGTERMs.")] = 0,
-    shrinks: Annotated[int, typer.Option(min=0, max=7, help="ISR shrinks by lag.")] = 2,
-    fencings: Annotated[int, typer.Option(min=0, max=7, help="Sessions lost.")] = 0,
-    in_all: Annotated[int, typer.Option(min=1, max=7, help="Of all these.")] = 3,
+    kills: Kills = 2,
+    power_losses: PowerLosses = 1,
+    clean_stops: CleanStops = 0,
+    shrinks: Shrinks = 2,
+    fencings: Fencings = 0,
+    in_all: Annotated[
+        int, typer.Option(min=1, max=7, help="At most so many of these five together.")
+    ] = 3,
     records: Annotated[
-        int, typer.Option(min=1, help="Acked records to wait for in each stage.")
+        int, typer.Option(min=1, help="Acked records that the schedule waits for in each stage.")
     ] = 200,
     suite: Annotated[
-        int, typer.Option(min=1, max=50, help="Schedules at most, if nothing can be lost.")
+        int,
+        typer.Option(
+            min=1, max=50, help="If no loss is possible: write at most so many schedules."
+        ),
     ] = 5,
-    max_states: Annotated[int, typer.Option(min=1, help="Of the search.")] = 5_000_000,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0: none but this one.")] = 0,
+    max_states: Annotated[
+        int, typer.Option(min=1, help="End the search after so many states of the model.")
+    ] = 5_000_000,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that search; 0: only this process.")
+    ] = 0,
     keep: Annotated[
         Path | None,
-        typer.Option(
-            help="A folder to keep searches in: one that was interrupted, or ended early, goes on."
-        ),
+        typer.Option(help="Folder to store searches in, so that an interrupted one is continued."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Where the scenarios go.")] = Path("plans"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the scenarios.")] = Path("plans"),
     run: Annotated[
-        bool, typer.Option("--run", help="Run them, and hold the runs against the model.")
+        bool,
+        typer.Option("--run", help="Run the scenarios and compare the runs with the prediction."),
     ] = False,
-    runs: Annotated[Path, typer.Option("--runs", help="Where run directories go.")] = RUNS,
+    runs: Annotated[Path, typer.Option("--runs", help="Folder of the run directories.")] = RUNS,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
-    """Search the shortest loss a configuration allows, and write the schedule that makes it happen.
+    """Search for the shortest loss of acked records, and write the schedule that causes it.
 
-    Where nothing can be lost within these budgets, schedules that take as many kinds of steps of
-    the model as possible are written instead.
+    If no loss is possible within the limits, it writes schedules that exercise as many kinds of
+    steps of the reference model as possible. Exit code 3: the search ended before it decided. With
+    --run, 1: a run differs from its prediction.
 
     Example: [bold]ackproof plan scenarios/acks-all.yaml --run[/]
     """
     from ackproof.planning.files import write_all
-    from ackproof.planning.search import find
+    from ackproof.planning.search import search
     from ackproof.scenario.loader import load
     from ackproof_model.adversary import Budgets
 
@@ -84,78 +99,81 @@ def plan(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    found_all = []
-    for one in load(scenario):
-        whole = one.scenario
-        name = f"{whole.name}-{one.name}".replace(" ", "-").lower() if one.name else whole.name
+    planned: list[tuple[Scenario, SearchResult, list[PlannedScenario]]] = []
+    for configured in load(scenario):
+        whole = configured.scenario
+        name = f"{whole.name}-{configured.name}" if configured.name else whole.name
+        name = name.replace(" ", "-").lower()
         with stderr().status(f"{name}: searching") as status:
-            say = _sayer(status, name)
-            found = find(
+            result = search(
                 whole,
                 budgets,
                 suite=suite,
                 max_states=max_states,
                 workers=workers,
                 keep=keep,
-                say=say,
+                say=_updating(status, name),
             )
-        written = write_all(whole, found, name=name, records=records, out=out)
-        found_all.append((whole, found, written))
-    held = _run_all([path for _, _, written in found_all for path in written], runs) if run else {}
-    documents = [_document(*each, held) for each in found_all]
+        files = write_all(whole, result, name=name, records=records, out=out)
+        planned.append((whole, result, files))
+    results = _run_all([one for _, _, files in planned for one in files], runs) if run else {}
+    documents = [_document(*one, results) for one in planned]
     if as_json:
         print_json(documents)
     else:
         for document in documents:
-            _tell(document)
+            _print(document)
     if run:
         _exit([one for document in documents for one in document["scenarios"]])
-    if any(not found.answer.lost and not found.answer.impossible for _, found, _ in found_all):
+    if any(document["loss"] == "unknown" for document in documents):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _sayer(status: Status, name: str) -> Callable[[str], None]:
-    """Return what tells of a search on a terminal."""
+def _updating(status: Status, name: str) -> Callable[[str], None]:
+    """Return a function that shows the progress of a search on a terminal."""
     return lambda text: status.update(f"{name}: searching {text}")
 
 
-def _run_all(written: Sequence[Written], runs: Path) -> dict[Path, dict[str, Any]]:
-    """Run every scenario; return by its file how the run ended, and what became of each phase."""
+def _run_all(scenarios: Sequence[PlannedScenario], runs: Path) -> RunResults:
+    """Run every scenario; return each run's verdict and what happened to each phase's records."""
     from ackproof.execution.suite import run_suite
-    from ackproof.planning.outcome import as_foreseen, hold
+    from ackproof.planning.outcome import all_as_predicted, phase_outcomes
     from ackproof.progress import ConsoleReporter
     from ackproof.scenario.loader import load
 
-    outcomes = {}
-    configurations = [load(one.path)[0] for one in written]
-    results = run_suite(
+    configurations = [load(one.path)[0] for one in scenarios]
+    suite = run_suite(
         configurations,
         out=runs,
         client=engine(configurations),
         reporter=ConsoleReporter(stderr()),
     )
-    for one, (run_dir, verdict) in zip(written, results, strict=True):
-        found = hold(run_dir, one.phases)
-        outcomes[one.path] = {
+    results = {}
+    for one, (run_dir, verdict) in zip(scenarios, suite, strict=True):
+        outcomes = phase_outcomes(run_dir, one.phases)
+        results[one.path] = {
             "run": str(run_dir),
             "verdict": verdict.verdict,
             "reason": verdict.reason,
             "acked": verdict.observed["acked"],
             "lost": verdict.observed["lost"],
             "phases": [
-                {**held.phase.model_dump(), "acked": held.acked, "lost": held.lost}
-                for held in found
+                {**outcome.phase.model_dump(), "acked": outcome.acked, "lost": outcome.lost}
+                for outcome in outcomes
             ],
-            "as_foreseen": as_foreseen(found),
+            "as_foreseen": all_as_predicted(outcomes),
         }
-    return outcomes
+    return results
 
 
 def _document(
-    scenario: Scenario, found: Found, written: Sequence[Written], held: dict[Path, dict[str, Any]]
+    scenario: Scenario,
+    result: SearchResult,
+    planned: Sequence[PlannedScenario],
+    results: RunResults,
 ) -> dict[str, Any]:
-    """Return what was found for one configuration, as plain data."""
-    answer = found.answer
+    """Return what `--json` prints for one configuration."""
+    answer = result.answer
     return {
         "scenario": scenario.name,
         "kafka_version": scenario.kafka,
@@ -166,53 +184,55 @@ def _document(
         "scenarios": [
             {
                 "file": str(one.path),
-                "foreseen": one.foreseen,
-                "story": list(one.story),
+                "foreseen": one.prediction,
+                "story": list(one.narrative),
                 "kinds": list(one.kinds),
                 "phases": [phase.model_dump() for phase in one.phases],
-                **held.get(one.path, {}),
+                **results.get(one.path, {}),
             }
-            for one in written
+            for one in planned
         ],
     }
 
 
-def _tell(document: dict[str, Any]) -> None:
-    say = stdout()
-    what = {
+def _print(document: dict[str, Any]) -> None:
+    def say(text: str) -> None:
+        stdout().print(text, highlight=False, soft_wrap=True)
+
+    answer = {
         "possible": f"can lose acked records, in {document['steps']} steps of the model",
         "impossible": "cannot lose acked records",
         "unknown": "is not decided: the search ended early (raise --max-states)",
     }[document["loss"]]
-    say.print(f"{document['scenario']} (Kafka {document['kafka_version']}) {what}", highlight=False)
-    say.print(f"  within: {document['bounds']}", highlight=False, soft_wrap=True)
+    say(f"{document['scenario']} (Kafka {document['kafka_version']}) {answer}")
+    say(f"  within: {document['bounds']}")
     if document["loss"] == "possible" and not document["scenarios"]:
-        say.print("  no schedule brings it about where nothing but cut links delays anything")
+        say("  no schedule was written: this loss needs delays that faults cannot cause reliably")
     for one in document["scenarios"]:
-        say.print(f"\n{one['file']}: {one['foreseen']}", highlight=False, soft_wrap=True)
+        say(f"\n{one['file']}: {one['foreseen']}")
         for line in one["story"]:
-            say.print(f"  {line}", highlight=False, soft_wrap=True)
-        if "run" in one:
-            say.print(
-                f"  run: {one['verdict']}, {one['lost']} of {one['acked']} acked records lost "
-                f"({one['run']})",
-                highlight=False,
-                soft_wrap=True,
-            )
-        for phase in one["phases"] if "run" in one else ():
-            place = f"from {phase['after'] or 'the start'} to {phase['until']}"
-            say.print(
-                f"    {place}: foreseen {phase['fate']}; {phase['lost']} of {phase['acked']} lost",
-                highlight=False,
-                soft_wrap=True,
+            say(f"  {line}")
+        if "run" not in one:
+            continue
+        say(
+            f"  run: {one['verdict']}, {one['lost']} of {one['acked']} acked records lost "
+            f"({one['run']})"
+        )
+        for phase in one["phases"]:
+            say(
+                f"    from {phase['after'] or 'the start'} to {phase['until']}: predicted "
+                f"{phase['fate']}; {phase['lost']} of {phase['acked']} lost"
             )
 
 
 def _exit(runs: Sequence[dict[str, Any]]) -> NoReturn:
-    """End with 1 if a run was not as foreseen, 3 if one could not tell."""
+    """End with 1 if a run differs from its prediction, with 3 if a run is inconclusive."""
     if any(one["verdict"] == "inconclusive" for one in runs):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
     if not runs:
-        raise ScenarioError("there is nothing to run: no schedule was found")
+        raise ScenarioError(
+            "--run: no schedule was found, so there is nothing to run",
+            hint="Raise the limits, or leave --run out to see what the search found.",
+        )
     ok = all(one["as_foreseen"] and one["verdict"] == "holds" for one in runs)
     raise typer.Exit(ExitCode.HOLDS if ok else ExitCode.VIOLATED)

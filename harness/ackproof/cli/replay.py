@@ -1,4 +1,4 @@
-"""`ackproof replay`: repeat a stored run, and hold what came of it against what came of it then."""
+"""`ackproof replay`: repeat a stored run, and compare the outcome with the stored one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackproof.cli.options import (
     Spark,
     engine,
     exit_with,
-    located,
+    find_run,
     print_json,
     stderr,
     stdout,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def replay(
     run_dir: RunDir, *, out: Out = RUNS, spark: Spark = LOCAL_SPARK, as_json: Json = False
 ) -> None:
-    """Run a stored run again: same seed, same faults, each at the same number of acked sends.
+    """Repeat a stored run: same seed, same faults, each at the same number of acked sends.
 
-    The exit code is the replay's own verdict. What differed is printed.
+    Prints what differs between both runs. The exit code is that of the repetition's verdict.
 
     Example: [bold]ackproof replay runs/latest[/]
     """
@@ -40,7 +40,7 @@ def replay(
     from ackproof.reproduction.replay import compare_runs
     from ackproof.runs.directory import disk_errors, write_model
 
-    then = located(run_dir, out)
+    then = find_run(run_dir, out)
     recorded = recorded_run(then)
     reporter = ConsoleReporter(stderr())
     for note in recorded.notes:
@@ -65,7 +65,7 @@ def replay(
 
 
 def _print(found: Replay) -> None:
-    """Print what was observed then and now, and at how many acked sends each fault began."""
+    """Print what both runs observed, and at how many acked sends each fault began."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -83,7 +83,7 @@ def _print(found: Replay) -> None:
         counts.add_row(what, f"{step.then_acked:,}", now)
     console.print(counts)
     console.print(
-        "It went the same way: the same verdict, the same kinds of anomaly, every fault."
+        "The replay agrees with the stored run: same verdict, same kinds of anomaly, same faults."
         if found.same
-        else "It went another way than then."
+        else "The replay differs from the stored run."
     )

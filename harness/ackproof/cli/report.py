@@ -1,7 +1,8 @@
-"""`ackproof report`: the page, from what is stored."""
+"""`ackproof report`: write the page of stored runs again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,29 +13,37 @@ from ackproof.cli.options import Json, print_json
 
 
 def report(
-    run_dirs: Annotated[list[Path], typer.Argument(help="One run directory, or several.")],
-    to: Annotated[Path | None, typer.Option("--to", help="The file to write.")] = None,
+    run_dirs: Annotated[
+        list[Path], typer.Argument(help="Run directories, or the directory of one comparison.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="The file to write; by default report.html in the last one."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write report.html again from one stored run, one page for several, or a comparison's.
+    """Write report.html again: of one stored run, of several together, or of a comparison.
 
     Example: [bold]ackproof report runs/latest[/]
     """
-    from ackproof.report import write_html
-    from ackproof.runs.directory import disk_errors
-
-    resolved = [run_dir.resolve() for run_dir in run_dirs]
-    if len(resolved) == 1 and (resolved[0] / "comparison.json").exists():
-        _say_report(compare.write_report_again(resolved[0], to=to), as_json=as_json)
-        return
-    path = to or resolved[-1] / "report.html"
-    with disk_errors(path):
-        write_html(path, resolved, title=resolved[-1].name)
-    _say_report(path, as_json=as_json)
-
-
-def _say_report(path: Path, *, as_json: bool) -> None:
+    path = write_page([run_dir.resolve() for run_dir in run_dirs], to=to)
     if as_json:
         print_json({"report": str(path)})
     else:
         typer.echo(path)
+
+
+def write_page(directories: Sequence[Path], *, to: Path | None = None) -> Path:
+    """Write the page of run directories, or of the directory of one comparison; return its path.
+
+    Raises RunDirectoryError if a directory is damaged, DiskError if the page cannot be written.
+    """
+    from ackproof.report import write_html
+    from ackproof.runs.directory import disk_errors
+
+    if len(directories) == 1 and (directories[0] / "comparison.json").exists():
+        return compare.write_stored_page(directories[0], to=to)
+    path = to or directories[-1] / "report.html"
+    with disk_errors(path):
+        write_html(path, directories, title=directories[-1].name)
+    return path

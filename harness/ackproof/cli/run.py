@@ -1,4 +1,4 @@
-"""`ackproof run`: scenarios on real clusters."""
+"""`ackproof run`: run scenarios on real clusters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ackproof.cli.options import (
     Json,
     Out,
     ScenarioPath,
+    ShardOption,
     Spark,
+    configurations_of,
     engine,
     exit_with,
     print_json,
     stderr,
     stdout,
 )
-from ackproof.errors import AckproofError, ScenarioError
+from ackproof.errors import AckproofError
 
 
 def run(
@@ -30,17 +32,15 @@ def run(
     out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Boot every run of a suite a cluster of its own.")
+        bool, typer.Option("--fresh", help="Boot a new cluster for every run of a suite.")
     ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Follow each run with Spark while it goes on.")
+        bool, typer.Option("--live", help="Follow each run with Spark while it is in progress.")
     ] = False,
-    shard: Annotated[
-        str, typer.Option(metavar="I/N", help="Only every Nth run of a suite, from the Ith.")
-    ] = "",
+    shard: ShardOption = "",
     as_json: Json = False,
 ) -> None:
-    """Run a scenario on a real cluster, or every scenario of a folder, and judge it.
+    """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
     Example: [bold]ackproof run scenarios/acks-all.yaml[/]
     """
@@ -68,21 +68,18 @@ def _run_all(
     live: bool = False,
     shard: str = "",
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
-    """Run every configuration; write one report and one junit.xml for all into the last run.
+    """Run every configuration; write one report.html and one junit.xml into the last run.
 
-    Returns what ended the suite early beside the results until then; raises it if there are none.
+    If an error ends the suite early, it is returned with the results so far; without any result it
+    is raised.
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.report import write_html, write_junit
     from ackproof.report.ci import announce
     from ackproof.runs.directory import disk_errors
-    from ackproof.scenario.loader import load_all
-    from ackproof.scenario.shards import Shard, share
 
-    configurations = share(load_all(scenario), Shard.parse(shard))
-    if not configurations:
-        raise ScenarioError(f"shard {shard} holds no configuration", hint="Use fewer shards.")
+    configurations = configurations_of(scenario, shard=shard)
     results: list[tuple[Path, Any]] = []
     failure = None
     runs = run_suite(

@@ -1,4 +1,4 @@
-"""`ackproof runs`, `show` and `open`: find a stored run, print it, open its page."""
+"""`ackproof runs`, `show` and `open`: list stored runs, print one, open its page."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.compare import write_report_again
 from ackproof.cli.options import (
     RUNS,
     Json,
     Out,
     RunDir,
-    located,
+    find_run,
     print_json,
     stdout,
 )
+from ackproof.cli.report import write_page
 from ackproof.errors import RunDirectoryError
 
 if TYPE_CHECKING:
@@ -29,15 +29,16 @@ Steps = Annotated[
     bool,
     typer.Option(
         "--steps",
-        help="Which steps of the model they have shown, by Kafka version, and which never.",
+        help="Print instead which steps of the reference model the runs have shown, and which "
+        "never, by Kafka version.",
     ),
 ]
 
 
 def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
-    """List the stored runs, the newest last; or the model's steps that they have shown.
+    """List the stored runs, the newest last.
 
-    Example: [bold]ackproof runs --steps[/]
+    Example: [bold]ackproof runs[/]
     """
     if steps:
         _print_steps(out, as_json=as_json)
@@ -63,36 +64,30 @@ def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
 
 
 def show(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> None:
-    """Print what came of a stored run, as it was judged.
+    """Print the verdict of a stored run and what it observed.
 
     Example: [bold]ackproof show runs/latest[/]
     """
     from ackproof.report import print_run
     from ackproof.runs.directory import read_verdict
 
-    place = located(run_dir, out)
-    verdict = read_verdict(place)
+    directory = find_run(run_dir, out)
+    verdict = read_verdict(directory)
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:
-        print_run(stdout(), verdict, place)
+        print_run(stdout(), verdict, directory)
 
 
 def open_report(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> None:
-    """Open the page of a run or a comparison in the browser; write it first if there is none.
+    """Open the page of a run or a comparison in the browser. Writes the page if it is missing.
 
     Example: [bold]ackproof open runs/latest[/]
     """
-    from ackproof.report import write_html
-    from ackproof.runs.directory import disk_errors
-
-    place = located(run_dir, out)
-    page = place / "report.html"
-    if not page.exists() and (place / "comparison.json").exists():
-        write_report_again(place, to=None)
-    elif not page.exists():
-        with disk_errors(page):
-            write_html(page, [place], title=place.name)
+    directory = find_run(run_dir, out)
+    page = directory / "report.html"
+    if not page.exists():
+        write_page([directory])
     if as_json:
         print_json({"report": str(page)})
         return
@@ -128,7 +123,7 @@ def _print_steps(out: Path, *, as_json: bool) -> None:
         )
         return
     if len(found) == 1:
-        every = dict(found)  # the sum would say the same again
+        every = dict(found)  # the total would repeat the only version
     for version, one in every.items():
         name = f"Kafka {version}" if version in found else version
         typer.echo(f"{name}, {one.runs} run{'' if one.runs == 1 else 's'}")
@@ -137,7 +132,7 @@ def _print_steps(out: Path, *, as_json: bool) -> None:
 
 
 def _stored(out: Path) -> list[tuple[Path, Verdict | None]]:
-    """Return the run directories under `out` with their verdicts; None for one without."""
+    """Return the run directories in `out` with their verdicts, None if one has no verdict."""
     from ackproof.runs.directory import read_verdict
 
     found: list[tuple[Path, Verdict | None]] = []

@@ -1,29 +1,30 @@
-"""`ackproof schedule`: what of a scenario's schedule is drawn from its seed, before it runs."""
+"""`ackproof schedule`: the faults that a scenario draws from its seed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ackproof.cli.options import Json, print_json
+
 if TYPE_CHECKING:
     from ackproof_faults.schedule.sampling import SampledStep, Sampler
 
-#: So many turns of a loop are shown; each further one is drawn in the same way.
+#: How many turns of an endless loop are shown.
 _TURNS = 3
 
 
 def schedule(
     scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's own.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines on standard output.")
-    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Use this seed instead of the scenario's.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Print the faults that a scenario's seed draws: the same seed gives the same ones.
+    """Print the faults that a scenario draws from its seed. The same seed draws the same faults.
 
     Example: [bold]ackproof schedule scenarios/nemesis.yaml --seed 7[/]
     """
@@ -38,7 +39,7 @@ def schedule(
             sampler, sampler.schedule(one.scenario.faults)
         )
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for name, steps in found.items():
         typer.echo(name)
@@ -63,7 +64,7 @@ def _shown(sampler: Sampler, step: SampledStep) -> Any:
 
 
 def _lines(step: Any, indent: str) -> Iterator[str]:
-    """Yield a step in lines: a block's steps stand under it."""
+    """Yield the lines of a step; the steps of a block are indented below it."""
     if isinstance(step, list):
         if not step:
             yield f"{indent}nothing"

@@ -1,4 +1,4 @@
-"""`ackproof schema`: the format of scenario files."""
+"""`ackproof schema`: the JSON Schema of scenario files."""
 
 from __future__ import annotations
 

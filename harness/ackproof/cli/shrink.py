@@ -1,4 +1,4 @@
-"""`ackproof shrink`: the few steps of a losing schedule that matter."""
+"""`ackproof shrink`: reduce a losing run to the steps that cause the loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackproof.cli.options import (
     Spark,
     budget_seconds,
     engine,
-    located,
+    find_run,
     print_json,
     stderr,
     stdout,
@@ -31,37 +31,43 @@ if TYPE_CHECKING:
 
 def shrink(
     run_dir: Annotated[
-        Path | None, typer.Argument(help="A run directory that lost, or its name under runs/.")
+        Path | None, typer.Argument(help="A run directory that lost records, or its name in runs/.")
     ] = None,
     *,
     trials: Annotated[
-        int, typer.Option(min=1, max=100, help="Trials of each candidate, at most.")
+        int, typer.Option(min=1, max=100, help="Run each candidate at most so many times.")
     ] = 3,
     losses: Annotated[
-        int, typer.Option(min=1, max=100, help="So many of them must lose for it to count.")
+        int,
+        typer.Option(
+            min=1, max=100, help="A candidate counts as losing if so many of its trials lose."
+        ),
     ] = 2,
     budget: Budget = "",
     anomaly: Annotated[
-        str, typer.Option(help="What must be seen again; by default what the run was violated by.")
+        str,
+        typer.Option(help="The anomaly to reproduce; by default lost records, if the run has any."),
     ] = "",
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with an interrupted shrinking.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Continue the interrupted work stored in DIR."),
     ] = None,
     out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
-    """Reduce a losing run to the steps that matter, on a real cluster.
+    """Reduce a losing run to the steps that cause the loss, by trials on a real cluster.
 
-    Steps go first, then durations, records and brokers; what is left is written as a scenario and
-    as a story. What the model excludes is not run. Ends with 0 if nothing more can be taken away,
-    with 3 if the loss was not seen again or the budget ran out.
+    Removes steps first, then shortens durations, records and brokers. Candidates that cannot lose
+    according to the reference model are not run. Writes the result as a scenario and as a text.
+    Exit code 0: nothing more can be removed; 3: the loss did not happen again, or the budget ran
+    out.
 
     Examples: [bold]ackproof shrink runs/latest --budget 10m[/],
     [bold]ackproof shrink --resume runs/20260101T000000Z-acks-shrink[/]
     """
     from ackproof.cluster.pool import ClusterPool
-    from ackproof.progress import ConsoleReporter, Within
+    from ackproof.progress import ConsoleReporter, DetailReporter
     from ackproof.reproduction.oracle import LossOracle
     from ackproof.reproduction.shrink import Shrink
     from ackproof.reproduction.store import resume as resume_stored
@@ -69,10 +75,13 @@ def shrink(
     from ackproof.trials import on_clusters
 
     if (run_dir is None) == (resume is None):
-        raise typer.BadParameter("name a run, or --resume DIR", param_hint="RUN_DIR")
+        raise typer.BadParameter(
+            "name either a run directory or --resume DIR, and not both", param_hint="RUN_DIR"
+        )
     if losses > trials:
         raise typer.BadParameter(
-            f"{losses} of {trials} trials can never lose", param_hint="--losses"
+            f"{losses} is more than --trials {trials}: require at most as many losses as trials",
+            param_hint="--losses",
         )
     began = time.monotonic()
     seconds = budget_seconds(budget)
@@ -83,20 +92,23 @@ def shrink(
     else:
         assert run_dir is not None
         store, notes = _planned(
-            located(run_dir, out), out, anomaly=anomaly, trials=trials, losses=losses
+            find_run(run_dir, out), out, anomaly=anomaly, trials=trials, losses=losses
         )
     reporter.note(f"shrinking in {store.directory}")
     client = engine([store.configured])
     with ClusterPool(client, reuse=True, say=reporter.note) as pool:
         run_trial = on_clusters(
-            out=store.directory / "runs", client=client, reporter=Within(reporter), pool=pool
+            out=store.directory / "runs",
+            client=client,
+            reporter=DetailReporter(reporter),
+            pool=pool,
         )
         deadline = None if seconds is None else began + seconds
         oracle = LossOracle(store, run_trial, reporter, deadline=deadline)
         try:
             found = Shrink(oracle, notes=notes).run()
         except KeyboardInterrupt:
-            reporter.note(f"go on with: ackproof shrink --resume {store.directory}")
+            reporter.note(f"continue with: ackproof shrink --resume {store.directory}")
             raise
     story = write_story(store.directory, found)
     if as_json:
@@ -108,32 +120,35 @@ def shrink(
         if found.minimal:
             console.print(store.directory / found.minimal, soft_wrap=True, highlight=False)
     if found.ended == "budget":
-        reporter.note(f"go on with: ackproof shrink --resume {store.directory}")
+        reporter.note(f"continue with: ackproof shrink --resume {store.directory}")
     raise typer.Exit(ExitCode.HOLDS if found.ended == "minimal" else ExitCode.INCONCLUSIVE)
 
 
 def _planned(
     run_dir: Path, out: Path, *, anomaly: str, trials: int, losses: int
 ) -> tuple[ShrinkStore, tuple[str, ...]]:
-    """Return a new shrinking of a stored run; raise RunDirectoryError if there is nothing to do."""
+    """Store the plan for shrinking a run; return it with the notes on the run.
+
+    Raises RunDirectoryError if the run lacks the anomaly.
+    """
     from ackproof.reproduction.recorded_run import recorded_run
     from ackproof.reproduction.store import ShrinkPlan, create
     from ackproof.runs.directory import fresh_name, read_verdict
 
     verdict = read_verdict(run_dir)
-    seen = [name for name in verdict.predicted if verdict.observed.get(name)]
-    wanted = anomaly or ("lost" if "lost" in seen else next(iter(seen), ""))
-    if wanted not in seen:
-        had = f"it had {', '.join(seen)}" if seen else "it had no anomaly at all"
+    observed = [name for name in verdict.predicted if verdict.observed.get(name)]
+    target = anomaly or ("lost" if "lost" in observed else next(iter(observed), ""))
+    if target not in observed:
         raise RunDirectoryError(
-            f"{run_dir.name} had no {wanted or 'lost'} records, so nothing can be shrunk: {had}",
-            hint="Name a run that lost, or with --anomaly what it had.",
+            f"{run_dir.name} has no {target or 'lost'} records to reproduce; it has: "
+            f"{', '.join(observed) or 'no anomaly at all'}",
+            hint="Name a run that lost records, or another anomaly with --anomaly.",
         )
     recorded = recorded_run(run_dir)
     plan = ShrinkPlan(
         shrink_id=fresh_name(out, recorded.scenario.name, "shrink", datetime.now(UTC)),
         run_id=run_dir.name,
-        anomaly=wanted,
+        anomaly=target,
         trials=trials,
         losses=losses,
     )

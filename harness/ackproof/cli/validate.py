@@ -1,4 +1,4 @@
-"""`ackproof validate`: scenario files, without running them."""
+"""`ackproof validate`: check scenario files without running them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackproof.cli.options import Json, ScenarioPath, print_json
 
 
 def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
-    """Check scenario files without running them.
+    """Check scenario files without running them. Needs no cluster.
 
     Example: [bold]ackproof validate scenarios/[/]
     """

@@ -24,12 +24,13 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof.clients import main, orphan_guard
 from ackproof.clients.connection import GROUP_REQUEST_S, connect_consumer, retry_group_request
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.forwarding import Forwarder
 from ackproof.clients.poll_recorder import PollRecorder
 from ackproof.clients.shared_page import Order, ProgressPage, State, now_us
 from ackproof.errors import WorkloadError
 from ackproof.ledger.processed_records import Effect, EffectStore
+from ackproof.scenario.commit import Commit
 
 #: Seconds of the longest poll, and thus between two checks for a stop.
 POLL_S = 0.1

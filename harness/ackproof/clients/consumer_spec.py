@@ -5,26 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from ackproof.clients.spec import Setting
-
-
-class Commit(StrEnum):
-    """When a consumer commits the offsets of what it polled.
-
-    `AUTO`: librdkafka does, every `auto.commit.interval.ms`, as soon as it has handed the records
-    over. `BEFORE`, `AFTER`: synchronously, before or after processing a poll's records.
-    `TRANSACTION`: with the records that were sent on, in one transaction a poll. `NEVER`.
-    """
-
-    AUTO = "auto"
-    BEFORE = "before"
-    AFTER = "after"
-    TRANSACTION = "transaction"
-    NEVER = "never"
+from ackproof.scenario.commit import Commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

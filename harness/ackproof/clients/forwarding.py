@@ -13,9 +13,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from ackproof.clients.consumer_spec import Commit, ConsumerSpec
+from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
+from ackproof.scenario.commit import Commit
 
 #: The key of a forwarded record: partition and offset of the source record, consumer number.
 KEY = struct.Struct(">iqq")

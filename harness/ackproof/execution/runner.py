@@ -26,8 +26,8 @@ from ackproof.execution.run_state import RunState, now
 from ackproof.judgement.judge import judge_run
 from ackproof.judgement.spark import preflight
 from ackproof.observation.leader_polling import LeaderPoll
-from ackproof.prediction.attached import foresee_attached
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.attached import predict_attached
+from ackproof.prediction.replication import predict
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
@@ -147,7 +147,7 @@ def _attach(
     scenario = state.configured.scenario
     with reporter.phase(f"attaching to {spec.bootstrap}"):
         cluster = stack.enter_context(attached(spec, scenario.topics))
-        prediction = foresee_attached(scenario, cluster)
+        prediction = predict_attached(scenario, cluster)
         runs.write_model(state.run_dir / "prediction.json", prediction)
         state.image = f"attached: {cluster.bootstrap_servers}"
         state.unobserved = list(NOT_OBSERVED)
@@ -172,7 +172,7 @@ def _boot(
     """Predict, boot a cluster or lease one from the pool, and create the topics."""
     scenario = state.configured.scenario
     with reporter.phase("predicting with the model"):
-        runs.write_model(state.run_dir / "prediction.json", foresee(scenario))
+        runs.write_model(state.run_dir / "prediction.json", predict(scenario))
     image = images.ensure(scenario.kafka, client=client, say=reporter.note)
     state.image = f"{image.reference} ({image.source})"
     doctor.require_needs(client or connect(), scenario.every_fault)

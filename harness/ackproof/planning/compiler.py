@@ -1,9 +1,9 @@
-"""Compiles a plan of the reference model into a scenario that runs it, triggered by state.
+"""Compiles a plan of the reference model into a scenario whose faults trigger on state.
 
-Each stage of the plan that comes to rest becomes a `none` fault that begins when the cluster
-shows the state that the model foresees (`rest-N`), each stage in which records are acked another
-one that waits for some (`acked-N`). So every stage has its place in the run's fault windows, and
-what is sent between two windows can be held against what the model says of it.
+Each stage of the plan that settles becomes a fault `none` that begins when the cluster shows the
+state that the model predicts (`rest-N`). Each stage in which records are acked becomes another
+`none` that waits for some acks (`acked-N`). So every stage has a fault window in the run, and the
+records sent between two windows can be compared with the model's prediction for that stage.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ackproof_model.planning import (
     Stage,
 )
 
-#: A timer has fired after so many times its length: a follower's lag is looked at twice in it.
-_CERTAINLY = 1.6
-#: What a broker does beside, in seconds.
+#: A timer has fired after so many times its length: brokers check lag twice in its length.
+_TIMER_FACTOR = 1.6
+#: Added to a timer for everything else that a broker does, seconds.
 _MARGIN_S = 3.0
 
-#: What a broker logs last when it has started.
+#: The last line that a broker logs when it starts.
 _STARTED = "Kafka Server started"
 _STARTED_WITH_ZOOKEEPER = "[KafkaServer id={broker}] started"
 
-#: So many times as many records are sent in a stage that no timer will end.
-_PATIENCE = 5
-#: A schedule ends when its last state has come; this only bounds one that never does.
-_LONG_S = 900
+#: In a stage that no timer ends, so many times as many records are sent as are waited for.
+_SENT_PER_ACKED = 5
+#: A schedule ends when its last state is reached. This limits one that never gets there.
+_MAX_SECONDS = 900
 _TAIL = 200
 
 Step = dict[str, Any]
@@ -47,9 +47,9 @@ Document = dict[str, Any]
 
 
 class Phase(BaseModel):
-    """Records that are sent and acked between two faults are all `lost`, or all `kept`.
+    """The records sent and acked between two faults, which by prediction share one fate.
 
-    `after` and `until` are ids of faults, '' for the start of the run.
+    after, until: ids of the faults, '' for the start of the run. fate: `lost` or `kept`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,24 +59,27 @@ class Phase(BaseModel):
     fate: str
 
 
-def compiled(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
-    """Return the scenario file that carries out a plan on `scenario`'s cluster.
+def compile_plan(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Document:
+    """Return the document of a scenario that carries out a plan on `scenario`'s cluster.
 
-    Its topic has one partition, with the preferred leader first. Where records are acked, the
-    schedule waits for `records` of them.
+    The topic has one partition, with the preferred leader first. In each stage in which records are
+    acked, the schedule waits for `records` of them.
     """
     document = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"matrix", "blast_radius"}
     )
     workload = document["workload"]
-    workload |= {"seconds": _LONG_S, "records": int(max(scenario.workload.rate, 1) * _LONG_S)}
+    workload |= {
+        "seconds": _MAX_SECONDS,
+        "records": int(max(scenario.workload.rate, 1) * _MAX_SECONDS),
+    }
     workload["tail"] = min(scenario.workload.tail, _TAIL)
     topic = {"assignment": [brokers_of(scenario)], "settings": dict(scenario.topic.settings)}
     return {
         **document,
         "name": name,
         "kafka": scenario.kafka,
-        "description": " ".join(story(plan, scenario)),
+        "description": " ".join(narrative(plan, scenario)),
         "topics": {scenario.workload.topic: topic},
         "faults": list(_steps(scenario, plan, records)),
         "expect": {"loss": "some" if plan.lost else "none"},
@@ -84,7 +87,7 @@ def compiled(scenario: Scenario, plan: Plan, *, name: str, records: int) -> Docu
 
 
 def write(document: Document, path: Path) -> None:
-    """Write a scenario file, and check that it is one."""
+    """Write a scenario file and validate it."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -95,51 +98,51 @@ def write(document: Document, path: Path) -> None:
 
 
 def phases(plan: Plan) -> list[Phase]:
-    """Return what the model says of the records of each stage."""
+    """Return the phases of a plan: the stages in which records are acked, with their fate."""
     found = []
     for number, stage in enumerate(plan.stages):
         fate = plan.fate(stage)
         if fate != "none":
-            begun = _begun(stage, number) if number else ""
+            begun = _first_fault(stage, number) if number else ""
             found.append(Phase(after=begun, until=f"acked-{number}", fate=fate))
     return found
 
 
 def brokers_of(scenario: Scenario) -> list[int]:
-    """Return the brokers of the model's replicas, in assignment order."""
+    """Return the broker ids of the model's replicas, in assignment order."""
     if scenario.topic.assignment:
         return list(scenario.topic.assignment[0])
     return list(range(1, scenario.topic.replication_factor + 1))
 
 
-def story(plan: Plan, scenario: Scenario) -> Iterator[str]:
-    """Yield a sentence for each operation, with the brokers' ids."""
+def narrative(plan: Plan, scenario: Scenario) -> Iterator[str]:
+    """Yield a sentence for each stage: operation, leader and ISR by broker ids, fate of records."""
     brokers = brokers_of(scenario)
-    told = {
+    sentences = {
         OperationKind.KILL: "Broker {} is killed.",
-        OperationKind.LOSE_POWER: "Broker {} loses power, and what it had not fsynced.",
-        OperationKind.STOP: "Broker {} shuts down.",
+        OperationKind.LOSE_POWER: "Broker {} loses power and all data that it had not fsynced.",
+        OperationKind.STOP: "Broker {} is shut down cleanly.",
         OperationKind.LAG: "Broker {} is cut off from the other brokers.",
-        OperationKind.WITHHOLD: "The others cannot fetch from broker {}.",
+        OperationKind.WITHHOLD: "The other brokers cannot fetch from broker {}.",
         OperationKind.CUT_OFF: "Broker {} is cut off from the controllers.",
         OperationKind.START: "Broker {} is started.",
-        OperationKind.JOIN: "Broker {} is joined to the others again.",
+        OperationKind.JOIN: "Broker {} is connected to the others again.",
     }
     for number, stage in enumerate(plan.stages):
         controller = stage.plan_state.state.partition.controller
         isr = ", ".join(str(brokers[r]) for r in range(len(brokers)) if controller.isr >> r & 1)
-        leads = f"broker {brokers[controller.leader]}" if controller.leader >= 0 else "nobody"
-        what = (
-            "All is well."
+        leader = f"broker {brokers[controller.leader]}" if controller.leader >= 0 else "none"
+        operation = (
+            "All brokers run."
             if stage.operation is None
-            else told[stage.operation.kind].format(brokers[stage.operation.broker])
+            else sentences[stage.operation.kind].format(brokers[stage.operation.broker])
         )
         fate = {
             "none": "nothing is acked",
-            "lost": "what is acked now will be lost",
-            "kept": "what is acked now is kept",
+            "lost": "records acked now will be lost",
+            "kept": "records acked now are kept",
         }[plan.fate(stage)]
-        yield f"{number}. {what} Leader: {leads}, ISR {{{isr}}}; {fate}."
+        yield f"{number}. {operation} Leader: {leader}, ISR {{{isr}}}; {fate}."
 
 
 def _steps(scenario: Scenario, plan: Plan, records: int) -> Iterator[Step]:
@@ -150,28 +153,28 @@ def _steps(scenario: Scenario, plan: Plan, records: int) -> Iterator[Step]:
             step = _fault(operation, brokers)
             step["id"] = f"step-{number}"
             if (end := _ended_by(plan.stages, number)) is not None:
-                step["heal_when"] = [f"{_over(plan, end - 1)} began"]
+                step["heal_when"] = [f"{_last_fault(plan, end - 1)} began"]
             yield step
         if operation is not None and operation.settled:
-            wanted = _at_rest(scenario, plan.stages[number - 1], stage, limits)
-            yield {"fault": "none", "id": f"rest-{number}", "when": wanted}
+            settled = _settled_conditions(scenario, plan.stages[number - 1], stage, limits)
+            yield {"fault": "none", "id": f"rest-{number}", "when": settled}
         if plan.fate(stage) != "none":
-            # What waited while there was no leader is acked first.
-            sent = records * _PATIENCE if stage.settled else records
-            told = [f"{sent} more sent", f"{records} more acked"]
-            yield {"fault": "none", "id": f"acked-{number}", "when": told}
+            # The sends that waited while there was no leader are acked first.
+            sent = records * _SENT_PER_ACKED if stage.settled else records
+            progress = [f"{sent} more sent", f"{records} more acked"]
+            yield {"fault": "none", "id": f"acked-{number}", "when": progress}
 
 
-def _begun(stage: Stage, number: int) -> str:
-    """Return the fault whose verification begins a stage."""
+def _first_fault(stage: Stage, number: int) -> str:
+    """Return the id of the fault whose verification begins a stage."""
     settled = stage.operation is not None and stage.operation.settled
     return f"rest-{number}" if settled else f"step-{number}"
 
 
-def _over(plan: Plan, number: int) -> str:
-    """Return the last fault of a stage."""
+def _last_fault(plan: Plan, number: int) -> str:
+    """Return the id of the last fault of a stage."""
     stage = plan.stages[number]
-    return f"acked-{number}" if plan.fate(stage) != "none" else _begun(stage, number)
+    return f"acked-{number}" if plan.fate(stage) != "none" else _first_fault(stage, number)
 
 
 def _fault(operation: Operation, brokers: Sequence[int]) -> Step:
@@ -187,7 +190,7 @@ def _fault(operation: Operation, brokers: Sequence[int]) -> Step:
 
 
 def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
-    """Return which later stage's operation ends this one's, None for none."""
+    """Return the number of the stage whose operation ends this one's, None if none does."""
     begun = stages[number].operation
     for later in range(number + 1, len(stages)):
         ends = stages[later].operation
@@ -200,17 +203,19 @@ def _ended_by(stages: Sequence[Stage], number: int) -> int | None:
     return None
 
 
-def _at_rest(scenario: Scenario, before: Stage, after: Stage, limits: Timers) -> list[str]:
-    """Return what the cluster shows when a stage has come to rest.
+def _settled_conditions(
+    scenario: Scenario, before: Stage, after: Stage, limits: Timers
+) -> list[str]:
+    """Return the conditions that hold when a stage has settled.
 
-    Who is asked are living brokers that hear the controller; where they show nothing new, a
-    broker's log tells that it has started, and time that timers have fired.
+    Living brokers that hear the controller are asked for the partition's state. If that does not
+    change, a broker's log shows that it has started, or elapsed time that a timer has fired.
     """
     operation = after.operation
-    brokers, place = brokers_of(scenario), f"{scenario.workload.topic}-0"
-    told = _shown(after, brokers, place)
-    if told and told != _shown(before, brokers, place):
-        return told
+    brokers, partition = brokers_of(scenario), f"{scenario.workload.topic}-0"
+    conditions = _state_conditions(after, brokers, partition)
+    if conditions and conditions != _state_conditions(before, brokers, partition):
+        return conditions
     if operation is not None and operation.kind is OperationKind.START:
         broker = brokers[operation.broker]
         line = _STARTED_WITH_ZOOKEEPER if uses_zookeeper(scenario.kafka) else _STARTED
@@ -220,24 +225,24 @@ def _at_rest(scenario: Scenario, before: Stage, after: Stage, limits: Timers) ->
         OperationKind.WITHHOLD,
     )
     timer = limits.lag if lagging else limits.session
-    return [f"after {timer * _CERTAINLY + _MARGIN_S:g}s"]
+    return [f"after {timer * _TIMER_FACTOR + _MARGIN_S:g}s"]
 
 
-def _shown(stage: Stage, brokers: Sequence[int], place: str) -> list[str]:
-    """Return the conditions that the partition's state meets; none if nobody could tell."""
+def _state_conditions(stage: Stage, brokers: Sequence[int], partition: str) -> list[str]:
+    """Return the conditions that the partition's state meets; none if no broker can report it."""
     scene = stage.plan_state
     controller = scene.state.partition.controller
-    can_tell = [
+    informed = [
         number
         for number, replica in enumerate(scene.state.replicas)
         if replica.alive and not scene.held(OperationKind.CUT_OFF, number)
     ]
-    if not can_tell:
+    if not informed:
         return []
     leader = "none" if controller.leader < 0 else brokers[controller.leader]
     isr = sorted(broker for number, broker in enumerate(brokers) if controller.isr >> number & 1)
     members = "{" + ", ".join(map(str, isr)) + "}"
     return [
-        f"leader of {place} == {leader}",
-        f"isr of {place} is {members}" if isr else f"isr of {place} == 0",
+        f"leader of {partition} == {leader}",
+        f"isr of {partition} is {members}" if isr else f"isr of {partition} == 0",
     ]

@@ -1,4 +1,4 @@
-"""Writes the scenarios of what was found."""
+"""Writes the scenarios for the plans that a search found."""
 
 from __future__ import annotations
 
@@ -8,57 +8,62 @@ from pathlib import Path
 from ackproof.errors import DiskError
 from ackproof.planning.compiler import (
     Phase,
-    compiled,
+    compile_plan,
+    narrative,
     phases,
-    story,
     write,
 )
-from ackproof.planning.search import Found
+from ackproof.planning.search import SearchResult
 from ackproof.scenario.model import Scenario
 from ackproof_model.planning import Plan, kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """A scenario file, what the model foresees of it, and of each phase's records.
+class PlannedScenario:
+    """A scenario file that was written for a plan.
 
-    kinds: the kinds of steps of the model that it takes.
+    prediction: what happens to acked records. narrative: a sentence for each stage. kinds: the
+    kinds of model steps that the plan takes. phases: the fate of the records of each stage.
     """
 
     path: Path
-    foreseen: str
-    story: tuple[str, ...]
+    prediction: str
+    narrative: tuple[str, ...]
     kinds: tuple[str, ...]
     phases: tuple[Phase, ...]
 
 
 def write_all(
-    scenario: Scenario, found: Found, *, name: str, records: int, out: Path
-) -> list[Written]:
-    """Write the scenario that loses records and its control, or the suite of those that do not.
+    scenario: Scenario, result: SearchResult, *, name: str, records: int, out: Path
+) -> list[PlannedScenario]:
+    """Write the scenario that loses records and its control, or the scenarios without loss.
 
     Raises DiskError if `out` cannot be written.
     """
     plans: list[tuple[str, Plan]] = []
-    if found.loss is not None:
-        plans.append((f"{name}-loss", found.loss))
-    if found.clean is not None:
-        plans.append((f"{name}-clean", found.clean))
-    plans += [(f"{name}-safe-{number}", one) for number, one in enumerate(found.nasty, start=1)]
+    if result.loss is not None:
+        plans.append((f"{name}-loss", result.loss))
+    if result.clean is not None:
+        plans.append((f"{name}-clean", result.clean))
+    plans += [(f"{name}-safe-{number}", one) for number, one in enumerate(result.lossless, start=1)]
     return [_write(scenario, plan, own, records=records, out=out) for own, plan in plans]
 
 
-def _write(scenario: Scenario, plan: Plan, name: str, *, records: int, out: Path) -> Written:
+def _write(
+    scenario: Scenario, plan: Plan, name: str, *, records: int, out: Path
+) -> PlannedScenario:
     path = out / f"{name}.yaml"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write(compiled(scenario, plan, name=name, records=records), path)
+        write(compile_plan(scenario, plan, name=name, records=records), path)
     except OSError as error:
-        raise DiskError(f"{path} cannot be written: {error}") from error
-    return Written(
+        raise DiskError(
+            f"{path} cannot be written: {error}", hint="Name another folder with --out."
+        ) from error
+    return PlannedScenario(
         path=path,
-        foreseen="acked records are lost" if plan.lost else "nothing acked is lost",
-        story=tuple(story(plan, scenario)),
+        prediction="acked records are lost" if plan.lost else "nothing acked is lost",
+        narrative=tuple(narrative(plan, scenario)),
         kinds=tuple(sorted(kinds(plan))),
         phases=tuple(phases(plan)),
     )

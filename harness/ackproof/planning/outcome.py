@@ -1,4 +1,4 @@
-"""Holds a run of a planned schedule against what the model said of each phase's records."""
+"""Compares a run of a planned scenario with the predicted fate of each phase's records."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from ackproof_spark.tables import LOCATION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_RUN_START = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A phase, and how many of the records sent and acked within it were acked and lost."""
+class PhaseOutcome:
+    """How many records were sent and acked within a phase, and how many of these were lost."""
 
     phase: Phase
     acked: int
     lost: int
 
     @property
-    def as_foreseen(self) -> bool:
-        """Whether all of them, or none, were lost, as the model said."""
+    def as_predicted(self) -> bool:
+        """Whether all of them, or none of them, were lost, as predicted."""
         return self.lost == (self.acked if self.phase.fate == "lost" else 0)
 
 
-def as_foreseen(held: Sequence[Held]) -> bool:
-    """Whether every phase is as foreseen, and each fate was met by records of some phase.
+def all_as_predicted(outcomes: Sequence[PhaseOutcome]) -> bool:
+    """Whether every phase is as predicted, and every predicted fate has records that show it.
 
-    A busy machine may still ack what was sent before a phase when the next begins: that one has
-    no records, and says nothing.
+    On a busy machine, sends from before a phase may still be acked when the next phase begins. Then
+    the phase has no records and decides nothing.
     """
-    fates = {one.phase.fate for one in held}
-    met = {one.phase.fate for one in held if one.acked}
-    return all(one.as_foreseen for one in held) and met == fates
+    predicted = {one.phase.fate for one in outcomes}
+    shown = {one.phase.fate for one in outcomes if one.acked}
+    return all(one.as_predicted for one in outcomes) and shown == predicted
 
 
-def hold(run_dir: Path, phases: Sequence[Phase]) -> list[Held]:
-    """Return what became of the records of each phase.
+def phase_outcomes(run_dir: Path, phases: Sequence[Phase]) -> list[PhaseOutcome]:
+    """Return what happened to the records of each phase of a run.
 
-    A phase lasts from the verification of one fault to the injection of another; one whose faults
-    did not take place has no records.
+    A phase lasts from the verification of one fault until the injection of another. It has no
+    records if one of these faults did not happen.
     """
     import pyarrow.parquet as pq
 
     windows = pq.read_table(run_dir / LOCATION["fault_windows"]).to_pylist()
     by_id = {json.loads(one["parameters"]).get("id", ""): one for one in windows}
-    ledger = _between(pq.read_table(run_dir / LOCATION["ledger"]), "outcome", "acked")
-    anomalies = _between(pq.read_table(run_dir / LOCATION["anomalies"]), "anomaly", "lost")
+    ledger = _rows_with(pq.read_table(run_dir / LOCATION["ledger"]), "outcome", "acked")
+    anomalies = _rows_with(pq.read_table(run_dir / LOCATION["anomalies"]), "anomaly", "lost")
     found = []
     for phase in phases:
         begin = by_id[phase.after]["verified_at"] if phase.after in by_id else None
         if not phase.after:
-            begin = _BEGINNING
+            begin = _RUN_START
         end = by_id[phase.until]["injected_at"] if phase.until in by_id else None
         found.append(
-            Held(
+            PhaseOutcome(
                 phase=phase,
                 acked=_count(ledger, begin, end),
                 lost=_count(anomalies, begin, end),
@@ -71,20 +71,20 @@ def hold(run_dir: Path, phases: Sequence[Phase]) -> list[Held]:
     return found
 
 
-def _between(table: pa.Table, column: str, value: str) -> pa.Table:
+def _rows_with(table: pa.Table, column: str, value: str) -> pa.Table:
     import pyarrow.compute as pc
 
     return table.filter(pc.equal(table[column], value))
 
 
 def _count(table: pa.Table, begin: datetime | None, end: datetime | None) -> int:
-    """Count the sends between two moments: handed over after the first, acked before the other."""
+    """Count the sends that were sent after `begin` and acked before `end`."""
     import pyarrow.compute as pc
 
     if begin is None or end is None:
         return 0
     within = pc.less(table["resolved_at"], pc.cast(end, table["resolved_at"].type))
-    if begin is not _BEGINNING:
+    if begin is not _RUN_START:
         after = pc.greater(table["sent_at"], pc.cast(begin, table["sent_at"].type))
         within = pc.and_(within, after)
     return int(pc.sum(pc.cast(within, "int64")).as_py() or 0)

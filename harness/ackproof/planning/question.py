@@ -1,4 +1,4 @@
-"""What a scenario asks of the adversary's search."""
+"""Turns a scenario's configuration into a question for the adversary's search."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ackproof_model.adversary import AdversaryModel, Budgets
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
 _ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
-#: KIP-537: longer defaults from here on.
-_LONGER = (2, 5)
+#: The first version with the longer default timeouts of KIP-537.
+_LONGER_DEFAULTS = (2, 5)
 
 _ELR = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """How long the cluster takes to notice, in seconds: a dead broker, a follower that lags."""
+    """Seconds until the cluster detects a dead broker (session), and a lagging follower (lag)."""
 
     session: float
     lag: float
 
 
 def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
-    """Return what a scenario's configuration is asked; its faults do not matter.
+    """Return the question for a scenario's configuration. Its faults are ignored.
 
-    With ZooKeeper a follower cannot be made to lag: one of the brokers is the controller, and talks
-    to the others where they replicate. So `budgets.shrinks` is 0 then.
+    With ZooKeeper `budgets.shrinks` becomes 0, since no fault can make a follower lag there: one of
+    the brokers is the controller and reaches the others over the listener that they replicate on.
 
-    Raises ScenarioError for what the model or the planner does not know.
+    Raises ScenarioError for a configuration that the model or the planner does not support.
     """
-    if problem := next(_not_known(scenario), None):
+    if problem := next(_unsupported(scenario), None):
         raise ScenarioError(f"no plan for {scenario.name}: {problem}")
     if uses_zookeeper(scenario.kafka):
         budgets = replace(budgets, shrinks=0)
@@ -57,8 +57,7 @@ def question(scenario: Scenario, budgets: Budgets) -> AdversaryModel:
 
 
 def timers(scenario: Scenario) -> Timers:
-    """Return how long the cluster's timers are."""
-    settings, longer = scenario.cluster.settings, numbers(scenario.kafka) >= _LONGER
+    settings, longer = scenario.cluster.settings, numbers(scenario.kafka) >= _LONGER_DEFAULTS
     session = settings.get(_SESSION, 9_000)
     if uses_zookeeper(scenario.kafka):
         session = settings.get(_ZOOKEEPER_SESSION, 18_000 if longer else 6_000)
@@ -67,7 +66,7 @@ def timers(scenario: Scenario) -> Timers:
 
 
 def _flushes(scenario: Scenario) -> bool:
-    """Whether every record is fsynced before it is acked."""
+    """Whether brokers fsync every record before they ack it."""
     own = scenario.topic.settings.get("flush.messages")
     return (
         str(scenario.cluster.settings.get("log.flush.interval.messages") if own is None else own)
@@ -75,24 +74,24 @@ def _flushes(scenario: Scenario) -> bool:
     )
 
 
-def _not_known(scenario: Scenario) -> Iterator[str]:
+def _unsupported(scenario: Scenario) -> Iterator[str]:
     cluster = scenario.cluster
     if cluster.attach is not None:
-        yield "power cannot be taken from an attached cluster; leave cluster.attach out"
+        yield "an attached cluster cannot lose power; remove cluster.attach"
     if cluster.combined:
         yield (
-            "with cluster.combined the loss of brokers takes controllers, too, of which the model "
-            "knows nothing: set it to false"
+            "with cluster.combined a lost broker is also a lost controller, which the model does "
+            "not support; set it to false"
         )
     if scenario.workload.transactions is not None:
-        yield "the model's search has no transactions; leave workload.transactions out"
+        yield "the search does not support transactions; remove workload.transactions"
     if cluster.log_dirs > 1:
-        yield "the model knows brokers with one log directory; leave cluster.log_dirs out"
+        yield f"the search supports one log directory, not {cluster.log_dirs}: set log_dirs to 1"
     if unknown := sorted(set(cluster.features) - {_ELR}):
-        yield f"the model does not know what cluster.features {unknown[0]} changes; leave it out"
+        yield f"the search does not support cluster.features {unknown[0]}; remove it"
     limits = timers(scenario)
     if limits.session >= limits.lag:
         yield (
-            f"a dead broker is noticed after {limits.session:g}s, a follower that lags after "
-            f"{limits.lag:g}s: the model takes the first to be shorter (raise {_LAG_TIME})"
+            f"a dead broker is detected after {limits.session:g}s, a lagging follower after "
+            f"{limits.lag:g}s, but the search requires the first to be shorter; raise {_LAG_TIME}"
         )

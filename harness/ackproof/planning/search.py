@@ -1,4 +1,4 @@
-"""Finds what a scenario's configuration can lose, and the schedules that show it."""
+"""Searches how a configuration can lose acked records, and for schedules that show it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ackproof.errors import ScenarioError
-from ackproof.planning.question import question
+from ackproof.planning.question import question as question_for
 from ackproof.scenario.model import Scenario
-from ackproof_model.adversary import (
-    AdversaryModel,
-    AdversaryResult,
-    Budgets,
-    search,
-)
+from ackproof_model import adversary
+from ackproof_model.adversary import AdversaryModel, AdversaryResult, Budgets
 from ackproof_model.planning import (
     Plan,
     covering_plans,
@@ -24,22 +20,22 @@ from ackproof_model.planning import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """What the search found for a configuration.
 
-    answer: with the fewest perturbations that lose something by a schedule, else by a race only,
-    else with all that were allowed. loss: the schedule that loses what the answer's trace does;
-    clean: the same with controlled shutdowns, if nothing is lost then. nasty: where nothing can be
-    lost, the schedules that come closest.
+    answer: the one with the fewest perturbations whose loss a schedule can reproduce; else one
+    whose loss needs a race; else the one with all perturbations that were allowed. loss: the
+    schedule that reproduces the loss. clean: the same with controlled shutdowns, if that loses
+    nothing. lossless: if no loss is possible, the schedules that come closest to one.
     """
 
     answer: AdversaryResult
     loss: Plan | None
     clean: Plan | None
-    nasty: tuple[Plan, ...]
+    lossless: tuple[Plan, ...]
 
 
-def find(
+def search(
     scenario: Scenario,
     budgets: Budgets,
     *,
@@ -48,46 +44,47 @@ def find(
     workers: int = 0,
     keep: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> Found:
-    """Search with one perturbation, then two, and so on, up to what `budgets` allow in all.
+) -> SearchResult:
+    """Search with one perturbation, then with two, and so on up to `budgets`.
 
-    At most `suite` schedules are returned where nothing can be lost. `workers` and `keep` are
-    `search`'s.
+    suite: how many schedules to return at most if no loss is possible. max_states, workers: limit
+    and processes of the search. keep: folder in which interrupted searches are stored.
 
-    Raises ScenarioError for what the model does not know, and if `keep` cannot be used.
+    Raises ScenarioError for a configuration that the model does not support, and if `keep` cannot
+    be used.
     """
     answer: AdversaryResult | None = None
     race: AdversaryResult | None = None
-    for asked in _questions(scenario, budgets):
-        say(f"{asked.budgets.perturbations} perturbations")
+    for question in _questions(scenario, budgets):
+        say(f"{question.budgets.perturbations} perturbations")
         try:
-            answer = search(asked, workers=workers, max_states=max_states, keep=keep)
+            answer = adversary.search(question, workers=workers, max_states=max_states, keep=keep)
         except (OSError, ValueError) as error:
             if keep is None:
                 raise
             raise ScenarioError(
-                f"the search cannot be kept in {keep}: {error}",
-                hint="Name a folder with room for it, or remove what is damaged.",
+                f"--keep {keep}: the search cannot be stored there: {error}",
+                hint="Name a folder with enough space, or remove the damaged files.",
             ) from error
         if answer.lost:
             if loss := realized(answer):
                 clean = with_clean_stops(loss)
                 control = None if clean is None or clean.lost else clean
-                return Found(answer=answer, loss=loss, clean=control, nasty=())
+                return SearchResult(answer=answer, loss=loss, clean=control, lossless=())
             race = race or answer
         elif not answer.complete:
             break
     assert answer is not None
-    nasty = covering_plans(answer.model, most=suite) if answer.impossible else ()
-    return Found(answer=race or answer, loss=None, clean=None, nasty=tuple(nasty))
+    lossless = covering_plans(answer.model, most=suite) if answer.impossible else ()
+    return SearchResult(answer=race or answer, loss=None, clean=None, lossless=tuple(lossless))
 
 
 def _questions(scenario: Scenario, budgets: Budgets) -> Iterator[AdversaryModel]:
-    """Yield what to ask, the gentlest first: few perturbations, and no power loss among them."""
+    """Yield questions with few perturbations first, and without power losses before with them."""
     for perturbations in range(1, max(1, budgets.perturbations) + 1):
         if budgets.power_losses:
-            gentle = replace(budgets, power_losses=0, in_all=perturbations)
-            if gentle.perturbations == perturbations:
-                yield question(scenario, gentle)
+            without_power_loss = replace(budgets, power_losses=0, in_all=perturbations)
+            if without_power_loss.perturbations == perturbations:
+                yield question_for(scenario, without_power_loss)
         within = min(perturbations, budgets.perturbations)
-        yield question(scenario, replace(budgets, in_all=within))
+        yield question_for(scenario, replace(budgets, in_all=within))

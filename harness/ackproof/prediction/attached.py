@@ -1,8 +1,8 @@
-"""What the model says of a run on an attached cluster.
+"""The prediction for a run on an attached cluster.
 
-The scenario does not know the cluster's settings, so they are asked for (DescribeConfigs). A fault
-on a container is one that the model knows; a user's own command may do anything. Where the settings
-cannot be had, nothing is excluded, and the prediction says why.
+A scenario does not contain the settings of a cluster that ackproof did not start, so the cluster is
+asked for them (DescribeConfigs). The model knows the faults that act on a container; a user's own
+command may do anything. Without the settings no anomaly is excluded, and the prediction says why.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from collections.abc import Mapping
 
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.errors import ClusterError
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.replication import predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Setting
 
 
-def foresee_attached(scenario: Scenario, cluster: AttachedCluster) -> PredictionRecord:
-    """Return what the model says about every anomaly, and why."""
+def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> PredictionRecord:
+    """Return the prediction for every anomaly, with reasons."""
     brokers = cluster.broker_ids()
     try:
         described = cluster.broker_settings()
     except ClusterError as error:
         return _undecided(scenario, error.message)
-    apart = sorted(
+    different = sorted(
         key
         for key in (*TIMERS, *PER_TOPIC_SETTINGS)
         if len({settings.get(key) for settings in described.values()}) > 1
     )
-    if apart:
-        return _undecided(scenario, f"the brokers differ in {', '.join(apart)}")
-    return foresee(_as_started(scenario, len(brokers), described[brokers[0]]))
+    if different:
+        return _undecided(scenario, f"the brokers have different values of {', '.join(different)}")
+    return predict(_as_started(scenario, len(brokers), described[brokers[0]]))
 
 
 def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) -> Scenario:
-    """Return the scenario as if ackproof had started this very cluster."""
+    """Return the scenario as if ackproof had started this cluster."""
     settings: dict[str, Setting] = {key: described[key] for key in TIMERS if key in described}
     defaults = {key: described[key] for key in PER_TOPIC_SETTINGS if key in described}
     topics = {
@@ -52,9 +52,9 @@ def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) 
 
 
 def _undecided(scenario: Scenario, reason: str) -> PredictionRecord:
-    """Return the prediction when the cluster's settings are not known, with the reason for that."""
-    record = foresee(scenario)
-    why = f"{reason}, so nothing is excluded"
+    """Return the prediction without the cluster's settings; `reason` says why they are unknown."""
+    record = predict(scenario)
+    why = f"{reason}, so no anomaly is excluded"
     prediction = record.prediction.model_copy(
         update={"reasons": dict.fromkeys(record.predicted, why), "bounds": why}
     )

@@ -1,7 +1,7 @@
-"""Predictions, remembered: what the model says of a configuration and a schedule is searched once.
+"""Cached predictions: the model searches each configuration and schedule only once.
 
-They lie in the cache folder, under a name that is made of the configuration, the schedule and the
-model's own source: another version of the model has its own.
+They are stored in the cache folder. The name of a file is a hash of the configuration, the schedule
+and the model's source, so another version of the model has predictions of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-import ackproof_model as reference_model
+import ackproof_model
 from ackproof.cache import cache_dir
 from ackproof_model import (
     Configuration,
@@ -30,15 +30,15 @@ from ackproof_model.prediction.predict import MAX_STATES
 def predict(
     configuration: Configuration, schedule: Sequence[Injection], *, max_states: int = MAX_STATES
 ) -> Prediction:
-    """Return what `reference_model.predict` says, from the cache if it has been asked before.
+    """Return what `ackproof_model.predict` returns, from the cache if possible.
 
-    A cache that cannot be read or written is none.
+    A cache that cannot be read or written is ignored.
     """
     stored = TypeAdapter(Prediction)
     name = f"{_key(configuration, schedule, max_states)}.json"
     with contextlib.suppress(OSError, ValidationError):
         return stored.validate_json((_folder() / name).read_bytes())
-    prediction = reference_model.predict(configuration, schedule, max_states=max_states)
+    prediction = ackproof_model.predict(configuration, schedule, max_states=max_states)
     with contextlib.suppress(OSError):
         partial = _folder() / f"{name}.{os.getpid()}"
         partial.write_bytes(stored.dump_json(prediction))
@@ -53,6 +53,6 @@ def _folder() -> Path:
 
 
 def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
-    asked = [max_states, asdict(configuration), *map(asdict, schedule)]
-    text = json.dumps(asked, sort_keys=True, default=sorted)  # targets are sets
+    question = [max_states, asdict(configuration), *map(asdict, schedule)]
+    text = json.dumps(question, sort_keys=True, default=sorted)  # targets are sets
     return hashlib.sha256(f"{source_digest.digest()} {text}".encode()).hexdigest()[:32]

@@ -1,14 +1,15 @@
-"""Asks the reference model what transactions and groups of consumers may come to, before a run.
+"""Predictions for transactions and consumer groups.
 
-Its specifications of these have no replication: they answer as long as no fault reaches brokers or
-links. Where one does, a request may be late and what was written be lost, so nothing is excluded.
+The model's specifications of both have no replication, so they decide only while no fault reaches
+brokers or network links. If one does, requests may be late and written records may be lost: then no
+anomaly is excluded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.clients.consumer_spec import Commit
+from ackproof.scenario.commit import Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
@@ -17,17 +18,17 @@ from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.transactions import TransactionBudgets, TransactionModel
 from ackproof_spark.tables import Anomaly
 
-#: librdkafka's words for a group that begins at the first record.
+#: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
 _EARLIEST = {"earliest", "smallest", "beginning"}
 
-#: An anomaly, what is foreseen of it, and why.
-Foreseen = tuple[Anomaly, Likelihood, str]
+#: An anomaly, its prediction, and the reason.
+ClientPrediction = tuple[Anomaly, Likelihood, str]
 
 
-def of_clients(scenario: Scenario) -> Iterator[Foreseen]:
-    """Yield what may come of a scenario's transactions and groups; nothing if it has none.
+def predict_clients(scenario: Scenario) -> Iterator[ClientPrediction]:
+    """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
 
-    The version must be one that the model has a profile of.
+    The model must have a profile of the scenario's Kafka version.
     """
     if scenario.workload.transactions is not None:
         yield from _of_transactions(scenario)
@@ -39,27 +40,27 @@ def _reaches_brokers(fault: Fault) -> bool:
     return fault.effect not in ("clients", "none")
 
 
-def _of_transactions(scenario: Scenario) -> Iterator[Foreseen]:
-    """Yield what may come of transactions of librdkafka, which speaks their first protocol only.
+def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:
+    """Yield the predictions for transactions of librdkafka, which supports protocol 1 only.
 
-    What is searched is one perturbation at a time: a producer that another one succeeds, a
-    transaction that times out, a late request.
+    The search allows one perturbation at a time: a producer that is replaced by another one, a
+    transaction that times out, or a late request.
     """
-    wanted = scenario.workload.transactions
-    struck = next(filter(_reaches_brokers, scenario.every_fault), None)
-    if struck is not None:
+    spec = scenario.workload.transactions
+    fault = next(filter(_reaches_brokers, scenario.every_fault), None)
+    if fault is not None:
         late = transactions.search(_question(scenario, delays=1), until=["aborted-read"])
         steps = len(late.traces["aborted-read"])
         yield (
             Anomaly.ABORTED_READ,
             Likelihood.POSSIBLE,
-            f"{struck.name} may make a request late, which ends the next transaction, in {steps} "
+            f"{fault.name} may delay a request, which then ends the next transaction, in {steps} "
             "steps (KAFKA-17754)",
         )
         yield (
             Anomaly.ZOMBIE_COMMIT,
             Likelihood.POSSIBLE,
-            f"{struck.name} may take what the coordinator wrote, and the model of transactions has "
+            f"{fault.name} may lose records of the coordinator, and the model of transactions has "
             "no replication",
         )
         return
@@ -71,32 +72,32 @@ def _of_transactions(scenario: Scenario) -> Iterator[Foreseen]:
     for anomaly in (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT):
         if anomaly in found:
             yield anomaly, Likelihood.POSSIBLE, f"by {found[anomaly]}"
-        elif anomaly is Anomaly.ZOMBIE_COMMIT and wanted is not None and wanted.successor == "new":
+        elif anomaly is Anomaly.ZOMBIE_COMMIT and spec is not None and spec.successor == "new":
             yield (
                 anomaly,
                 Likelihood.POSSIBLE,
-                "nothing keeps a producer from committing whose successor has another "
-                "transactional.id",
+                "a successor with another transactional.id does not fence its predecessor, so "
+                "that one can still commit",
             )
         else:
             yield (
                 anomaly,
                 Likelihood.IMPOSSIBLE,
-                "no way leads to it while every request is answered, with one more producer, or "
-                "one transaction that times out",
+                "the search finds no way to it while every request is answered, with one more "
+                "producer or one transaction that times out",
             )
 
 
 def _question(scenario: Scenario, **budgets: int) -> TransactionModel:
-    """Return what is asked: of one partition, since no way to these two anomalies needs more."""
+    """Return the question, for one partition: no way to these two anomalies needs more."""
     return TransactionModel(
         kafka_version=scenario.kafka, budgets=TransactionBudgets(partitions=1, **budgets)
     )
 
 
-def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[Foreseen]:
-    """Yield what may come of a group, one of whose members is killed and one thrown out."""
-    struck = next(filter(_reaches_brokers, scenario.every_fault), None)
+def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[ClientPrediction]:
+    """Yield the predictions for a group if one member is killed and one is removed from it."""
+    fault = next(filter(_reaches_brokers, scenario.every_fault), None)
     shared = group.via == "assign" and any(
         # A fault of consumers leaves acked records alone; one of producers does not.
         fault.effect == "clients" and fault.configured_effect == "none"
@@ -106,36 +107,42 @@ def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[F
     question = OffsetModel(
         kafka_version=scenario.kafka,
         commit=Commit(group.commit).value,
-        heedless=True,  # a commit that is refused is recorded, and that is all
+        heedless=True,  # our consumers record a refused commit and go on
         reset="earliest" if reset in _EARLIEST else "latest",
         budgets=OffsetBudgets(crashes=1, rebalances=1),
     )
     found = consumer_groups.search(question)
     for anomaly in (Anomaly.UNPROCESSED, Anomaly.REPROCESSED):
-        if struck is not None:
-            why = f"{struck.name} may take what was committed or consumed, and the model of groups "
-            yield anomaly, Likelihood.POSSIBLE, f"{name}: {why}has no replication"
+        if fault is not None:
+            why = (
+                f"{fault.name} may lose committed offsets or records, and the model of groups has "
+            )
+            yield anomaly, Likelihood.POSSIBLE, f"{name}: {why}no replication"
         elif shared:
-            yield anomaly, Likelihood.POSSIBLE, f"{name}: two members may have one partition"
-        elif anomaly in found.traces:
-            way = found.traces[anomaly]
-            why = f"offsets are committed {_told(group)}: in {len(way)} steps, by way of a member "
-            out = any("thrown out" in label for label, _ in way)
             yield (
                 anomaly,
                 Likelihood.POSSIBLE,
-                f"{name}: {why}that is {'thrown out' if out else 'killed'}",
+                f"{name}: two members may have the same partition",
+            )
+        elif anomaly in found.traces:
+            way = found.traces[anomaly]
+            why = f"offsets are committed {_commit_words(group)}: in {len(way)} steps, if a member "
+            removed = any("thrown out" in label for label, _ in way)
+            yield (
+                anomaly,
+                Likelihood.POSSIBLE,
+                f"{name}: {why}is {'removed from the group' if removed else 'killed'}",
             )
         else:
             yield (
                 anomaly,
                 Likelihood.IMPOSSIBLE,
-                f"{name}: offsets are committed {_told(group)}, and no way leads to it with one "
-                "member killed and one thrown out",
+                f"{name}: offsets are committed {_commit_words(group)}, and the search finds no "
+                "way to it with one member killed and one removed from the group",
             )
 
 
-def _told(group: ConsumerGroup) -> str:
+def _commit_words(group: ConsumerGroup) -> str:
     match group.commit:
         case Commit.BEFORE | Commit.AFTER:
             return f"{group.commit.value} processing"

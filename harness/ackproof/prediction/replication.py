@@ -1,8 +1,8 @@
-"""Asks the reference model what a scenario may lead to, before it runs.
+"""The prediction for a scenario: which anomalies are impossible, possible or certain.
 
-The model speaks of one partition. A scenario is put to it once for each partition of its topic: a
-fault on "the leader of orders-0" hits that partition's leader for certain, and any one replica of
-another partition. The answers are joined: what is certain in one partition is certain in the run.
+The model describes one partition, so it is asked once for each partition of the topic: a fault on
+"the leader of orders-0" certainly hits the leader of that partition, and any one replica of another
+partition. Then the answers are joined: what is certain in one partition is certain in the run.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from ackproof.prediction.cached import predict
-from ackproof.prediction.clients import of_clients
+from ackproof.prediction import cached
+from ackproof.prediction.clients import predict_clients
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
@@ -45,23 +45,23 @@ from ackproof_spark.tables import OF_REPLICAS, PREDICTED
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
-#: librdkafka's, milliseconds.
+#: librdkafka's default, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 
 _STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
 
-#: Each fault adds records and orders; of more, the search would not see the end.
-_MOST_FAULTS = 8
+#: Every fault adds records and interleavings; with more faults the search would not end.
+_MAX_FAULTS = 8
 
-#: Stands for a condition on another partition: it may come true at any time, or have been true.
+#: Replaces a condition on another partition, which may hold at any time.
 _ANY_TIME = IsrSize(op=">=", size=0)
 
 
-def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
-    """Return what the model says about every anomaly, and why; `max_states` bounds its search.
+def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
+    """Return the prediction for every anomaly, with reasons; `max_states` limits the search.
 
-    Of a cluster whose rules the model does not know it says that everything is possible. What
-    is certain, or possible, of one topic or group is so of the run.
+    If the model does not know the rules of the cluster, every anomaly is possible. The prediction
+    for the run is the strongest of those for its topics and groups.
     """
     if not scenario.workload.beside:
         return _with_clients(scenario, _of_topic(scenario, max_states))
@@ -70,15 +70,17 @@ def foresee(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
 
 
 def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
-    """Return the prediction with what may come of transactions and groups, if there are any."""
+    """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
     fault = _unknown_fault(scenario)
-    for anomaly, outlook, reason in [] if _unknown_version(scenario) else of_clients(scenario):
-        if fault and outlook is Likelihood.IMPOSSIBLE:
-            outlook, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901 -- weakened
+    for anomaly, prediction, reason in (
+        [] if _unknown_version(scenario) else predict_clients(scenario)
+    ):
+        if fault and prediction is Likelihood.IMPOSSIBLE:
+            prediction, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
-        if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(outlook.value):
-            predicted[str(anomaly)], reasons[str(anomaly)] = outlook.value, reason
+        if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
+            predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
     return PredictionRecord(
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
@@ -86,7 +88,7 @@ def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRec
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
-    """Return the scenario as it is for one topic of those that are written to."""
+    """Return the scenario reduced to one of the topics that are written to."""
     sends = scenario.sends[topic]
     update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
     workload = scenario.workload.model_copy(update={**update, "topic": topic, "beside": {}})
@@ -94,9 +96,9 @@ def _only(scenario: Scenario, topic: str) -> Scenario:
 
 
 def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
-    """Return for each anomaly the strongest of several predictions, by topic, and its reason.
+    """Return, for each anomaly, the strongest of the topics' predictions with its reason.
 
-    What is told of losses, trace and risk, is of the topic that is the likeliest to lose.
+    Trace and risk of a loss are those of the topic with the strongest prediction for it.
     """
 
     def strongest(anomaly: str) -> str:
@@ -121,10 +123,10 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     distinct: dict[tuple[tuple[Injection, ...], ...], Prediction] = {}
     for partition in range(scenario.topic.partitions):
         readings = tuple(_schedules(scenario, topic, partition))
-        if readings not in distinct:  # most partitions differ from each other in nothing
+        if readings not in distinct:  # most partitions are alike
             distinct[readings] = _of_partition(scenario, readings, max_states)
-    joined = _compacted(scenario.topic, join(list(distinct.values())))
-    joined = _sent_again(scenario, joined)
+    joined = _with_compaction(scenario.topic, join(list(distinct.values())))
+    joined = _with_retries(scenario, joined)
     return PredictionRecord(
         predicted={name: outlook.value for name, outlook in joined.likelihood.items()},
         prediction=PredictionReport(
@@ -138,12 +140,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     )
 
 
-def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
-    """Return what is left of a prediction where each broker compacts its logs for itself."""
+def _with_compaction(topic: TopicSpec, prediction: Prediction) -> Prediction:
+    """Weaken a prediction about replicas if each broker compacts its own logs."""
     if not topic.compacted:
         return prediction
     changed = [str(anomaly) for anomaly in OF_REPLICAS]
-    reason = "the topic is compacted, by each broker for itself"
+    reason = "the topic is compacted, by each broker independently"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
@@ -151,22 +153,22 @@ def _compacted(topic: TopicSpec, prediction: Prediction) -> Prediction:
     )
 
 
-def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Return what is left of a prediction where a request may time out and be sent again.
+def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
+    """Weaken a prediction if the client may resend a request because it timed out.
 
-    The model resends what a connection's end left unanswered, and has no request timeout. A leader
-    that waits for followers (acks=all) does so for up to `replica.lag.time.max.ms`.
+    The model resends requests that a closed connection left unanswered, but has no request timeout.
+    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`.
     """
     settings, cluster = scenario.workload.settings, scenario.cluster
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
-    stalls = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
-    struck = any(fault.configured_effect != "none" for fault in scenario.every_fault)
+    waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
+    faulted = any(fault.configured_effect != "none" for fault in scenario.every_fault)
     if (
         settings.idempotence
         or settings.acks == "0"
         or not settings.retries
-        or not ((stalls and struck) or timeout < default)
+        or not ((waits and faulted) or timeout < default)
     ):
         return prediction
     changed = [
@@ -174,7 +176,7 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
         for anomaly in ("duplicated", "reordered")
         if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
-    reason = f"a request that takes longer than {name}={timeout} is sent again"
+    reason = f"the client resends a request that takes longer than {name}={timeout}"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
@@ -183,26 +185,26 @@ def _sent_again(scenario: Scenario, prediction: Prediction) -> Prediction:
 
 
 def _unknown_version(scenario: Scenario) -> str:
-    """Say why the model does not know this cluster's rules; '' if it does."""
+    """Return why the model does not know this cluster's rules; '' if it does."""
     if scenario.cluster.attach is not None:
-        return "the settings of an attached cluster are not known yet, so nothing is excluded"
+        return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
     try:
         Profile.of(scenario.kafka)
     except ValueError as error:
-        return f"the model has no profile of this version ({error}), so nothing is excluded"
+        return f"the model has no profile of this version ({error}), so no anomaly is excluded"
     changed = sorted(scenario.cluster.features)
     if changed:
         return (
-            f"the model knows each version's own feature levels only, and cluster.features sets "
-            f"{', '.join(changed)}, so nothing is excluded"
+            f"the model knows only the default feature levels of a version, and cluster.features "
+            f"sets {', '.join(changed)}, so no anomaly is excluded"
         )
     return ""
 
 
 def _unknown_fault(scenario: Scenario) -> str:
-    """Say that the model does not know a fault, which may do anything, damage records too."""
+    """Return that the model does not know a fault, which may even damage records; '' otherwise."""
     if faults := sorted(_unknown_faults(scenario)):
-        return f"the model has no words for the fault {faults[0]}, so nothing is excluded"
+        return f"the model does not support the fault {faults[0]}, so no anomaly is excluded"
     return ""
 
 
@@ -219,13 +221,13 @@ def _everything_possible(reason: str) -> PredictionRecord:
 def _of_partition(
     scenario: Scenario, readings: Sequence[tuple[Injection, ...]], max_states: int
 ) -> Prediction:
-    """Return what may happen to one partition, whichever reading of the schedule comes true."""
+    """Return the prediction for one partition that covers every reading of the schedule."""
     configuration = _configuration(scenario, scenario.topic)
-    if unknown := _unknown_words(scenario):
-        return _undecided(predict(configuration, []), unknown)
+    if unsupported := _unsupported(scenario):
+        return _undecided(cached.predict(configuration, []), unsupported)
     if not readings:
-        return _undecided(predict(configuration, []), "a fault on some of many brokers")
-    predictions = [predict(configuration, one, max_states=max_states) for one in readings]
+        return _undecided(cached.predict(configuration, []), "faults on several of many brokers")
+    predictions = [cached.predict(configuration, one, max_states=max_states) for one in readings]
     joined = join(predictions)
     outlook = {
         anomaly: joined.likelihood[anomaly]
@@ -236,17 +238,17 @@ def _of_partition(
     return replace(joined, likelihood=outlook)
 
 
-def _unknown_words(scenario: Scenario) -> str:
-    """Say what in the schedule the model has no words for; '' if it knows everything."""
+def _unsupported(scenario: Scenario) -> str:
+    """Return what in the schedule the model does not support; '' if it supports everything."""
     if not plain(scenario.faults):
-        return "a schedule with blocks of steps or drawn targets"
-    if len(scenario.faults) > _MOST_FAULTS:
-        return f"a schedule of {len(scenario.faults)} faults (it searches at most {_MOST_FAULTS})"
+        return "schedules with blocks of steps or random targets"
+    if len(scenario.faults) > _MAX_FAULTS:
+        return f"schedules of {len(scenario.faults)} faults (at most {_MAX_FAULTS} are searched)"
     triggers = [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
     if alternatives := [one for one in triggers if len(one.alternatives) > 1]:
-        return f"a condition with alternatives ('{alternatives[0]}')"
+        return f"conditions with alternatives ('{alternatives[0]}')"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
-    return f"a fault on the {controllers[0]}" if controllers else ""
+    return f"faults on the {controllers[0]}" if controllers else ""
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
@@ -254,25 +256,25 @@ def _unknown_faults(scenario: Scenario) -> set[str]:
     return {fault.name for fault in scenario.every_fault if fault.configured_effect not in known}
 
 
-def _undecided(harmless: Prediction, unspeakable: str) -> Prediction:
-    """Return the prediction for a schedule that the model cannot be told of."""
-    reason = f"the model has no words for {unspeakable}, so nothing is excluded"
-    searched = [name for name in harmless.likelihood if name not in ("phantom", "corrupt")]
+def _undecided(without_faults: Prediction, unsupported: str) -> Prediction:
+    """Return the prediction for a schedule with something that the model does not support."""
+    reason = f"the model does not support {unsupported}, so no anomaly is excluded"
+    searched = [name for name in without_faults.likelihood if name not in ("phantom", "corrupt")]
     return replace(
-        harmless,
-        likelihood={**harmless.likelihood, **dict.fromkeys(searched, Likelihood.POSSIBLE)},
-        reasons={**harmless.reasons, **dict.fromkeys(searched, reason)},
+        without_faults,
+        likelihood={**without_faults.likelihood, **dict.fromkeys(searched, Likelihood.POSSIBLE)},
+        reasons={**without_faults.reasons, **dict.fromkeys(searched, reason)},
         bounds=reason,
         complete=False,
     )
 
 
 def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule, seen from one partition.
+    """Yield every reading of the schedule for one partition: who the targets may be.
 
-    None if a fault in it is unknown to the model.
+    Yields nothing if the model does not support the schedule.
     """
-    if _unknown_words(scenario):
+    if _unsupported(scenario):
         return
     roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
     for chosen in itertools.product(*roles):
@@ -317,26 +319,26 @@ def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: in
 
 
 def _roles(scenario: Scenario, index: int, topic: str, partition: int) -> list[frozenset[Role]]:
-    """Return whom a fault's target may mean, seen from one partition: one of these.
+    """Return the roles that a fault's target may have in one partition, as alternatives.
 
-    Empty if the model has no words for it.
+    Empty if the model cannot describe them.
     """
     target, brokers = scenario.faults[index].target, scenario.cluster.brokers
     if (target.topic, target.partition) == (topic, partition):
         return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
-    if _hits_the_same(scenario.faults, index):
+    if _has_same_target(scenario.faults, index):
         return [frozenset({Role.SAME})]
-    hit = _how_many(scenario, target)
-    if hit == brokers:
+    count = _target_size(scenario, target)
+    if count == brokers:
         return [frozenset({Role.LEADER, Role.FOLLOWERS})]
-    if hit == 1:
+    if count == 1:
         return [frozenset({Role.ANY_ONE})]
     if brokers == scenario.topic.replication_factor == 3:  # two of three
         return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
-    return []  # the model has no name for "some of many"
+    return []  # the model has no role for several of many brokers
 
 
-def _how_many(scenario: Scenario, target: TargetSpec) -> int:
+def _target_size(scenario: Scenario, target: TargetSpec) -> int:
     match target.role:
         case "leader":
             return 1
@@ -347,11 +349,11 @@ def _how_many(scenario: Scenario, target: TargetSpec) -> int:
     return scenario.cluster.brokers
 
 
-def _hits_the_same(faults: Sequence[Fault], index: int) -> bool:
-    """Whether a fault hits whom the fault before it hit.
+def _has_same_target(faults: Sequence[Fault], index: int) -> bool:
+    """Whether a fault certainly hits the same brokers as the fault before it.
 
-    The same words mean the same brokers as long as no process was stopped in between: a cut of
-    replication moves no leadership.
+    The same target text means the same brokers as long as no process was stopped in between: a cut
+    of replication moves no leadership.
     """
     before = faults[:index]
     return (

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from ackproof.errors import AckproofError
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.replication import predict
 from ackproof.progress import Reporter
 from ackproof.reproduction.store import CandidateTrial, ShrinkStore, candidate_key
 from ackproof.reproduction.summary import Answer
@@ -38,7 +38,7 @@ class BudgetSpentError(Exception):
 
 
 def predict_briefly(scenario: Scenario) -> PredictionRecord:
-    return foresee(scenario, max_states=_MAX_STATES)
+    return predict(scenario, max_states=_MAX_STATES)
 
 
 class LossOracle:

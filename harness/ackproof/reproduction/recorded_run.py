@@ -23,6 +23,7 @@ from ackproof.runs.directory import table_rows
 from ackproof.runs.recovery import recover_run
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.validation import validate
 from ackproof_faults import Fault, plain, registered
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
@@ -78,7 +79,7 @@ def with_faults(scenario: Scenario, faults: Sequence[Fault]) -> Scenario:
     """Return the scenario with these faults; raise ValidationError if it is not valid."""
     document = scenario.model_dump(mode="json", by_alias=True, exclude={"matrix"})
     document["faults"] = [fault.model_dump(mode="json", by_alias=True) for fault in faults]
-    return Scenario.model_validate(document)
+    return validate(document)
 
 
 def _step_id(index: int) -> str:

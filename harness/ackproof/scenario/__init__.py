@@ -1,1 +1,1 @@
-"""What a user wrote: the models of a scenario file, its loader, its matrix, its validation."""
+"""Scenario files: the models of their contents, the loader, the matrix, the validation."""

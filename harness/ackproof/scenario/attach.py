@@ -1,7 +1,7 @@
-"""The `cluster.attach:` of a scenario: a cluster that is there already, and what may be done to it.
+"""The key `cluster.attach` of a scenario: a cluster that ackproof did not start.
 
-Whatever is secret in the client settings comes from the environment (`${env:NAME}`), so that it is
-neither in the file nor in the copy of it that a run keeps.
+Secret client settings are read from the environment (`${env:NAME}`), so that they are neither in
+the file nor in the copy of it in the run directory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.types import Model, Place, Setting
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
 from ackproof_faults.schedule.blocks import located_faults
@@ -24,29 +24,29 @@ _SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
 _OWNED = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id")
 
 
-class AttachSpec(Model):
-    """A cluster that ackproof did not start: workload and checks, on topics of its own."""
+class AttachSpec(StrictModel):
+    """A running cluster. The workload uses topics with a prefix of their own."""
 
     bootstrap: str = Field(
         pattern=r"^[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*$",
-        description="where clients begin: host:port, comma-separated",
+        description="bootstrap servers: host:port, comma-separated",
         examples=["kafka-1:9092,kafka-2:9092"],
     )
     topic_prefix: str = Field(
         pattern=r"^[A-Za-z0-9._-]{3,100}$",
-        description="every topic of the scenario begins with it; they are created, and deleted in "
-        "the end, and no other topic is touched",
+        description="every topic of the scenario begins with it; these topics are created, and "
+        "deleted at the end, and no other topic is touched",
         examples=["ackproof-"],
     )
     client: dict[str, Setting] = Field(
         default_factory=dict,
-        description="client settings, in librdkafka's names; secrets as ${env:NAME}",
+        description="client settings by librdkafka's names; secrets as ${env:NAME}",
         examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
     )
     i_own: str | None = Field(
         default=None,
-        description="the same as `bootstrap`: says that its author may break this cluster; "
-        "without it, no faults",
+        description="repeat `bootstrap` here to confirm that you may break this cluster; without "
+        "it, faults are refused",
     )
     containers: dict[int, str] = Field(
         default_factory=dict,
@@ -65,9 +65,9 @@ class AttachSpec(Model):
         return [name for name in fault.requires if name not in self.offered]
 
     def client_settings(self) -> dict[str, str]:
-        """Return the client settings with what the environment says; secret.
+        """Return the client settings with their secrets.
 
-        Raises ScenarioError for a variable that is not set.
+        Raises ScenarioError if an environment variable is not set.
         """
         return {key: _resolved(key, _text(value)) for key, value in self.client.items()}
 
@@ -77,52 +77,58 @@ def _text(value: Setting) -> str:
 
 
 def _resolved(key: str, value: str) -> str:
-    def found(match: re.Match[str]) -> str:
+    def value_of(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             raise ScenarioError(
-                f"cluster.attach.client.{key} asks for the environment variable {match[1]}, which "
-                "is not set",
+                f"cluster.attach.client.{key} needs the environment variable {match[1]}, which is "
+                "not set",
                 hint=f"Set it for this command: {match[1]}=… ackproof run …",
             )
         return os.environ[match[1]]
 
-    return _REFERENCE.sub(found, value)
+    return _REFERENCE.sub(value_of, value)
 
 
 def problems(
     attach: AttachSpec, *, others: set[str], topics: Mapping[str, object], faults: Sequence[Any]
-) -> Iterator[tuple[Place, str]]:
-    """Yield what cannot be, as (place, problem).
+) -> Iterator[Problem]:
+    """Yield what is wrong with a scenario for an attached cluster.
 
-    `others` are the further keys of `cluster:`, `topics` and `faults` those of the scenario.
+    others: the other keys in `cluster`. topics, faults: those of the scenario.
     """
-    where: Place = ("cluster", "attach")
+    where: YamlPath = ("cluster", "attach")
     for key in sorted(others):
-        yield ("cluster", key), f"{key} is for a cluster that ackproof starts: not with attach"
+        yield (
+            ("cluster", key),
+            f"{key} is for clusters that ackproof starts: remove it, or remove cluster.attach",
+        )
     for key, value in attach.client.items():
         if key in _OWNED:
             yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
         elif _SECRET.search(key) and not _REFERENCE.fullmatch(str(value)):
-            # The value is not repeated: it may be the secret.
+            # The message does not repeat the value, which may be the secret.
             yield (
                 (*where, "client", key),
-                f"{key} is a secret: write '${{env:NAME}}' and set the variable NAME",
+                f"{key} is a secret: write '${{env:NAME}}' and set the environment variable NAME",
             )
     for name in topics:
         if not name.startswith(attach.topic_prefix):
-            yield ("topics", name), f"{name!r} must begin with {attach.topic_prefix!r}"
+            yield (
+                ("topics", name),
+                f"{name!r} must begin with {attach.topic_prefix!r} (cluster.attach.topic_prefix)",
+            )
     if attach.i_own is not None and attach.i_own != attach.bootstrap:
         yield (
             (*where, "i_own"),
-            f"{attach.i_own!r} is not the cluster that the scenario attaches to "
-            f"({attach.bootstrap!r}): say which one you mean",
+            f"{attach.i_own!r} is not the cluster that the scenario attaches to: repeat "
+            f"{attach.bootstrap!r} here if you may break that one",
         )
     yield from _fault_problems(attach, faults)
 
 
-def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
+def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[Problem]:
     for where, fault in located_faults(steps):
-        place: Place = ("faults", *where, "fault")
+        place: YamlPath = ("faults", *where, "fault")
         missing = attach.missing(fault)
         if missing not in ([], ["processes"]):
             legal = ", ".join(
@@ -137,10 +143,10 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[
             yield (
                 place,
                 f"{fault.name!r} breaks a cluster that ackproof did not start: "
-                f"cluster.attach.i_own must say {attach.bootstrap!r}",
+                f"set cluster.attach.i_own to {attach.bootstrap!r}",
             )
         elif missing:
             yield (
                 place,
-                f"cluster.attach.containers must name the containers that {fault.name!r} may touch",
+                f"set cluster.attach.containers to the containers that {fault.name!r} may act on",
             )

@@ -1,6 +1,6 @@
-"""The `cluster:` of a scenario: how many brokers and controllers, where, with what, and how big.
+"""The key `cluster` of a scenario: brokers, controllers, listeners, resources, settings.
 
-`problems` says what a Kafka version cannot be told, and which version brought it.
+`problems` yields what a Kafka version does not support, with the version that introduced it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
 from ackproof.scenario import security
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.security import SecuritySpec
-from ackproof.scenario.types import Model, Place, Setting
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
 
-#: Settings that make the cluster what it is; a scenario cannot change them.
+#: Settings that ackproof derives from the topology; a scenario cannot set them.
 OWNED_SETTINGS = frozenset(
     {
         "node.id",
@@ -38,8 +38,8 @@ OWNED_SETTINGS = frozenset(
     }
 )
 
-#: Topic settings that Kafka also takes from its brokers. With eligible leader replicas (KIP-966)
-#: it ignores the brokers' min.insync.replicas, so they are only taken where they always count.
+#: Topic settings for which brokers may have defaults. Scenarios set them for each topic, since with
+#: eligible leader replicas (KIP-966) Kafka ignores the brokers' min.insync.replicas.
 PER_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 #: Settings in milliseconds that the prediction depends on.
@@ -50,7 +50,7 @@ CONTROLLER_ID = 100
 
 #: Listeners that every cluster has.
 OWN_LISTENERS = ("INTERNAL", "CONTROLLER", "EXTERNAL")
-#: Those of them by which nodes reach each other, and which may lead through the link proxy.
+#: Listeners between nodes that may lead through the link proxy.
 PROXIED_INSIDE = ("INTERNAL", "CONTROLLER")
 
 _SEVERAL_DIRECTORIES = (3, 7)
@@ -61,15 +61,15 @@ MEMORY = r"^([1-9][0-9]{2,4}m|[1-9][0-9]?g)$"
 
 def _parse_controllers(value: object) -> object:
     if value not in (1, 3, 5) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a number of controllers (1, 3 or 5)")
+        raise ValueError(f"{value!r} is not a legal number of controllers (1, 3 or 5)")
     return value
 
 
 Controllers = Annotated[Literal[1, 3, 5], BeforeValidator(_parse_controllers)]
 
 
-class BrokerSpec(Model):
-    """What one broker has differently from the others."""
+class BrokerSpec(StrictModel):
+    """What one broker has in place of the values for all brokers."""
 
     heap: str | None = Field(default=None, pattern=HEAP, description="heap of its JVM")
     memory: str | None = Field(
@@ -80,19 +80,19 @@ class BrokerSpec(Model):
     log_dirs: int | None = Field(default=None, ge=1, le=8, description="how many log directories")
     disk: str | None = Field(default=None, pattern=MEMORY, description="size of its disk")
     settings: dict[str, Setting] = Field(
-        default_factory=dict, description="its settings, in Kafka's names"
+        default_factory=dict, description="its settings, by Kafka's names"
     )
 
     @property
     def disk_bytes(self) -> int | None:
-        """The size of its disk, None for as much as the engine's has."""
+        """The size of its disk; None for the disk of the container engine."""
         if self.disk is None:
             return None
         return int(self.disk[:-1]) << {"m": 20, "g": 30}[self.disk[-1]]
 
 
-class ClusterSpec(Model):
-    """The nodes: brokers and, apart from them, who decides over metadata."""
+class ClusterSpec(StrictModel):
+    """The nodes of a cluster: brokers, and KRaft controllers or ZooKeeper nodes."""
 
     brokers: int = Field(
         default=3, strict=True, ge=1, le=7, description="how many brokers; their ids are 1, 2, …"
@@ -103,7 +103,7 @@ class ClusterSpec(Model):
     )
     combined: bool = Field(
         default=False,
-        description="the first brokers are the controllers too, instead of nodes of their own",
+        description="whether the first brokers are also the controllers, which then have no nodes",
     )
     heap: str = Field(
         default="256m",
@@ -122,67 +122,67 @@ class ClusterSpec(Model):
     )
     racks: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
-        description="racks, dealt to the brokers in turn",
+        description="racks, assigned to the brokers in turn",
         examples=[["a", "b", "c"]],
     )
     log_dirs: int = Field(default=1, ge=1, le=8, description="log directories of each broker")
     disk: str | None = Field(
         default=None,
         pattern=MEMORY,
-        description="size of each broker's disk, which then lies in memory; the fault disk_full "
+        description="size of each broker's disk, which is then kept in memory; the fault disk_full "
         "needs it",
         examples=["200m"],
     )
     clock: Literal["machine", "adjustable"] = Field(
         default="machine",
-        description="whether brokers go by the machine's clock, or have clocks of their own, which "
-        "the fault skew_clock needs (and a C compiler here)",
+        description="whether brokers use the machine's clock, or each an adjustable one, which the "
+        "fault skew_clock needs (and a C compiler on this machine)",
     )
     listeners: list[str] = Field(
         default_factory=list,
         max_length=8,
-        description="further listeners for clients, beside EXTERNAL",
+        description="more listeners for clients, in addition to EXTERNAL",
         examples=[["REPORTING"]],
     )
     proxied: list[str] = Field(
         default_factory=list,
-        description="what leads through the link proxy: some of these listeners, INTERNAL (broker "
-        "to broker), CONTROLLER (to controllers)",
+        description="listeners that lead through the link proxy: some of `listeners`, INTERNAL "
+        "(between brokers), CONTROLLER (to controllers)",
         examples=[["REPORTING"], ["INTERNAL"]],
     )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
-        description="settings of every broker, in Kafka's names",
+        description="settings of every broker, by Kafka's names",
         examples=[{"replica.lag.time.max.ms": 30000}],
     )
     overrides: dict[int, BrokerSpec] = Field(
         default_factory=dict,
-        description="what single brokers have differently, by their ids",
+        description="values for single brokers, by broker id",
         examples=[{2: {"rack": "b", "settings": {"num.io.threads": 1}}}],
     )
     attach: AttachSpec | None = Field(
         default=None,
-        description="a cluster that is there already, instead of one that ackproof starts",
+        description="a running cluster to use, instead of one that ackproof starts",
     )
     security: SecuritySpec = Field(
         default=SecuritySpec(),
-        description="how clients reach the brokers",
+        description="encryption and authentication between clients and brokers",
         examples=[{"tls": "mutual"}, {"tls": "server", "sasl": "scram-sha-512"}],
     )
     reuse: bool = Field(
         default=True,
-        description="whether a next run of the same suite may have this cluster, once its topics "
-        "are deleted and it is verified to be healthy",
+        description="whether the next run of the same suite may use this cluster, after its topics "
+        "were deleted and its health was verified",
     )
     features: dict[str, int | str] = Field(
         default_factory=dict,
-        description="feature levels to format the cluster with; the version's own by default",
+        description="feature levels to format the cluster with; by default those of the version",
         examples=[{"eligible.leader.replicas.version": 0}],
     )
 
     @property
     def changed(self) -> set[str]:
-        """The keys that are not at their defaults."""
+        """The keys whose values differ from their defaults."""
         fields = type(self).model_fields.items()
         return {
             name
@@ -191,7 +191,7 @@ class ClusterSpec(Model):
         }
 
     def broker(self, number: int) -> BrokerSpec:
-        """Return what the broker `number` has, its own and what all have."""
+        """Return the values for the broker `number`: its own, else those for all brokers."""
         own = self.overrides.get(number, BrokerSpec())
         return BrokerSpec(
             heap=own.heap or self.heap,
@@ -204,14 +204,14 @@ class ClusterSpec(Model):
         )
 
 
-def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
-    """Yield what this cluster cannot be with this Kafka version, as (place, problem)."""
+def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
+    """Yield what is wrong with a cluster, and what this Kafka version does not support."""
     yield from _setting_problems(cluster.settings, ("cluster", "settings"))
     for number, own in cluster.overrides.items():
         if not 1 <= number <= cluster.brokers:
             yield (
                 ("cluster", "overrides", number),
-                f"there is no broker {number} (brokers are 1 to {cluster.brokers})",
+                f"there is no broker {number} (the brokers are 1 to {cluster.brokers})",
             )
         yield from _setting_problems(own.settings, ("cluster", "overrides", number, "settings"))
     yield from _listener_problems(cluster.listeners)
@@ -223,92 +223,98 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
         yield from _feature_problems(feature, kafka)
 
 
-def _setting_problems(settings: Mapping[str, Setting], where: Place) -> Iterator[tuple[Place, str]]:
+def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Iterator[Problem]:
     for key, value in settings.items():
         place = (*where, key)
         if key == "broker.rack":
-            yield place, "broker.rack is a key of its own here: cluster.racks, or overrides.N.rack"
+            yield place, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
         elif key in OWNED_SETTINGS:
             yield place, f"{key} is set by ackproof itself: remove it"
         elif key in PER_TOPIC_SETTINGS:
             yield place, f"{key} is set for each topic: move it to topics.NAME.settings"
         elif key in TIMERS and not (str(value).isdigit() and int(value) > 0):
-            yield place, f"{value!r} is not a number of milliseconds above 0"
+            yield place, f"{value!r} is not a whole number of milliseconds above 0"
         elif not f"{key}{value}".isprintable():
-            yield place, f"{key}: {value!r} must be one line"
+            yield place, f"{key}: {value!r} must be a single line of printable characters"
 
 
-def _listener_problems(listeners: list[str]) -> Iterator[tuple[Place, str]]:
+def _listener_problems(listeners: list[str]) -> Iterator[Problem]:
     for index, name in enumerate(listeners):
         place = ("cluster", "listeners", index)
         if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,30}", name):
-            yield place, f"{name!r} is not a listener's name (capitals, digits and '_')"
+            yield (
+                place,
+                f"{name!r} is not a listener name (capitals, digits and '_', a capital first)",
+            )
         elif name in OWN_LISTENERS:
-            yield place, f"{name} is there already: name only further listeners"
+            yield place, f"every cluster has {name} already: name only additional listeners"
         elif name in listeners[:index]:
             yield place, f"{name} is named twice"
 
 
-def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     for index, name in enumerate(cluster.proxied):
         place = ("cluster", "proxied", index)
         legal = [*cluster.listeners, *PROXIED_INSIDE]
         if name not in legal:
             yield (
                 place,
-                f"{name!r} is not one of cluster.listeners, nor of those between nodes "
+                f"{name!r} is not one of cluster.listeners or of the listeners between nodes "
                 f"({', '.join(legal)})",
             )
         elif name == "CONTROLLER" and (cluster.combined or uses_zookeeper(kafka)):
-            yield place, "only controllers of their own, in KRaft, can be led to through the proxy"
+            yield (
+                place,
+                "CONTROLLER can lead through the proxy only with dedicated KRaft controllers",
+            )
         elif name in cluster.proxied[:index]:
             yield place, f"{name} is named twice"
     if cluster.proxied and cluster.security.tls != "none":
         yield (
             ("cluster", "proxied"),
-            "the link proxy cannot read what TLS encrypts: no proxied listener with security.tls",
+            "the link proxy cannot read TLS traffic: remove cluster.proxied or security.tls",
         )
 
 
-def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _controller_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     if not cluster.combined:
         return
     if uses_zookeeper(kafka):
         yield (
             ("cluster", "combined"),
-            f"Kafka {kafka} has ZooKeeper: combined controllers came with KRaft "
-            "(KIP-500; here from 3.3.0)",
+            f"Kafka {kafka} uses ZooKeeper, and combined controllers came with KRaft (KIP-500; "
+            "ackproof uses it from 3.3.0 on): set it to false",
         )
     elif cluster.controllers > cluster.brokers:
         yield (
             ("cluster", "combined"),
-            f"{cluster.controllers} combined controllers need as many brokers, but "
+            f"{cluster.controllers} combined controllers need at least as many brokers, but "
             f"cluster.brokers is {cluster.brokers}",
         )
 
 
-def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def _directory_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     if uses_zookeeper(kafka) or numbers(kafka) >= _SEVERAL_DIRECTORIES:
         return
-    wanted = {("cluster", "log_dirs"): cluster.log_dirs} | {
+    counts = {("cluster", "log_dirs"): cluster.log_dirs} | {
         ("cluster", "overrides", number, "log_dirs"): own.log_dirs or 1
         for number, own in cluster.overrides.items()
     }
-    for place, count in wanted.items():
+    for place, count in counts.items():
         if count > 1:
             yield (
                 place,
-                f"several log directories in KRaft mode came with Kafka 3.7.0 (KIP-858), and "
-                f"kafka is {kafka}: name one",
+                f"{count} log directories in KRaft mode need Kafka 3.7.0 (KIP-858) or later, and "
+                f"kafka is {kafka}: set log_dirs to 1",
             )
 
 
-def _feature_problems(feature: str, kafka: str) -> Iterator[tuple[Place, str]]:
+def _feature_problems(feature: str, kafka: str) -> Iterator[Problem]:
     place = ("cluster", "features", feature)
     since = FEATURES_SINCE.get(feature)
     if since is None:
         legal = ", ".join(FEATURES_SINCE)
-        yield place, f"{feature!r} is not a feature a cluster can be formatted with ({legal})"
+        yield place, f"{feature!r} is not a feature that a cluster can be formatted with ({legal})"
     elif numbers(kafka) < since:
-        came = ".".join(map(str, since))
-        yield place, f"{feature} came with Kafka {came}, and kafka is {kafka}: remove it"
+        introduced = ".".join(map(str, since))
+        yield place, f"{feature} came with Kafka {introduced}, and kafka is {kafka}: remove it"

@@ -1,4 +1,4 @@
-"""The groups of consumers of a workload."""
+"""The consumer groups of a workload."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ackproof.clients.consumer_spec import Commit
+from ackproof.scenario.commit import Commit
 from ackproof.scenario.librdkafka import explained
-from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.types import Setting, StrictModel
 
-#: Settings of consumers that ackproof sets itself.
+#: Consumer settings that a scenario cannot set, and why.
 OWNED_CONSUMER_SETTINGS = {
     "bootstrap.servers": "set by ackproof itself",
     "metadata.broker.list": "set by ackproof itself",
     "client.id": "set by ackproof itself",
-    "group.id": "the name of the consumers",
-    "enable.auto.commit": "what the key `commit` says",
-    "enable.auto.offset.store": "what the key `commit` says",
+    "group.id": "the name of the consumer group in workload.consumers",
+    "enable.auto.commit": "set by the key `commit`",
+    "enable.auto.offset.store": "set by the key `commit`",
     "enable.partition.eof": "not supported",
 }
 
@@ -27,7 +27,7 @@ GroupName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 
 
 class ConsumerSettings(BaseModel):
-    """librdkafka's settings for the consumers of a group; all are passed through as they are."""
+    """librdkafka's settings for the consumers of a group, passed on unchanged."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, Setting]
@@ -50,35 +50,36 @@ class ConsumerSettings(BaseModel):
         return dict(self.__pydantic_extra__)
 
 
-class ConsumerGroup(Model):
+class ConsumerGroup(StrictModel):
     """Consumers that share the partitions of the workload's topic.
 
-    They process every record they read once, which is a durable effect: an entry in a database, or
-    a record in further topics. Offsets are committed apart from it, or with `commit: transaction`
-    together with it.
+    Processing a record has a durable effect: an entry in a database, or a record in other topics.
+    Offsets are committed separately from it, or with `commit: transaction` together with it.
     """
 
     members: int = Field(default=1, ge=1, le=64, description="how many, each a process")
     via: Literal["subscribe", "assign"] = Field(
         default="subscribe",
-        description="whether the group deals the partitions, or each member is assigned some",
+        description="whether the group coordinator assigns the partitions, or ackproof does",
     )
     commit: Commit = Field(
         default=Commit.AFTER,
         description="when offsets are committed: by librdkafka's timer (auto), before or after "
-        "processing what was polled, in one transaction with what is sent on, or never",
+        "processing the polled records, in one transaction with forwarded records, or never",
     )
     into: list[str] = Field(
         default_factory=list,
         max_length=8,
-        description="topics into which each record is sent on, which is then its processing",
+        description="topics to which each record is forwarded, which is then its processing",
     )
-    poll: int = Field(default=500, ge=2, le=10_000, description="records of one poll, at most")
+    poll: int = Field(
+        default=500, ge=2, le=10_000, description="maximum number of records in one poll"
+    )
     crash_after: int | None = Field(
         default=None,
         ge=1,
-        description="each first member is killed while it processes the poll in which it has read "
-        "so many records, and resumed by another process",
+        description="the first member of the group is killed while it processes the poll in which "
+        "it reaches this number of records; another process then continues",
     )
     settings: ConsumerSettings = ConsumerSettings.model_validate({})
 
@@ -86,21 +87,27 @@ class ConsumerGroup(Model):
 def consumer_problems(
     consumers: Mapping[str, ConsumerGroup], written: Sequence[str], topics: Iterable[str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what groups of consumers cannot do, and where it stands.
+    """Yield what is wrong with consumer groups, with paths below `workload.consumers`.
 
-    `topics` are those of the scenario, `written` those that producers write to.
+    topics: those of the scenario. written: those that producers write to.
     """
     taken: dict[str, str] = {}
     for name, group in consumers.items():
         if group.commit is Commit.TRANSACTION and not group.into:
             yield (
                 (name, "commit"),
-                "a transaction holds what is sent on, with its offsets: name topics for it (into)",
+                "a transaction holds forwarded records and their offsets: name topics in `into`",
             )
         for into in group.into:
             if into in written:
-                yield (name, "into"), f"{into!r} is what producers write to, not consumers"
+                yield (
+                    (name, "into"),
+                    f"{into!r} is a topic that producers write to: name another topic",
+                )
             elif into not in topics:
                 yield (name, "into"), f"{into!r} is not a topic here ({', '.join(sorted(topics))})"
             elif taken.setdefault(into, name) != name:
-                yield (name, "into"), f"{taken[into]} sends on into {into!r} already"
+                yield (
+                    (name, "into"),
+                    f"the group {taken[into]} already forwards to {into!r}: name another topic",
+                )

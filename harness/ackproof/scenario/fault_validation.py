@@ -1,13 +1,13 @@
-"""Problems of a scenario's faults: targets that do not exist, triggers that never come true."""
+"""Validates the faults of a scenario: targets that do not exist, conditions that never hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
-from ackproof.scenario.types import Place
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.events import FaultHas, LogSays
@@ -17,12 +17,9 @@ from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.conflicts import certain_conflicts
 
-if TYPE_CHECKING:
-    from ackproof.scenario.model import Scenario
 
-
-def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
-    """Yield what is wrong, as (place in the file, problem)."""
+def problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield what is wrong with the faults of a scenario."""
     faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     attach, shape = scenario.cluster.attach, _shape(scenario)
@@ -39,7 +36,7 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     if attach is not None and scenario.blast_radius.controllers is not None:
         yield (
             ("blast_radius", "controllers"),
-            "the controllers of an attached cluster are not known: leave it out",
+            "ackproof does not know the controllers of an attached cluster: remove it",
         )
     for where, problem in certain_conflicts(scenario.faults):
         yield ("faults", *where), problem
@@ -71,28 +68,28 @@ def _shape(scenario: Scenario) -> Shape:
     )
 
 
-def _target_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
+def _target_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
     target, last = fault.target, scenario.cluster.brokers
     place = (*where, "target")
     if target.topic:
         yield from _partition_problems(scenario, place, target.topic, target.partition)
     if scenario.cluster.attach is not None:
         if target.of_controllers:
-            yield place, f"the {target} of an attached cluster is not known"
+            yield place, f"ackproof does not know the {target} of an attached cluster: name brokers"
         return
     for broker in target.brokers:
         if not 1 <= broker <= last:
-            yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+            yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
     if target.count > last:
-        yield place, f"'{target}' is more than there are: cluster.brokers is {last}"
+        yield place, f"'{target}' is more than all brokers: cluster.brokers is {last}"
     if target.role == "minority of controllers" and scenario.cluster.controllers == 1:
         yield place, "one controller has no minority: set cluster.controllers to 3 or 5"
     if target.of_controllers and uses_zookeeper(scenario.kafka):
-        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} has ZooKeeper"
+        yield place, f"'{target}' needs KRaft, and Kafka {scenario.kafka} uses ZooKeeper"
 
 
-def _limit_problems(scenario: Scenario, fault: Fault, where: Place) -> Iterator[tuple[Place, str]]:
-    """Yield a fault that exceeds the blast radius all alone."""
+def _limit_problems(scenario: Scenario, fault: Fault, where: YamlPath) -> Iterator[Problem]:
+    """Yield a fault that exceeds the blast radius by itself."""
     if not fault.disables or scenario.cluster.attach is not None:
         return
     target, cluster, radius = fault.target, scenario.cluster, scenario.blast_radius
@@ -125,9 +122,9 @@ def _most(limit: Limit, members: int) -> int:
 
 
 def _condition_problems(
-    scenario: Scenario, condition: Condition, place: Place, names: set[str]
-) -> Iterator[tuple[Place, str]]:
-    """Yield why a condition can never come true."""
+    scenario: Scenario, condition: Condition, place: YamlPath, names: set[str]
+) -> Iterator[Problem]:
+    """Yield why a condition can never hold."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
     if isinstance(condition, PartitionCondition):
@@ -140,7 +137,7 @@ def _condition_problems(
         case FaultHas() if condition.fault not in names:
             yield (
                 place,
-                f"there is no fault with the name or id {condition.fault!r} "
+                f"there is no fault with the name or id {condition.fault!r} here "
                 f"({', '.join(sorted(names))})",
             )
         case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
@@ -150,17 +147,17 @@ def _condition_problems(
                 yield from _broker_problems(scenario, place, broker)
 
 
-def _broker_problems(scenario: Scenario, place: Place, broker: int) -> Iterator[tuple[Place, str]]:
+def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterator[Problem]:
     last = scenario.cluster.brokers
     if scenario.cluster.attach is None and not 1 <= broker <= last:
-        yield place, f"there is no broker {broker} (brokers are 1 to {last})"
+        yield place, f"there is no broker {broker} (the brokers are 1 to {last})"
 
 
 def _partition_problems(
-    scenario: Scenario, where: Place, topic: str, partition: int
-) -> Iterator[tuple[Place, str]]:
+    scenario: Scenario, where: YamlPath, topic: str, partition: int
+) -> Iterator[Problem]:
     spec = scenario.topics.get(topic)
     if spec is None:
-        yield where, f"there is no topic {topic!r} ({', '.join(sorted(scenario.topics))})"
+        yield where, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
     elif partition >= spec.partitions:
         yield where, f"{topic} has partitions 0 to {spec.partitions - 1}, not {partition}"

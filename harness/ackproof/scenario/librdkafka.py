@@ -1,4 +1,4 @@
-"""What librdkafka says of settings that it refuses, with the nearest one that it knows."""
+"""Explains settings that librdkafka refuses, with the nearest name that it knows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Any
 
-#: Those that scenarios have a use for; librdkafka itself cannot be asked for all of its names.
+#: Properties that scenarios may use. librdkafka cannot list its properties, hence this list.
 KNOWN = (
     *("acks", "request.timeout.ms", "delivery.timeout.ms", "partitioner", "compression.type"),
     *("compression.level", "enable.idempotence", "enable.gapless.guarantee", "retries"),
@@ -31,9 +31,9 @@ KNOWN = (
 
 
 def explained(refusal: Any) -> str:
-    """Return why librdkafka refused settings (a `KafkaException`), and what may be meant."""
-    said: str = refusal.args[0].str()
-    unknown = re.fullmatch(r'No such configuration property: "(.*)"', said)
+    """Return why librdkafka refused settings (a `KafkaException`), with the nearest name."""
+    message: str = refusal.args[0].str()
+    unknown = re.fullmatch(r'No such configuration property: "(.*)"', message)
     near = difflib.get_close_matches(unknown[1], KNOWN, n=1) if unknown else []
     guess = f"; did you mean {near[0]!r}?" if near else ""
-    return f"librdkafka refuses this: {said}{guess}"
+    return f"librdkafka refuses this: {message}{guess}"

@@ -1,6 +1,6 @@
-"""Reads scenario files: YAML in, scenarios out, every complaint with file and line.
+"""Reads scenario files. Every error message has file and line.
 
-A complaint has the place, the value, what is legal, and the nearest guess::
+A message names the key, the value, what is legal, and the nearest legal name::
 
     scenarios/acks.yaml:14: faults.1.target: 'leeder of orders-0' is not a target (…)
 """
@@ -21,27 +21,28 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ackproof.errors import ScenarioError
 from ackproof.scenario import matrix
 from ackproof.scenario.model import Scenario
-from ackproof.scenario.types import Place, Setting
+from ackproof.scenario.types import Setting, YamlPath
+from ackproof.scenario.validation import IMPOSSIBLE, validate
 from ackproof_faults import Fault, registered
 from ackproof_faults.schedule.blocks import BLOCKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """One configuration of a scenario file: its scenario, and what it sets differently."""
+    """One configuration of a scenario file."""
 
     scenario: Scenario
-    #: Name within the matrix; empty for a file without one.
+    #: Name within the matrix; empty for a file without a matrix.
     name: str
-    #: The settings that the comparison varies, as this configuration has them.
+    #: This configuration's values of the settings that the matrix varies.
     varied: dict[str, Setting]
     path: Path
 
 
 def load(path: Path) -> list[Configured]:
-    """Return every configuration in the file: one, or one for each entry of its matrix.
+    """Return the configurations of a file: one, or one for each entry of its matrix.
 
-    Raises ScenarioError with file, line, value, legal set and nearest guess.
+    Raises ScenarioError.
     """
     document = _parse(path)
     base = {key: value for key, value in document.items() if key != "matrix"}
@@ -51,14 +52,14 @@ def load(path: Path) -> list[Configured]:
     try:
         entries = matrix.entries(document["matrix"])
     except matrix.MatrixError as error:
-        line, _ = _locate(document, error.place)
+        line, _ = _locate(document, error.path)
         raise ScenarioError(f"{path}:{line}: {error}") from None
     for entry in entries:
         scenario = _validate(
             path,
             document,
             matrix.configured(base, entry.changes),
-            within=entry.place,
+            within=entry.path,
             name=entry.name,
         )
         found.append(
@@ -73,19 +74,19 @@ def load(path: Path) -> list[Configured]:
 
 
 def load_all(path: Path) -> list[Configured]:
-    """Return every configuration of a file, or of every scenario file in a folder, by name."""
+    """Return the configurations of a file, or of all scenario files in a folder, by file name."""
     if not path.is_dir():
         return load(path)
     files = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
     if not files:
         raise ScenarioError(
-            f"{path} holds no scenario file", hint="Name a folder with *.yaml files."
+            f"{path} holds no scenario file", hint="Name a folder with *.yaml or *.yml files."
         )
     return [item for file in files for item in load(file)]
 
 
-def line_of(path: Path, place: Place) -> int:
-    """Return the line of the deepest part of `place` that the file has; 1 if it cannot be read."""
+def line_of(path: Path, place: YamlPath) -> int:
+    """Return the line of the deepest part of `place` in the file; 1 if it cannot be read."""
     try:
         return _locate(_parse(path), place)[0]
     except ScenarioError:
@@ -93,9 +94,9 @@ def line_of(path: Path, place: Place) -> int:
 
 
 def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
-    """Write the resolved scenario, so that `load` of it gives the same one again.
+    """Write a scenario so that `load` returns an equal one.
 
-    Without `defaults`, only what differs from them; the Kafka version and the seed in any case.
+    Without `defaults`, values at their defaults are left out, except Kafka version and seed.
     """
     yaml = YAML()
     yaml.default_flow_style = False
@@ -110,7 +111,7 @@ def dump(scenario: Scenario, path: Path, *, defaults: bool = True) -> None:
 
 
 def _brief(step: BaseModel) -> dict[str, Any]:
-    """Return a step without what it has by default, but for which fault it is."""
+    """Return a step without the values at their defaults, but with the name of its fault."""
     settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"fault": step.name, **settings} if isinstance(step, Fault) else settings
 
@@ -145,11 +146,11 @@ def _validate(
     document: CommentedMap,
     content: Mapping[str, Any],
     *,
-    within: Place = (),
+    within: YamlPath = (),
     name: str = "",
 ) -> Scenario:
     try:
-        return Scenario.model_validate(content)
+        return validate(content)
     except ValidationError as invalid:
         lines = []
         for error in invalid.errors(include_url=False):
@@ -159,23 +160,23 @@ def _validate(
             if not (within and in_matrix):
                 line, in_matrix = _locate(document, place)[0], False
             dotted = ".".join(map(str, place)) or "scenario"
-            whose = f" (in the configuration {name!r})" if in_matrix or combined else ""
-            lines.append(f"{path}:{line}: {dotted}: {problem}{whose}")
+            configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
+            lines.append(f"{path}:{line}: {dotted}: {problem}{configuration}")
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
-def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each kind of error
-    """Return where a validation error is, and what to tell the user."""
+def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for each kind of error
+    """Return where a validation error is, and the message for the user."""
     kind, place, value = error["type"], tuple(error["loc"]), error.get("input")
     context = error.get("ctx", {})
-    if kind == "impossible":
-        return context["path"], context["problem"]
+    if kind == IMPOSSIBLE:
+        return place, context["problem"]
     tags = _step_tags(place)
     place = tuple(part for index, part in enumerate(place) if index not in tags)
     if kind == "extra_forbidden":
         return place, _unknown_key(tuple(error["loc"]))
     if kind == "missing":
-        return place, "is missing"
+        return place, "is missing: it is required"
     if kind == "union_tag_invalid":
         near = difflib.get_close_matches(str(context["tag"]), _tags(context))
         guess = f"; did you mean {near[0]!r}?" if near else ""
@@ -185,20 +186,20 @@ def _explain(error: Any) -> tuple[Place, str]:  # noqa: PLR0911 - one for each k
         blocks = ", ".join(BLOCKS)
         return (
             place,
-            "a fault needs the key 'fault' (`ackproof faults` lists them), a block of steps one of "
-            f"{blocks}",
+            "a fault needs the key 'fault' (`ackproof faults` lists the faults), a block of steps "
+            f"one of {blocks}",
         )
     if place and place[-1] in ("str", "int", "float", "bool"):  # a setting may be any of these
         return place[:-1], f"it must be text, a number, true or false, not {_plain(value)}"
-    if kind in _WANTED:
-        return place, f"it must be {_WANTED[kind]}, not {_plain(value)}"
+    if kind in _EXPECTED:
+        return place, f"it must be {_EXPECTED[kind]}, not {_plain(value)}"
     message = error["msg"].removeprefix("Value error, ")
     shown = "" if kind == "value_error" else f"{value!r}: "
     return place, f"{shown}{message[:1].lower()}{message[1:]}"
 
 
-#: What pydantic's types of error want, in YAML's words.
-_WANTED = {
+#: What a value must be, in YAML's terms, by pydantic's type of error.
+_EXPECTED = {
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",
     "model_attributes_type": "a mapping of keys",
@@ -216,7 +217,7 @@ _YAML_WORDS = {type(None): "nothing", CommentedSeq: "a list", str: "text"}
 
 
 def _plain(value: object) -> str:
-    """Return a value as its author would say it."""
+    """Return a value in YAML's terms."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):
@@ -224,10 +225,10 @@ def _plain(value: object) -> str:
     return "nothing" if value is None else repr(value)
 
 
-def _step_tags(place: Place) -> dict[int, type[BaseModel]]:
-    """Return which parts of a path are tags of steps, not keys, and the models they stand for.
+def _step_tags(place: YamlPath) -> dict[int, type[BaseModel]]:
+    """Return the parts of a path that are tags of a union, by index, with their models.
 
-    A discriminated union puts them there: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
+    pydantic adds these: faults.0.kill.target, faults.0.parallel.parallel.1.kill.
     """
     if not place or place[0] != "faults":
         return {}
@@ -244,7 +245,7 @@ def _tags(context: Mapping[str, Any]) -> list[str]:
     return [tag for tag in tags if tag not in BLOCKS]
 
 
-def _unknown_key(place: Place) -> str:
+def _unknown_key(place: YamlPath) -> str:
     key = str(place[-1])
     legal = _legal_keys(place[:-1])
     near = difflib.get_close_matches(key, legal)
@@ -252,8 +253,8 @@ def _unknown_key(place: Place) -> str:
     return f"{key!r} is not a key here ({', '.join(legal)}){guess}"
 
 
-def _legal_keys(place: Place) -> list[str]:
-    """Return the keys that may stand at `place`, found by walking the models."""
+def _legal_keys(place: YamlPath) -> list[str]:
+    """Return the keys that are legal at `place`."""
     from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
     from ackproof.scenario.consumers import ConsumerGroup
     from ackproof.scenario.model import Expect, TopicSpec
@@ -287,7 +288,7 @@ def _legal_keys(place: Place) -> list[str]:
 
 
 def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:
-    """Return the 1-based line of the deepest part of `place` that is there; whether all is."""
+    """Return the 1-based line of the deepest part of a path that exists; whether all of it does."""
     node: Any = document
     line = 1
     for part in place:

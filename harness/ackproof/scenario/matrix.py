@@ -1,7 +1,7 @@
-"""What a scenario's `matrix` compares, and how a configuration is made of the scenario.
+"""The key `matrix` of a scenario: the configurations to compare.
 
-Either names, each with what it sets differently, or a list of dimensions of which every combination
-is compared. A dimension is such a mapping of names, or one key with its values::
+A matrix maps names of configurations to the keys that they change. Or it is a list of dimensions:
+then every combination is a configuration. A dimension is such a mapping, or one key with values::
 
     matrix:
       - workload.settings.acks: [1, all]
@@ -9,7 +9,7 @@ is compared. A dimension is such a mapping of names, or one key with its values:
       - no fault: {faults: []}
         kill the leader: {faults: [{fault: kill, target: leader of orders-0}]}
 
-A key is a path with dots; all of it that follows `settings` is one setting's name.
+A key is a path with dots. Everything after `.settings.` is the name of one setting.
 """
 
 from __future__ import annotations
@@ -19,50 +19,53 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Place, Setting
+from ackproof.scenario.types import Setting, YamlPath
 
-#: Keys that belong to the file, not to one of its configurations.
+#: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
 
 
 class MatrixError(Exception):
-    """A matrix that is none; `place` leads to the line in the file."""
+    """An illegal matrix; `path` says where it is wrong."""
 
-    def __init__(self, place: Place, problem: str) -> None:
-        super().__init__(f"{'.'.join(map(str, place))}: {problem}")
-        self.place = place
+    def __init__(self, path: YamlPath, problem: str) -> None:
+        super().__init__(f"{'.'.join(map(str, path))}: {problem}")
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One configuration: its name, what it sets differently, and where the file says so."""
+    """One configuration: its name, the keys that it changes, and where the file has them."""
 
     name: str
     changes: Mapping[str, Any]
-    place: Place
+    path: YamlPath
 
 
 def entries(matrix: object) -> list[Entry]:
-    """Return the configurations of a matrix, in its order; MatrixError if it is none."""
+    """Return the configurations of a matrix in its order. Raises MatrixError if it is illegal."""
     if isinstance(matrix, Mapping) and matrix:
         return _named(matrix, ("matrix",))
     if isinstance(matrix, list) and matrix:
         return _combinations(matrix)
     raise MatrixError(
-        ("matrix",), "it must map names of configurations to settings, or list dimensions"
+        ("matrix",),
+        "it must map names of configurations to the keys that they change, or list dimensions",
     )
 
 
-def _named(matrix: Mapping[str, Any], place: Place) -> list[Entry]:
+def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
     found = []
     for name, changes in matrix.items():
-        here = (*place, name)
+        here = (*path, name)
         if not isinstance(changes, Mapping):
-            raise MatrixError(here, "it must map keys to settings")
+            raise MatrixError(here, f"the configuration {name!r} must map keys to values")
         if fixed := _FIXED & set(changes):
             key = min(fixed)
-            raise MatrixError((*here, key), f"{key!r} cannot differ between configurations")
-        found.append(Entry(name=str(name), changes=changes, place=here))
+            raise MatrixError(
+                (*here, key), f"{key!r} cannot differ between configurations: remove it"
+            )
+        found.append(Entry(name=str(name), changes=changes, path=here))
     return found
 
 
@@ -74,25 +77,32 @@ def _combinations(dimensions: Sequence[object]) -> list[Entry]:
         for choice in combination:
             changes = configured(changes, choice.changes)
         name = ", ".join(choice.name for choice in combination)
-        found.append(Entry(name=name, changes=changes, place=("matrix",)))
+        found.append(Entry(name=name, changes=changes, path=("matrix",)))
     return found
 
 
-def _dimension(dimension: object, place: Place) -> list[Entry]:
+def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
     if not isinstance(dimension, Mapping) or not dimension:
-        raise MatrixError(place, "a dimension is one key with a list of values, or maps names")
+        raise MatrixError(
+            path, "a dimension is one key with a list of values, or maps names to keys that change"
+        )
     if not any(isinstance(value, list) for value in dimension.values()):
-        return _named(dimension, place)
+        return _named(dimension, path)
     if len(dimension) > 1:
-        raise MatrixError(place, "a dimension has one key; begin another with '-'")
+        raise MatrixError(
+            path,
+            f"a dimension has one key, not {len(dimension)}: begin another with '-'",
+        )
     [(key, values)] = dimension.items()
     if not values:
-        raise MatrixError((*place, key), "it needs at least one value")
+        raise MatrixError((*path, key), "a dimension needs at least one value")
     parts = _path(str(key))
     if parts[0] in _FIXED:
-        raise MatrixError((*place, key), f"{parts[0]!r} cannot differ between configurations")
+        raise MatrixError(
+            (*path, key), f"{parts[0]!r} cannot differ between configurations: remove it"
+        )
     return [
-        Entry(name=f"{parts[-1]}={_word(value)}", changes=_nested(parts, value), place=place)
+        Entry(name=f"{parts[-1]}={_word(value)}", changes=_nested(parts, value), path=path)
         for value in values
     ]
 
@@ -114,7 +124,7 @@ def _word(value: object) -> str:
 
 
 def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `document` with `changes` merged in: mappings key by key, everything else whole."""
+    """Return `document` with `changes`: mappings are merged key by key, other values replaced."""
     merged = dict(document)
     for key, value in changes.items():
         old = merged.get(key)
@@ -126,25 +136,25 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 
 def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
-    """Return what a configuration changes, flat: last key names, longer ones where two clash.
+    """Return the changes of a configuration by the last part of their keys.
 
-    `expect` is left out: it is a wish, not a setting.
+    Where two last parts are equal, the whole key is used. `expect` is left out: it is no setting.
     """
     flat = {path: value for path, value in _leaves(changes) if path[0] != "expect"}
     lasts = [path[-1] for path in flat]
     return {
-        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _told(value)
+        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _as_setting(value)
         for path, value in flat.items()
     }
 
 
-def _told(value: Any) -> Setting:
-    """Return a value as a setting; of a list of faults, their names."""
+def _as_setting(value: Any) -> Setting:
+    """Return a value as a setting: for a list of faults, their names."""
     if isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, list):
-        told = (one.get("fault", one) if isinstance(one, Mapping) else one for one in value)
-        return ", ".join(map(str, told)) or "none"
+        names = (one.get("fault", one) if isinstance(one, Mapping) else one for one in value)
+        return ", ".join(map(str, names)) or "none"
     return str(value)
 
 

@@ -1,12 +1,12 @@
-"""What a run is: cluster, topics, workload, faults, expectations, seed.
+"""The models of a scenario file: their fields are its keys.
 
-The models here are the scenario file: their fields are its keys, and `json_schema` publishes
-them. `scenario_file` reads YAML and says in which line something is wrong.
+`loader` reads files, `validation` checks what is illegal in combination, `json_schema` returns the
+JSON Schema that is published.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -14,13 +14,11 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from ackproof import kafka_versions
 from ackproof.kafka_versions import DEFAULT_KAFKA
-from ackproof.scenario import validation
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.types import Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
@@ -28,7 +26,7 @@ from ackproof_faults.schedule.blocks import every_fault
 
 def _parse_version(value: object) -> str:
     if not isinstance(value, str):
-        value = repr(value)  # 4.3 without quotes is a number
+        value = repr(value)  # YAML reads 4.3 without quotes as a number
     kafka_versions.numbers(value)
     return value
 
@@ -40,11 +38,11 @@ KafkaVersion = Annotated[
 ]
 
 
-class TopicSpec(Model):
-    """One topic; retention is switched off, so that nothing but a loss removes a record."""
+class TopicSpec(StrictModel):
+    """One topic. Retention is off, so that only a loss removes a record."""
 
-    partitions: int = Field(default=1, ge=1, le=1000)
-    replication_factor: int = Field(default=3, ge=1)
+    partitions: int = Field(default=1, ge=1, le=1000, description="number of partitions")
+    replication_factor: int = Field(default=3, ge=1, description="replicas of each partition")
     assignment: list[list[int]] = Field(
         default_factory=list,
         description="the brokers of each partition's replicas, the preferred leader first; "
@@ -53,7 +51,7 @@ class TopicSpec(Model):
     )
     settings: dict[str, Setting] = Field(
         default_factory=dict,
-        description="topic settings, in Kafka's names",
+        description="topic settings, by Kafka's names",
         examples=[{"min.insync.replicas": 2, "unclean.leader.election.enable": False}],
     )
 
@@ -66,7 +64,7 @@ class TopicSpec(Model):
         counts = {"partitions": len(found), "replication_factor": len(found[0])}
         for key, count in counts.items():
             if given.get(key, count) != count:
-                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: leave it out")
+                raise ValueError(f"{key} is {given[key]}, but assignment has {count}: remove {key}")
         return {**given, **counts}
 
     @property
@@ -82,35 +80,35 @@ class TopicSpec(Model):
 
     @property
     def compacted(self) -> bool:
-        """Whether older records of a key are removed."""
+        """Whether Kafka removes older records with the same key."""
         return "compact" in str(self.settings.get("cleanup.policy", "delete"))
 
 
-Wish = Literal["none", "some", "any"]
+Expectation = Literal["none", "some", "any"]
 
 
-class Expect(Model):
-    """What the author wants to see; the verdict is what was observed against this."""
+class Expect(StrictModel):
+    """What the author expects to observe. The verdict compares observation and expectation."""
 
-    loss: Wish = "none"
-    duplicates: Wish = "any"
-    reordered: Wish = "any"
-    phantom: Wish = "none"
-    corrupt: Wish = "none"
-    aborted_read: Wish = "none"
-    zombie_commit: Wish = "none"
-    unprocessed: Wish = "none"
-    reprocessed: Wish = "any"
+    loss: Expectation = "none"
+    duplicates: Expectation = "any"
+    reordered: Expectation = "any"
+    phantom: Expectation = "none"
+    corrupt: Expectation = "none"
+    aborted_read: Expectation = "none"
+    zombie_commit: Expectation = "none"
+    unprocessed: Expectation = "none"
+    reprocessed: Expectation = "any"
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
-        description="share of the run in which the worst partition acked",
+        description="share of the run in which the worst partition acked sends",
         examples=[">= 99%"],
     )
 
 
-class Scenario(Model):
-    """One scenario file. With a `matrix`, one scenario for each of its named configurations."""
+class Scenario(StrictModel):
+    """One scenario. A file with a `matrix` has one for each configuration."""
 
     version: Literal[1] = Field(description="version of this format")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)
@@ -125,23 +123,16 @@ class Scenario(Model):
     topics: dict[str, TopicSpec] = Field(min_length=1)
     workload: Workload
     faults: Annotated[list[Any], StepList] = Field(
-        default_factory=list, description="faults, and blocks of them (docs/schedules.md)"
+        default_factory=list, description="faults and blocks of faults (docs/schedules.md)"
     )
     blast_radius: BlastRadius = BlastRadius()
     expect: Expect = Expect()
     matrix: dict[str, dict[str, Any]] | list[dict[str, list[Any] | dict[str, Any]]] = Field(
         default_factory=dict,
-        description="configurations to compare: a name, and what it sets differently; or a list of "
-        "such matrices, or of keys with their values, to compare all their combinations",
+        description="configurations to compare: names with the keys that they change; or a list "
+        "of such mappings, or of keys with their values, to compare all combinations",
         examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", "4.3.1"]}]],
     )
-
-    @model_validator(mode="after")
-    def _everything_exists(self) -> Self:
-        for path, problem in validation.problems(self):
-            context = {"path": path, "problem": problem}
-            raise PydanticCustomError("impossible", "{problem}", context)
-        return self
 
     @property
     def topic(self) -> TopicSpec:
@@ -150,7 +141,7 @@ class Scenario(Model):
 
     @property
     def sends(self) -> dict[str, Sends]:
-        """What is written to each topic that is written to, the workload's first."""
+        """The sends to each topic that is written to, the workload's topic first."""
         return {self.workload.topic: self.workload, **self.workload.beside}
 
     @property
@@ -162,13 +153,13 @@ class Scenario(Model):
 
     @property
     def forwarded(self) -> dict[str, list[str]]:
-        """The topics that groups of consumers send on into, by group."""
+        """The topics to which consumer groups forward records, by group."""
         groups = self.workload.consumers.items()
         return {name: list(dict.fromkeys(group.into)) for name, group in groups if group.into}
 
     @property
     def every_fault(self) -> list[Fault]:
-        """Every fault in it, as written, those inside blocks too."""
+        """Every fault in the scenario, including those inside blocks."""
         return list(every_fault(self.faults))
 
 

@@ -1,4 +1,4 @@
-"""The settings of producers: which a scenario must say, and which combinations are none."""
+"""The settings of producers: which are required, and which combinations are illegal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pydantic import (
 from ackproof.scenario.librdkafka import explained
 from ackproof.scenario.types import Setting
 
-#: Client settings that ackproof sets itself, or that its producers do not understand.
+#: Client settings that ackproof sets itself.
 OWNED_CLIENT_SETTINGS = frozenset(
     {"bootstrap.servers", "metadata.broker.list", "client.id", "transactional.id"}
 )
 
-#: librdkafka's other names for settings that are checked and predicted by the first name.
+#: Aliases in librdkafka for settings that are validated and predicted under another name.
 ALIASES = {
     "request.required.acks": "acks",
     "message.send.max.retries": "retries",
@@ -48,10 +48,10 @@ Acks = Annotated[
 
 
 class ProducerSettings(BaseModel):
-    """librdkafka's settings for every producer; unlisted ones are passed through as they are.
+    """librdkafka's settings for every producer. Settings without a field are passed on unchanged.
 
-    `acks` and `enable.idempotence` must be said: librdkafka's defaults (all, off) are not the
-    Java client's (all, on), and what is lost hangs on them.
+    `acks` and `enable.idempotence` are required: losses depend on them, and librdkafka's defaults
+    (all, off) differ from the Java client's (all, on).
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
@@ -73,7 +73,10 @@ class ProducerSettings(BaseModel):
                 "(set enable.idempotence: false or acks: all)"
             )
         if self.idempotence and self.retries == 0:
-            raise ValueError("enable.idempotence: true needs retries above 0")
+            raise ValueError(
+                "enable.idempotence: true needs retries above 0 (set enable.idempotence: false, or "
+                "remove retries)"
+            )
         if self.idempotence and self.max_in_flight > 5:
             raise ValueError(
                 "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
@@ -89,7 +92,7 @@ class ProducerSettings(BaseModel):
             if key in OWNED_CLIENT_SETTINGS:
                 raise ValueError(f"{key} is set by ackproof itself: remove it")
             if key in ALIASES:
-                raise ValueError(f"{key} is another name of {ALIASES[key]}: use that one")
+                raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:

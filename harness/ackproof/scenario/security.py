@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from ackproof.kafka_versions import numbers
-from ackproof.scenario.types import Model, Place
+from ackproof.scenario.types import Problem, StrictModel
 
 #: Settings for one listener and mechanism came with KIP-103 and KIP-226.
 _SINCE = (2, 0)
@@ -19,7 +19,7 @@ _SINCE = (2, 0)
 _SCRAM_SINCE = (3, 5)
 
 
-class SecuritySpec(Model):
+class SecuritySpec(StrictModel):
     """How clients reach the brokers; certificates and passwords are made for the run."""
 
     tls: Literal["none", "server", "mutual"] = Field(
@@ -38,7 +38,7 @@ class SecuritySpec(Model):
         return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"
 
 
-def problems(security: SecuritySpec, kafka: str) -> Iterator[tuple[Place, str]]:
+def problems(security: SecuritySpec, kafka: str) -> Iterator[Problem]:
     """Yield what this Kafka version does not support, as (place, problem)."""
     if security.protocol != "PLAINTEXT" and numbers(kafka) < _SINCE:
         yield (

@@ -1,4 +1,4 @@
-"""One part of a suite for each of several CI jobs: `--shard 2/5`."""
+"""Shards: the part of a suite that one of several CI jobs runs (`--shard 2/5`)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """The part `number` (from 1) of `of`."""
+    """Shard `number` of `of`, counted from 1."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `2/5`; nothing means all. Raises ScenarioError if it is no shard."""
+        """Parse `2/5`; an empty text means everything. Raises ScenarioError for any other text."""
         match = re.fullmatch(r"([0-9]+)/([0-9]+)", text or "1/1")
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise ScenarioError(
-                f"{text!r} is not a shard", hint="Name the part and the number of parts: 2/5."
+                f"{text!r} is not a shard",
+                hint="Write I/N with I from 1 to N: 2/5 is the second of five shards.",
             )
         return cls(number=int(match[1]), of=int(match[2]))
 
 
 def share(items: Sequence[T], shard: Shard) -> list[T]:
-    """Return a shard's part: every item is in exactly one, and their sizes differ by at most 1."""
+    """Return the items of a shard. Every item is in one shard; sizes differ by at most 1."""
     return list(items[shard.number - 1 :: shard.of])

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ackproof.scenario.producer import ProducerSettings
-from ackproof.scenario.types import Model
+from ackproof.scenario.types import StrictModel
 from ackproof_faults.conditions.durations import Duration
 
 
@@ -33,46 +33,48 @@ Share = Annotated[
 ]
 
 
-class Transactions(Model):
-    """Every producer puts its sends into transactions, with a transactional.id of its own."""
+class Transactions(StrictModel):
+    """Every producer sends in transactions and has its own transactional.id."""
 
     size: int = Field(default=100, ge=1, le=100_000, description="sends in one transaction")
-    abort: Share = Field(default=0.0, description="the share that is aborted", examples=["10%"])
+    abort: Share = Field(
+        default=0.0, description="the share of transactions that producers abort", examples=["10%"]
+    )
     timeout: Duration = Field(
         default=10.0,
         ge=1,
         le=900,
-        description="transaction.timeout.ms: when the coordinator aborts what nobody ended",
+        description="transaction.timeout.ms: the coordinator then aborts a transaction still open",
     )
     crash_in: int | None = Field(
         default=None,
         ge=0,
-        description="in the transaction of this number, from 0, each producer is killed before it "
-        "ends it, and a successor begins",
+        description="the number of a transaction, from 0: each producer is killed in it, and a "
+        "successor begins",
     )
     zombie_in: int | None = Field(
         default=None,
         ge=0,
-        description="in this one, each producer waits until its successor has begun, and then goes "
-        "on and commits",
+        description="the number of a transaction, from 0: each producer waits in it until its "
+        "successor has begun, and then commits (a zombie)",
     )
     successor: Literal["same", "new"] = Field(
-        default="same", description="the transactional.id that a successor takes"
+        default="same", description="the transactional.id of a successor: the same or a new one"
     )
 
     @model_validator(mode="after")
     def _one_interruption(self) -> Self:
         if self.crash_in is not None and self.zombie_in is not None:
-            raise ValueError("crash_in and zombie_in: a producer can end only one way, name one")
+            raise ValueError("crash_in and zombie_in exclude each other: name one")
         return self
 
 
 def transaction_problems(
     transactions: Transactions | None, settings: ProducerSettings
 ) -> Iterator[tuple[str, str]]:
-    """Yield the producer setting that transactions contradict, and how.
+    """Yield producer settings that are illegal with transactions, each with the problem.
 
-    The rules are librdkafka's own (`rd_kafka_conf_finalize`), which the Java client has, too.
+    The rules are those of librdkafka (`rd_kafka_conf_finalize`) and of the Java client.
     """
     if transactions is None:
         return
@@ -80,10 +82,10 @@ def transaction_problems(
         yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
     timeout = int(transactions.timeout * 1000)
     default = type(settings).model_fields["delivery_timeout_ms"].default
-    # A stored scenario has its defaults written out: they are nobody's contradiction.
+    # A stored scenario contains the defaults, which its author did not choose.
     if settings.delivery_timeout_ms > timeout and settings.delivery_timeout_ms != default:
         yield (
             "delivery.timeout.ms",
-            f"{settings.delivery_timeout_ms} is more than the transactions' timeout of {timeout} "
-            "ms: librdkafka wants it to be at most that",
+            f"{settings.delivery_timeout_ms} ms is more than the transactions' timeout of "
+            f"{timeout} ms, which librdkafka refuses: lower it, or raise transactions.timeout",
         )

@@ -1,16 +1,20 @@
-"""What the models of a scenario file share."""
+"""Types that the models of a scenario file share."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+#: The value of a setting of a broker, a topic or a client.
 Setting = str | int | float | bool
 
-#: Where something stands in a scenario: keys and list indices.
-Place = tuple[str | int, ...]
+#: Where something stands in a scenario file: keys and list indices, from the top.
+YamlPath = tuple[str | int, ...]
+
+#: Where a scenario is wrong, and what its author is told.
+Problem = tuple[YamlPath, str]
 
 
-class Model(BaseModel):
-    """A part of the scenario file: unknown keys are errors, and nothing changes once read."""
+class StrictModel(BaseModel):
+    """A mapping of a scenario file. Unknown keys are errors, and instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

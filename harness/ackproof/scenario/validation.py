@@ -1,26 +1,30 @@
-"""What of a scenario cannot be, though each of its fields is legal for itself."""
+"""Validates a whole scenario: fields that are legal one by one, but not together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ackproof import kafka_versions
 from ackproof.scenario import attach as attach_spec
 from ackproof.scenario import cluster, fault_validation
 from ackproof.scenario.consumers import consumer_problems
+from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.transactions import transaction_problems
-from ackproof.scenario.types import Place
+from ackproof.scenario.types import Problem
+from ackproof.scenario.workload import Sends
 
-if TYPE_CHECKING:
-    from ackproof.scenario.model import Scenario, TopicSpec
-    from ackproof.scenario.workload import Sends
+#: The type of the error for a scenario whose fields are legal one by one, but not together.
+IMPOSSIBLE = "impossible"
 
-#: From so much on, milliseconds and bytes, retention is no matter of a run.
-_KEEPS = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
+#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
+_SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
-#: What topic settings must look like, and that in words.
+#: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
     "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
     "unclean.leader.election.enable": (r"true|false", "true or false"),
@@ -31,8 +35,22 @@ _TOPIC_SETTINGS = {
 }
 
 
-def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
-    """Yield what cannot be, as (path, problem); the path leads to the line in the file."""
+def validate(document: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that a document describes.
+
+    Raises pydantic's ValidationError: for every field that is wrong by itself, or for the first of
+    `problems`, whose `loc` is its YamlPath.
+    """
+    scenario = Scenario.model_validate(document)
+    for path, problem in problems(scenario):
+        kind = PydanticCustomError(IMPOSSIBLE, "{problem}", {"problem": problem})
+        error = InitErrorDetails(type=kind, loc=path, input=document)
+        raise ValidationError.from_exception_data("Scenario", [error])
+    return scenario
+
+
+def problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield what is wrong with a scenario; the first problem may cause those after it."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
     if attach is None:
@@ -58,13 +76,13 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         legal = ", ".join(("EXTERNAL", *scenario.cluster.listeners))
         yield (
             ("workload", "listener"),
-            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}; "
-            "cluster.listeners names further ones)",
+            f"{scenario.workload.listener!r} is not a listener for clients here ({legal}); "
+            "cluster.listeners adds more",
         )
     if scenario.workload.topic in scenario.workload.beside:
         yield (
             ("workload", "beside", scenario.workload.topic),
-            "the workload writes to this topic itself: others need a topic of their own",
+            "the workload itself writes to this topic: name another topic in beside",
         )
     for name, sends in scenario.sends.items():
         place = ("workload",) if name == scenario.workload.topic else ("workload", "beside", name)
@@ -80,7 +98,7 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     yield from fault_validation.problems(scenario)
 
 
-def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Problem]:
     partitions = scenario.topics[topic].partitions
     if sends.partition is not None and sends.partition >= partitions:
         yield (
@@ -88,16 +106,16 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[tu
             f"{sends.partition} is not a partition of {topic} (0 to {partitions - 1})",
         )
     if sends.partition is not None and sends.keys is not None:
-        yield ("keys",), "partition says already where sends go: leave one of them out"
+        yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
             ("settings", "enable.idempotence"),
-            f"idempotent producers came with Kafka 0.11.0 (KIP-98), and kafka is "
+            f"idempotent producers need Kafka 0.11.0 (KIP-98) or later, and kafka is "
             f"{scenario.kafka}: set it to false",
         )
 
 
-def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
+def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
@@ -107,13 +125,13 @@ def _client_problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         yield ("workload", "consumers", *where), problem
 
 
-def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
+def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
     # org.apache.kafka.common.internals.Topic
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", "..") or name[:2] == "__":
         yield (
             ("topics", name),
-            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_', '-'; "
-            "not '.', '..', and not beginning with '__')",
+            f"{name!r} is not a topic name (up to 249 letters, digits, '.', '_' and '-'; "
+            "not '.' or '..', and not beginning with '__')",
         )
     for key, (pattern, legal) in _TOPIC_SETTINGS.items():
         value = topic.settings.get(key)
@@ -122,28 +140,33 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[tuple[Place, str]]:
 
 
 def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
-    """Yield which settings of a workload's topic remove records that were acked, and how."""
+    """Yield settings of a workload's topic that remove acked records, each with the problem."""
     if topic.compacted:
         yield (
             "cleanup.policy",
-            "compaction removes records that were acked, so the workload's topic cannot have it",
+            "compaction removes acked records, so a topic of the workload cannot be compacted: "
+            "set it to delete",
         )
-    for key, least in _KEEPS.items():
+    for key, least in _SAFE_RETENTION.items():
         value = str(topic.settings.get(key, -1))
         if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
             yield (
                 key,
-                f"retention ({key}={value}) may remove records that were acked, and expect.loss "
-                f"is {loss}: leave it out, or say expect: {{loss: any}}",
+                f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
+                "remove the setting, or write expect: {loss: any}",
             )
 
 
-def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[tuple[Place, str]]:
+def _assignment_problems(name: str, topic: TopicSpec, last: int) -> Iterator[Problem]:
     for partition, replicas in enumerate(topic.assignment):
         place = ("topics", name, "assignment", partition)
         if len(replicas) != topic.replication_factor:
-            yield place, f"{replicas}: every partition needs as many replicas as the first"
+            yield (
+                place,
+                f"{replicas}: every partition must have as many replicas as the first "
+                f"({topic.replication_factor})",
+            )
         elif len(set(replicas)) < len(replicas):
             yield place, f"{replicas} names a broker twice"
         elif not all(1 <= broker <= last for broker in replicas):
-            yield place, f"{replicas} names a broker that is not there (brokers are 1 to {last})"
+            yield place, f"{replicas} names an unknown broker (the brokers are 1 to {last})"

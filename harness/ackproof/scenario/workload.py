@@ -1,4 +1,4 @@
-"""What a workload is: who sends what to which topics, and who consumes it."""
+"""The key `workload` of a scenario: what producers send, and who consumes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
 from ackproof.scenario.producer import ProducerSettings
 from ackproof.scenario.transactions import Transactions
-from ackproof.scenario.types import Model, Setting
+from ackproof.scenario.types import Setting, StrictModel
 from ackproof_faults.conditions.durations import Duration
 from ackproof_spark.record import HEADER_SIZE
 
@@ -22,7 +22,7 @@ def _parse_rate(value: object) -> float:
         return float(match[1])
     if match is None and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    raise ValueError(f"{value!r} is not a rate ('1000/s', or sends a second)")
+    raise ValueError(f"{value!r} is not a rate ('1000/s', or a number of sends a second)")
 
 
 Rate = Annotated[
@@ -39,8 +39,8 @@ Rate = Annotated[
 ]
 
 
-class SizeRange(Model):
-    """Sizes from `min` to `max` bytes, all alike likely."""
+class SizeRange(StrictModel):
+    """Sizes from `min` to `max` bytes, uniformly distributed."""
 
     min: int = Field(ge=HEADER_SIZE)
     max: int = Field(le=1_000_000)
@@ -48,7 +48,7 @@ class SizeRange(Model):
     @model_validator(mode="after")
     def _min_is_not_above_max(self) -> Self:
         if self.min > self.max:
-            raise ValueError(f"min is {self.min}, and max is {self.max}: turn them round")
+            raise ValueError(f"min ({self.min}) must not exceed max ({self.max})")
         return self
 
 
@@ -60,7 +60,7 @@ def _parse_size(value: object) -> object:
     raise ValueError(f"{value!r} is not a size (bytes, or {{min: …, max: …}})")
 
 
-#: Of all records, or the range of each.
+#: The size of every record, or the range from which it is drawn.
 Size = Annotated[
     SizeRange,
     BeforeValidator(_parse_size),
@@ -80,91 +80,94 @@ def _known_error(name: str) -> str:
 
     if not isinstance(getattr(KafkaError, name, None), int):
         raise ValueError(
-            f"{name!r} is no error of librdkafka's or of Kafka's protocol, as INVALID_TXN_STATE is"
+            f"{name!r} is not an error of librdkafka or of Kafka's protocol; an example of one is "
+            "INVALID_TXN_STATE"
         )
     return name
 
 
-#: An error code by its name, as ledgers have it.
+#: The name of an error code, as in ledgers.
 ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
-class Sends(Model):
-    """What producers of one topic send, and how."""
+class Sends(StrictModel):
+    """What the producers of one topic send."""
 
-    producers: int = Field(default=1, ge=1, le=64, description="how many, each a process")
+    producers: int = Field(
+        default=1, ge=1, le=64, description="number of producers; each is a process"
+    )
     rate: Rate = Field(
         default=1000.0,
         gt=0,
         allow_inf_nan=False,
-        description="sends a second, of all producers together",
+        description="sends a second, summed over all producers",
     )
     window: int | None = Field(
         default=None,
         ge=1,
-        description="a closed loop: a producer has at most so many sends without an outcome (1: it "
-        "sends synchronously), and rate is the most it does",
+        description="closed loop: the maximum number of sends of a producer without an outcome (1: "
+        "it sends synchronously); rate is then an upper limit",
     )
     size: Size = Field(
         default=SizeRange(min=100, max=100),
-        description="bytes of a record's value; or {min, max}, each drawn evenly from there",
+        description="bytes of a record's value, or {min, max} for uniformly distributed sizes",
     )
     partition: int | None = Field(
-        default=None, ge=0, description="the one partition that all is sent to; else round robin"
+        default=None, ge=0, description="the one partition to send to; by default round robin"
     )
     keys: int | None = Field(
         default=None,
         ge=1,
         le=2000,
-        description="so many keys, in turn, each in its partition by librdkafka's default rule",
+        description="number of keys, used in turn; librdkafka's default partitioner places them",
     )
-    records: int = Field(default=200_000, ge=1, description="at most so many sends in all")
+    records: int = Field(default=200_000, ge=1, description="maximum number of sends")
     settings: ProducerSettings
     may_stop_for: tuple[ErrorName, ...] = Field(
         default=(),
-        description="fatal errors that may end a producer; any other makes the run inconclusive",
+        description="fatal errors that may end a producer; others make the run inconclusive",
         examples=[["INVALID_TXN_STATE"]],
     )
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers under librdkafka's name."""
+        """Every setting of the producers by librdkafka's name."""
         return self.settings.as_client_settings()
 
 
 class Workload(Sends):
-    """Producers and their bounds: they stop by themselves at `records` or `seconds`.
+    """Producers and consumers of a run.
 
-    Within these bounds they go on until every fault has recovered, and then for `tail` more acked
-    sends.
+    The producers send until every fault has recovered, and then until `tail` more sends are acked.
+    They stop earlier at `records` or `seconds`.
     """
 
-    topic: str = Field(description="the topic they write to")
+    topic: str = Field(description="the topic that the producers write to")
     listener: str = Field(
         default="EXTERNAL",
-        description="the brokers' listener they use: EXTERNAL, or one of cluster.listeners",
+        description="the listener that they connect to: EXTERNAL or one of cluster.listeners",
     )
     seconds: Duration = Field(
-        default=120.0, gt=0, allow_inf_nan=False, description="at most so long"
+        default=120.0, gt=0, allow_inf_nan=False, description="maximum duration of sending"
     )
     tail: int = Field(
-        default=1000, ge=0, description="acked sends after the last fault has recovered"
+        default=1000, ge=0, description="acked sends to wait for after the last fault has recovered"
     )
     transactions: Transactions | None = Field(
-        default=None, description="whether and how sends are put into transactions"
+        default=None, description="the transactions in which producers send; none by default"
     )
     consumers: dict[GroupName, ConsumerGroup] = Field(
         default_factory=dict,
-        description="who consumes the topic while the faults hold: by group.id, its consumers",
+        description="consumer groups that read the topic during the faults, by group.id",
     )
     beside: dict[str, Sends] = Field(
         default_factory=dict,
-        description="other topics that others write to meanwhile, in their own way: by topic",
+        description="other topics that are written to in the same run, each with its own producers",
     )
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers under librdkafka's name, but their transactional.id."""
+        """Every setting of the producers by librdkafka's name, without transactional.id."""
         settings = self.settings.as_client_settings()
         if self.transactions is not None:
             timeout = int(self.transactions.timeout * 1000)

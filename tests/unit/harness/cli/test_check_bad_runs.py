@@ -58,7 +58,7 @@ def test_an_empty_topic_after_acks_is_a_loss(spark, tmp_path: Path) -> None:
     assert (verdict.verdict, verdict.observed["lost"]) == (Word.VIOLATED, 10)
 
 
-def test_clocks_that_disagree_change_no_count(spark, tmp_path: Path) -> None:
+def test_differing_clocks_change_no_count(spark, tmp_path: Path) -> None:
     """The second producer's clock is an hour behind, and jumps back while a send is under way."""
     history = with_()
     sends = [
@@ -115,7 +115,7 @@ def gone(path: Path) -> None:
         ("final_log/part-0.parquet", of_another_run, f"more than one run: another, {RUN_ID}"),
     ],
 )
-def test_what_is_no_whole_run_is_refused_by_name(
+def test_an_incomplete_run_directory_is_refused_by_name(
     spark, tmp_path: Path, part: str, done: Callable[[Path], None], said: str
 ) -> None:
     run_dir = store(tmp_path / "run", with_())
@@ -156,7 +156,9 @@ def dispute(run_dir: Path, reader: str, offset: int, sequence: int | None) -> No
     pq.write_table(pa.Table.from_pylist([row], DISAGREEMENTS), place / f"{reader}.parquet")
 
 
-def test_what_one_reader_alone_has_seen_is_neither_there_nor_lost(spark, tmp_path: Path) -> None:
+def test_a_record_that_only_one_reader_read_is_neither_present_nor_lost(
+    spark, tmp_path: Path
+) -> None:
     log = [line for line in CLEAN["log"] if line != "0@4: 0/2"]
     run_dir = store(tmp_path / "run", with_(log=log), readers=("kafka", "ackproof-kafka"))
     assert judge_run(run_dir).verdict is Word.VIOLATED
@@ -169,7 +171,7 @@ def test_what_one_reader_alone_has_seen_is_neither_there_nor_lost(spark, tmp_pat
     assert verdict.readers == ["kafka", "ackproof-kafka"]
 
 
-def test_what_both_readers_miss_is_lost_whatever_else_they_dispute(spark, tmp_path: Path) -> None:
+def test_a_record_that_both_readers_miss_is_lost(spark, tmp_path: Path) -> None:
     log = [line for line in CLEAN["log"] if line != "0@4: 0/2"]
     run_dir = store(tmp_path / "run", with_(log=log))
     dispute(run_dir, "kafka", 6, 3)

@@ -45,7 +45,7 @@ def test_one_round_prints_a_list_of_verdicts(
     assert (last / "junit.xml").exists()
 
 
-def test_trials_are_summed_up_and_stored(
+def test_trials_are_summarised_and_stored(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert compare(ACKS, "--trials", "30", "--yes") == 0
@@ -58,7 +58,7 @@ def test_trials_are_summed_up_and_stored(
     assert "Recommendations" in (stored / "report.html").read_text()
 
 
-def test_what_takes_long_must_be_wanted(
+def test_a_long_comparison_needs_yes(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert compare(ACKS, "--trials", "1000") == 2
@@ -77,7 +77,7 @@ def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
     assert "acks=0 could not be run 2 times: no quorum." in " ".join(captured.out.split())
 
 
-def test_an_interrupted_one_says_how_to_go_on_and_does(
+def test_an_interrupted_comparison_can_be_resumed(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def loses(name: str, seed: int) -> int | Exception:
@@ -92,7 +92,7 @@ def test_an_interrupted_one_says_how_to_go_on_and_does(
     assert "Ended after 2 rounds" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_page_of_a_stored_comparison_is_written_again_and_it_is_no_run(
+def test_the_page_of_a_comparison_can_be_written_again(
     compare: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

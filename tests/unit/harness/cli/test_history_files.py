@@ -80,7 +80,7 @@ class TestChecking:
             "assigned": "violated",
         }
 
-    def test_options_say_what_files_do_not(self, check) -> None:
+    def test_options_add_settings_that_files_lack(self, check) -> None:
         asked = {name: HISTORIES[name] for name in ("lost", "rewind", "subscribed", "assigned")}
         code, out, _ = check(asked, "--json", "--subscribe", "--acks", "1")
         assert code == ExitCode.VIOLATED
@@ -91,7 +91,7 @@ class TestChecking:
             "assigned": "violated",
         }
 
-    def test_a_table_for_people(self, check) -> None:
+    def test_a_table_is_printed_without_json(self, check) -> None:
         code, out, _ = check({"holds": HOLDS, "unseen": UNSEEN})
         assert code == ExitCode.INCONCLUSIVE
         assert "HOLDS" in out
@@ -108,7 +108,7 @@ def test_a_malformed_file_is_bad_input(check, tmp_path: Path) -> None:
     assert "Traceback" not in complaints
 
 
-def test_a_file_that_is_not_there_is_bad_input(check) -> None:
+def test_a_missing_file_is_bad_input(check) -> None:
     code, _, complaints = check({}, "nowhere.json")
     assert code == ExitCode.USAGE
     assert "nowhere.json: cannot be read" in complaints
@@ -117,10 +117,10 @@ def test_a_file_that_is_not_there_is_bad_input(check) -> None:
 def test_histories_and_run_directories_do_not_mix(check, tmp_path: Path) -> None:
     code, _, complaints = check({"case": HOLDS}, str(tmp_path))
     assert code == ExitCode.USAGE
-    assert f"{tmp_path} a run directory" in complaints
+    assert f"{tmp_path} is a run directory" in complaints
 
 
 def test_a_run_directory_has_its_own_configuration(check, tmp_path: Path) -> None:
     code, _, complaints = check({}, str(tmp_path), "--subscribe")
     assert code == ExitCode.USAGE
-    assert "its own configuration" in complaints
+    assert "a run directory holds its own settings" in complaints

@@ -15,19 +15,19 @@ from command_line import ackproof
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 
 
-def test_a_wrong_flag_is_usage() -> None:
+def test_an_unknown_option_ends_with_2() -> None:
     assert ackproof("run", "--frobnicate") == ExitCode.USAGE
 
 
-def test_a_wrong_file_is_usage() -> None:
+def test_a_missing_file_ends_with_2() -> None:
     assert ackproof("validate", "nowhere.yaml") == ExitCode.USAGE
 
 
-def test_a_right_file_holds() -> None:
+def test_valid_files_end_with_0() -> None:
     assert ackproof("validate", str(SCENARIOS)) == ExitCode.HOLDS
 
 
-def test_a_defect_of_ours_is_no_violation(
+def test_an_unexpected_exception_ends_with_4_and_one_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def defect(path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_defect_of_ours_is_no_violation(
     assert "Traceback" not in said
 
 
-def test_a_reader_that_has_seen_enough_changes_no_exit_code() -> None:
+def test_a_closed_pipe_changes_no_exit_code() -> None:
     command = [sys.executable, "-c", "from ackproof.cli.main import main; main()", "schema"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -16,17 +16,17 @@ def printed(*arguments: str) -> str:
     return result.output
 
 
-def test_the_same_seed_shows_the_same_faults_and_another_seed_others() -> None:
+def test_the_seed_decides_the_faults() -> None:
     assert printed(str(NEMESIS)) == printed(str(NEMESIS), "--seed", "1")
     assert printed(str(NEMESIS)) != printed(str(NEMESIS), "--seed", "2")
 
 
-def test_it_is_json_for_machines() -> None:
+def test_json_is_printed_on_request() -> None:
     ((one,), *_) = json.loads(printed(str(NEMESIS), "--json"))["nemesis"][0]
     assert {"fault", "target", "or_after", "heal_after"} <= set(one)
 
 
-def test_blocks_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_blocks_keep_their_structure(tmp_path: Path) -> None:
     head = NEMESIS.read_text().split("faults:")[0]
     path = tmp_path / "s.yaml"
     path.write_text(

@@ -71,14 +71,16 @@ def test_another_question_is_searched(asked: list[int]) -> None:
     assert asked == [0, 1, 1]
 
 
-def test_another_model_is_asked_again(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_model_is_searched_again(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     cached.predict(CONFIGURATION, [])
     monkeypatch.setattr(source_digest, "digest", lambda: "another")
     cached.predict(CONFIGURATION, [])
     assert asked == [0, 0]
 
 
-def test_a_damaged_cache_is_none(asked: list[int], tmp_path: Path) -> None:
+def test_a_damaged_cache_is_ignored(asked: list[int], tmp_path: Path) -> None:
     first = cached.predict(CONFIGURATION, [])
     (stored,) = (tmp_path / "ackproof" / "predictions").iterdir()
     stored.write_text("{")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ackproof.judgement.findings import contradictions
-from ackproof.prediction.clients import of_clients
-from ackproof.prediction.replication import foresee
+from ackproof.prediction.clients import predict_clients
+from ackproof.prediction.replication import predict
 from ackproof.scenario.model import Scenario
 
 NO_FAULT = {"fault": "none"}
@@ -31,16 +31,16 @@ def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -
 
 
 def told(asked: Scenario) -> dict[str, str]:
-    return {str(anomaly): outlook.value for anomaly, outlook, _ in of_clients(asked)}
+    return {str(anomaly): outlook.value for anomaly, outlook, _ in predict_clients(asked)}
 
 
-def test_without_transactions_and_groups_nothing_is_said():
+def test_without_transactions_and_groups_there_is_no_prediction():
     assert told(scenario(KILL)) == {}
-    assert "aborted-read" not in foresee(scenario()).predicted
+    assert "aborted-read" not in predict(scenario()).predicted
 
 
-def test_a_fault_that_the_model_does_not_know_may_make_a_commit_late():
-    found = foresee(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
+def test_an_unsupported_fault_may_delay_a_commit():
+    found = predict(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
     assert found.predicted["aborted-read"] == "possible"
     assert "KAFKA-17754" in found.prediction.reasons["aborted-read"]
 
@@ -56,7 +56,7 @@ def test_a_fault_that_the_model_does_not_know_may_make_a_commit_late():
         ({}, [KILL], ("possible", "possible")),
     ],
 )
-def test_what_may_come_of_transactions(version, transactions, faults, expected):
+def test_predictions_for_transactions(version, transactions, faults, expected):
     found = told(scenario(*faults, version=version, transactions=transactions))
     assert found == dict(zip(("aborted-read", "zombie-commit"), expected, strict=True))
 
@@ -71,7 +71,7 @@ def test_what_may_come_of_transactions(version, transactions, faults, expected):
         ("transaction", ("impossible", "impossible")),
     ],
 )
-def test_what_may_come_of_a_group(commit, expected):
+def test_predictions_for_a_group(commit, expected):
     group = {"commit": commit, "into": ["invoices"] if commit == "transaction" else []}
     found = told(scenario(consumers={"billing": group}))
     assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
@@ -88,23 +88,23 @@ def test_what_may_come_of_a_group(commit, expected):
         ({"commit": "after", "settings": {"auto.offset.reset": "latest"}}, [], "possible"),
     ],
 )
-def test_what_a_group_may_miss(group, faults, unprocessed):
+def test_predictions_of_unprocessed_records(group, faults, unprocessed):
     assert told(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
 
 
-def test_of_several_groups_the_most_that_may_come_is_told():
+def test_the_strongest_prediction_of_several_groups_counts():
     groups = {"billing": {"commit": "after"}, "audit": {"commit": "before"}}
-    record = foresee(scenario(consumers=groups))
+    record = predict(scenario(consumers=groups))
     assert record.predicted["unprocessed"] == "possible"
     assert record.prediction.reasons["unprocessed"].startswith("audit: ")
 
 
-def test_what_was_impossible_and_is_seen_is_a_finding():
-    predicted = foresee(scenario(transactions={})).predicted
+def test_an_impossible_anomaly_that_is_observed_is_a_finding():
+    predicted = predict(scenario(transactions={})).predicted
     (finding,) = contradictions(predicted, {"aborted-read": 2}, conclusive=True)
     assert finding.anomaly == "aborted-read"
 
 
-def test_of_a_cluster_whose_rules_are_unknown_nothing_is_said():
-    record = foresee(scenario(version="2.6.2", transactions={}))
+def test_without_a_profile_there_is_no_prediction_for_clients():
+    record = predict(scenario(version="2.6.2", transactions={}))
     assert "aborted-read" not in record.predicted

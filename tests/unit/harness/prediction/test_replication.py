@@ -6,7 +6,7 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 
-from ackproof.prediction import replication
+from ackproof.prediction import cached, replication
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults.effects import Effect
@@ -43,7 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         questions.append((configuration, tuple(schedule)))
         return predict(configuration, [])
 
-    monkeypatch.setattr(replication, "predict", answer)
+    monkeypatch.setattr(cached, "predict", answer)
     return questions
 
 
@@ -52,8 +52,8 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.model_validate({**found.model_dump(by_alias=True), **changes})
 
 
-def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
-    replication.foresee(
+def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> None:
+    replication.predict(
         scenario(cluster={"brokers": 3, "settings": {"replica.lag.time.max.ms": 5000}})
     )
     configuration = asked[0][0]
@@ -64,8 +64,8 @@ def test_the_configuration_is_what_the_scenario_says(asked: Asked) -> None:
     assert configuration.delivery_timeout_s == 60
 
 
-def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) -> None:
-    replication.foresee(scenario())
+def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> None:
+    replication.predict(scenario())
     cut, kill = asked[0][1]
     assert cut == Injection(
         fault="isolate_replication",
@@ -82,10 +82,10 @@ def test_the_partition_that_faults_name_sees_its_own_leader_hit(asked: Asked) ->
     )
 
 
-def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one(
+def test_in_another_partition_they_hit_any_one_broker_at_any_time(
     asked: Asked,
 ) -> None:
-    replication.foresee(scenario())
+    replication.predict(scenario())
     assert len(asked) == 2, "the two other partitions are asked about once"
     cut, kill = asked[1][1]
     assert cut.targets == frozenset({Role.ANY_ONE})
@@ -96,7 +96,7 @@ def test_another_partition_sees_any_broker_hit_at_any_time_and_then_the_same_one
 
 def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
     kill = {"fault": "kill", "target": "leader of orders-0", "heal_after": "1s"}
-    replication.foresee(scenario(faults=[kill, kill]))
+    replication.predict(scenario(faults=[kill, kill]))
     assert [injection.targets for injection in asked[1][1]] == [frozenset({Role.ANY_ONE})] * 2
 
 
@@ -110,10 +110,10 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         {"fault": "kill", "target": 1, "heal_when": ["after 3s", "after 1s or 5 acked"]},
     ],
 )
-def test_of_blocks_drawn_targets_and_alternatives_nothing_is_excluded(step: dict[str, Any]) -> None:
-    record = replication.foresee(scenario(faults=[step]))
+def test_blocks_random_targets_and_alternatives_exclude_nothing(step: dict[str, Any]) -> None:
+    record = replication.predict(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
-    assert "the model has no words for" in record.prediction.reasons["lost"]
+    assert "the model does not support" in record.prediction.reasons["lost"]
 
 
 @pytest.mark.parametrize(
@@ -128,29 +128,29 @@ def test_of_blocks_drawn_targets_and_alternatives_nothing_is_excluded(step: dict
 def test_targets_become_roles(target: object, roles: list[set[Role]], asked: Asked) -> None:
     one_partition = {"orders": {"settings": {"min.insync.replicas": 2}}}
     kill = {"fault": "kill", "target": target, "when": "after 3s"}
-    replication.foresee(scenario(topics=one_partition, faults=[kill]))
+    replication.predict(scenario(topics=one_partition, faults=[kill]))
     injections = [schedule[0] for _, schedule in asked]
     assert [injection.targets for injection in injections] == roles
     assert {injection.when for injection in injections} == {(Elapsed(seconds=3),)}
 
 
-def test_what_the_model_cannot_be_told_of_is_never_impossible() -> None:
-    record = replication.foresee(
+def test_unsupported_targets_make_nothing_impossible() -> None:
+    record = replication.predict(
         scenario(cluster={"brokers": 5}, faults=[{"fault": "kill", "target": [1, 2]}])
     )
     assert record.predicted["lost"] == "possible"
     assert record.predicted["phantom"] == "impossible"
-    assert "some of many brokers" in record.prediction.reasons["lost"]
+    assert "several of many brokers" in record.prediction.reasons["lost"]
 
 
-def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
+def test_an_unknown_fault_excludes_nothing() -> None:
     class Flood(Kill):
         name: ClassVar[str] = "flood"
         effect: ClassVar[Effect] = "unknown"
 
     known = scenario()
     flood = Flood.model_validate(known.faults[0].model_dump() | {"fault": "kill", "target": [1]})
-    record = replication.foresee(known.model_copy(update={"faults": [flood]}))
+    record = replication.predict(known.model_copy(update={"faults": [flood]}))
     assert record.predicted["lost"] == "possible"
     assert "the fault flood" in record.prediction.reasons["lost"]
 
@@ -158,38 +158,40 @@ def test_a_fault_that_the_model_does_not_know_excludes_nothing() -> None:
 @pytest.mark.parametrize(
     ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
 )
-def test_the_demo_is_foreseen(number: int, lost: str) -> None:
+def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
     found = load(SCENARIOS / "acks.yaml")[number].scenario
-    record = replication.foresee(found)
+    record = replication.predict(found)
     assert record.predicted["lost"] == lost
     assert bool(record.prediction.trace) == (lost == "certain")
 
 
 @pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.2.3"])
-def test_of_a_version_without_a_profile_everything_is_possible(version: str, asked: Asked) -> None:
-    record = replication.foresee(scenario(kafka=version))
+def test_without_a_profile_of_the_version_everything_is_possible(
+    version: str, asked: Asked
+) -> None:
+    record = replication.predict(scenario(kafka=version))
     assert set(record.predicted.values()) == {"possible"}
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert all("no profile of this version" in text for text in record.prediction.reasons.values())
     assert asked == []
 
 
-def test_of_other_feature_levels_than_the_versions_own_everything_is_possible(asked: Asked) -> None:
+def test_with_changed_feature_levels_everything_is_possible(asked: Asked) -> None:
     features = {"eligible.leader.replicas.version": 0}
-    record = replication.foresee(scenario(cluster={"features": features}))
+    record = replication.predict(scenario(cluster={"features": features}))
     assert set(record.predicted.values()) == {"possible"}
     assert "eligible.leader.replicas.version" in record.prediction.bounds
     assert asked == []
-    assert "impossible" in replication.foresee(scenario()).predicted.values()
+    assert "impossible" in replication.predict(scenario()).predicted.values()
 
 
 @pytest.mark.parametrize(
     "fault", [{"fault": "wipe_volume", "target": 1}, {"fault": "flip_byte", "target": 1}]
 )
-def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
+def test_an_unsupported_fault_does_not_even_exclude_corruption(
     fault: dict[str, object], asked: Asked
 ) -> None:
-    record = replication.foresee(scenario(faults=[fault]))
+    record = replication.predict(scenario(faults=[fault]))
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert set(record.predicted.values()) == {"possible"}
     assert all(str(fault["fault"]) in text for text in record.prediction.reasons.values())
@@ -197,31 +199,31 @@ def test_a_fault_without_words_in_the_model_excludes_nothing_not_even_damage(
 
 
 @pytest.mark.parametrize(("faults", "searched"), [(8, True), (9, False)])
-def test_a_schedule_too_long_to_be_searched_excludes_nothing(
+def test_a_schedule_with_too_many_faults_excludes_nothing(
     faults: int, searched: bool, asked: Asked
 ) -> None:
-    record = replication.foresee(scenario(faults=[{"fault": "none"}] * faults))
+    record = replication.predict(scenario(faults=[{"fault": "none"}] * faults))
     assert (record.predicted["lost"] == "impossible") is searched
     assert any(schedule for _, schedule in asked) is searched
     assert searched or "9 faults" in record.prediction.bounds
 
 
-def test_the_model_knows_what_a_power_loss_takes(asked: Asked) -> None:
+def test_a_power_loss_is_supported(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
-    replication.foresee(scenario(faults=[fault]))
+    replication.predict(scenario(faults=[fault]))
     assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
 
 
-def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknown(
+def test_faults_of_consumers_do_not_affect_replication_and_those_of_producers_are_unknown(
     asked: Asked,
 ) -> None:
     workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
     consumers = {"fault": "crash_client", "client": "consumer 0"}
-    replication.foresee(scenario(workload=workload, faults=[consumers]))
+    replication.predict(scenario(workload=workload, faults=[consumers]))
     assert {one.fault for _, schedule in asked for one in schedule} == {"none"}
     asked.clear()
     producers = {"fault": "crash_client", "client": "producers"}
-    found = replication.foresee(scenario(workload=workload, faults=[producers]))
+    found = replication.predict(scenario(workload=workload, faults=[producers]))
     assert set(found.predicted.values()) == {"possible"}
     assert not asked
 
@@ -230,16 +232,16 @@ def test_faults_have_a_word_for_every_effect_of_the_model() -> None:
     assert set(get_args(FaultName)) <= set(get_args(Effect))
 
 
-def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:
+def test_a_wrong_clock_excludes_nothing(asked: Asked) -> None:
     fault = {"fault": "skew_clock", "target": "leader of orders-0", "by": "-90m"}
-    found = replication.foresee(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
+    found = replication.predict(scenario(cluster={"clock": "adjustable"}, faults=[fault]))
     assert set(found.predicted.values()) == {"possible"}
-    assert "the model has no words for the fault skew_clock" in found.prediction.reasons["lost"]
+    assert "the model does not support the fault skew_clock" in found.prediction.reasons["lost"]
     assert not asked
 
 
-def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None:
-    replication.foresee(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
+def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
+    replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
     assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
 
 
@@ -255,7 +257,7 @@ def test_to_the_model_the_out_of_memory_killer_is_a_killer(asked: Asked) -> None
         ({"acks": "0", "request.timeout.ms": 1000}, "none", "impossible"),
     ],
 )
-def test_a_request_that_may_time_out_may_be_written_twice(
+def test_a_request_timeout_makes_duplicates_possible(
     settings: dict[str, Any], faults: str, duplicated: str
 ) -> None:
     base = scenario(faults=[{"fault": faults, "target": "leader of orders-0"}])
@@ -264,24 +266,24 @@ def test_a_request_that_may_time_out_may_be_written_twice(
         if idempotence and (settings["acks"] != "all" or "retries" in settings):
             continue
         workload["settings"] = {**settings, "enable.idempotence": idempotence}
-        record = replication.foresee(
+        record = replication.predict(
             Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
         )
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
 
 
-def test_of_several_topics_the_one_that_may_lose_decides(asked: Asked) -> None:
+def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
-    together = replication.foresee(found)
+    together = replication.predict(found)
     assert {one.acks for one, _ in asked} == {"all", "1"}
     assert together.predicted["lost"] == "impossible"  # the fixture answers as if without faults
     assert together.prediction.reasons["lost"].startswith("orders: ")
 
 
-def test_what_is_certain_of_one_topic_is_certain_of_the_run() -> None:
+def test_an_anomaly_certain_for_one_topic_is_certain_for_the_run() -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     alone = load(SCENARIOS / "acks.yaml")[2].scenario
-    assert replication.foresee(alone).predicted["lost"] == "impossible"
-    together = replication.foresee(found)
+    assert replication.predict(alone).predicted["lost"] == "impossible"
+    together = replication.predict(found)
     assert together.predicted["lost"] in ("possible", "certain")
     assert together.prediction.reasons["lost"].startswith("clicks: ")

@@ -252,7 +252,7 @@ def test_the_command_reports_an_equal_replay(
 ) -> None:
     assert replay("then") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "It went the same way" in said
+    assert "The replay agrees with the stored run" in said
     assert "lost 5 7" in said
     stored = Replay.model_validate_json((tmp_path / "again" / "replay.json").read_text())
     assert (stored.replays, stored.same) == ("then", True)

@@ -336,7 +336,7 @@ def losing_run(tmp_path: Path) -> Path:
 @pytest.fixture
 def shrink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
-    monkeypatch.setattr("ackproof.reproduction.oracle.foresee", lambda one, **_: IGNORANT(one))
+    monkeypatch.setattr("ackproof.reproduction.oracle.predict", lambda one, **_: IGNORANT(one))
 
     def run(*arguments: str, loses: Loses = lambda one: len(one.faults)) -> int:
         made = FakeTrials(loses)
@@ -381,12 +381,12 @@ def test_an_interrupted_command_prints_how_to_resume(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "name a run, or --resume DIR"),
-        (("RUN", "--resume", "x"), "name a run, or --resume DIR"),
+        ((), "name either a run directory or --resume DIR"),
+        (("RUN", "--resume", "x"), "and not both"),
         (("nothing-there",), "no such run"),
-        (("RUN", "--losses", "4"), "4 of 3 trials can never lose"),
+        (("RUN", "--losses", "4"), "4 is more than --trials 3"),
         (("RUN", "--budget", "soon"), "'soon' is not a time"),
-        (("RUN", "--anomaly", "phantom"), "had no phantom records"),
+        (("RUN", "--anomaly", "phantom"), "has no phantom records"),
         (("--resume", "RUN"), "no directory of `ackproof shrink`"),
     ],
 )

@@ -32,7 +32,7 @@ def scenario(tmp_path: Path, *, faults: list[Any] | None = None, **attach: Any) 
     return path
 
 
-def test_what_is_resolved_is_read_again(tmp_path: Path) -> None:
+def test_a_dumped_scenario_loads_as_itself(tmp_path: Path) -> None:
     (one,) = load(scenario(tmp_path))
     dump(one.scenario, tmp_path / "resolved.yaml")
     (again,) = load(tmp_path / "resolved.yaml")
@@ -43,16 +43,16 @@ def test_what_is_resolved_is_read_again(tmp_path: Path) -> None:
     ("attach", "faults", "said"),
     [
         ({"i_own": "other:9092"}, [], "'other:9092' is not the cluster"),
-        ({}, [KILL], "i_own must say 'kafka:9092'"),
-        ({"i_own": "kafka:9092"}, [KILL], "containers must name"),
-        ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "that 'kill' may touch"),
+        ({}, [KILL], "set cluster.attach.i_own to 'kafka:9092'"),
+        ({"i_own": "kafka:9092"}, [KILL], "set cluster.attach.containers"),
+        ({"i_own": "kafka:9092"}, [{"fault": "kill", "target": 1}], "that 'kill' may act on"),
         ({"i_own": "kafka:9092"}, [{"fault": "isolate", "target": 1}], "'isolate' needs"),
         ({"topic_prefix": "yours-"}, [], "must begin with 'yours-'"),
         ({"client": {"bootstrap.servers": "x:1"}}, [], "set by ackproof itself"),
         ({"bootstrap": "kafka"}, [], "bootstrap"),
     ],
 )
-def test_what_is_refused(
+def test_an_illegal_attach_is_refused(
     attach: dict[str, Any], faults: list[Any], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ScenarioError, match=r"s\.yaml:[0-9]+") as refused:
@@ -60,7 +60,7 @@ def test_what_is_refused(
     assert said in str(refused.value)
 
 
-def test_with_leave_and_containers_the_fault_is_taken(tmp_path: Path) -> None:
+def test_with_i_own_and_containers_a_docker_fault_is_accepted(tmp_path: Path) -> None:
     (one,) = load(scenario(tmp_path, faults=[KILL], i_own="kafka:9092", containers={1: "kafka-1"}))
     assert [fault.name for fault in one.scenario.faults] == ["docker"]
 
@@ -71,7 +71,7 @@ def test_faults_of_processes_are_taken_where_containers_are_listed(tmp_path: Pat
     assert [fault.name for fault in one.scenario.faults] == ["kill", "restart", "rolling_restart"]
 
 
-def test_faults_for_others_clusters_are_not_for_ours(tmp_path: Path) -> None:
+def test_faults_for_attached_clusters_are_refused_on_started_ones(tmp_path: Path) -> None:
     path = scenario(tmp_path, faults=[KILL])
     document = YAML().load(path.read_text())
     document["cluster"] = {"brokers": 5}

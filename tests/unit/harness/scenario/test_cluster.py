@@ -32,7 +32,7 @@ def scenario(tmp_path: Path, text: str) -> Scenario:
 CLUSTERS = [
     ('"4.3.1"', "{controllers: 2}", "1, 3 or 5"),
     ('"4.3.1"', "{controllers: true}", "1, 3 or 5"),
-    ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need as many"),
+    ('"4.3.1"', "{controllers: 5, combined: true}", "5 combined controllers need at least as many"),
     ('"2.6.2"', "{combined: true}", "KIP-500"),
     ('"4.3.1"', "{brokers: 8}", "less than or equal to 7"),
     ('"3.6.2"', "{log_dirs: 2}", "3.7.0 (KIP-858)"),
@@ -41,7 +41,7 @@ CLUSTERS = [
     ('"4.3.1"', "{overrides: {2: {settings: {broker.rack: a}}}}", "overrides.N.rack"),
     ('"4.3.1"', "{overrides: {2: {rak: a}}}", "did you mean 'rack'"),
     ('"4.3.1"', "{settings: {zookeeper.connect: x}}", "set by ackproof itself"),
-    ('"4.3.1"', "{listeners: [INTERNAL]}", "there already"),
+    ('"4.3.1"', "{listeners: [INTERNAL]}", "has INTERNAL already"),
     ('"4.3.1"', "{listeners: [slow]}", "capitals"),
     ('"4.3.1"', "{listeners: [SLOW, SLOW]}", "twice"),
     ('"4.3.1"', "{clock: wrong}", "'machine' or 'adjustable'"),
@@ -57,7 +57,7 @@ CLUSTERS = [
 
 
 @pytest.mark.parametrize(("kafka", "cluster", "said"), CLUSTERS)
-def test_what_cannot_be_is_refused_with_its_line_and_reason(
+def test_an_illegal_cluster_is_refused_with_line_and_reason(
     kafka: str, cluster: str, said: str, tmp_path: Path
 ) -> None:
     text = SCENARIO.replace('"4.3.1"', kafka).replace("cluster: {}", f"cluster: {cluster}")
@@ -68,8 +68,8 @@ def test_what_cannot_be_is_refused_with_its_line_and_reason(
     assert f"{tmp_path}/scenario.yaml:{3 if cluster == '{}' else 4}:" in message
 
 
-@pytest.mark.parametrize("version", kafka_versions.TRIED)
-def test_a_version_is_all_it_takes(version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", kafka_versions.TESTED)
+def test_every_tested_version_is_legal_with_the_defaults(version: str, tmp_path: Path) -> None:
     assert scenario(tmp_path, SCENARIO.replace("4.3.1", version)).kafka == version
 
 
@@ -84,16 +84,19 @@ TOPICS = [
     ("{partitions: 2, assignment: [[1, 2]]}", "partitions is 2, but assignment has 1"),
     ("{assignment: [[1, 2], [3]]}", "as many replicas as the first"),
     ("{assignment: [[1, 1]]}", "twice"),
-    ("{assignment: [[1, 4]]}", "not there"),
-    ("{settings: {cleanup.policy: compact}}", "compaction removes records that were acked"),
-    ("{settings: {retention.ms: 60000}}", "retention (retention.ms=60000) may remove records"),
-    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: leave it out, or say"),
+    ("{assignment: [[1, 4]]}", "an unknown broker (the brokers are 1 to 3)"),
+    ("{settings: {cleanup.policy: compact}}", "compaction removes acked records"),
+    (
+        "{settings: {retention.ms: 60000}}",
+        "retention (retention.ms=60000) may remove acked records",
+    ),
+    ("{settings: {retention.bytes: 1000000}}", "expect.loss is none: remove the setting, or write"),
     ("{settings: {cleanup.policy: dellete}}", "delete, compact"),
 ]
 
 
 @pytest.mark.parametrize(("topic", "said"), TOPICS)
-def test_a_topic_that_cannot_be_is_refused(topic: str, said: str, tmp_path: Path) -> None:
+def test_an_illegal_topic_is_refused(topic: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as refusal:
         scenario(tmp_path, SCENARIO.replace("{orders: {}}", f"{{orders: {topic}}}"))
     assert said in str(refusal.value)
@@ -114,21 +117,21 @@ def test_counts_follow_from_the_assignment(tmp_path: Path) -> None:
         ("retention.ms: 604800000", "none"),
     ],
 )
-def test_a_topic_may_lose_to_retention_what_nobody_counts(
+def test_retention_is_legal_if_it_is_long_or_any_loss_is_expected(
     tmp_path: Path, settings: str, expect: str
 ) -> None:
     text = SCENARIO.replace("{orders: {}}", f"{{orders: {{settings: {{{settings}}}}}}}")
     scenario(tmp_path, f"{text}\nexpect: {{loss: {expect}}}\n")
 
 
-def test_another_topic_than_the_workloads_may_be_compacted(tmp_path: Path) -> None:
+def test_topics_that_the_workload_does_not_write_may_be_compacted(tmp_path: Path) -> None:
     text = SCENARIO.replace(
         "{orders: {}}", "{orders: {}, state: {settings: {cleanup.policy: 'compact,delete'}}}"
     )
     assert scenario(tmp_path, text).topics["state"].compacted
 
 
-def test_a_workload_may_use_a_listener_that_is_there(tmp_path: Path) -> None:
+def test_a_workload_may_use_only_listeners_that_exist(tmp_path: Path) -> None:
     text = SCENARIO.replace("  topic: orders\n", "  topic: orders\n  listener: SLOW\n")
     with pytest.raises(ScenarioError, match="'SLOW' is not a listener for clients here"):
         scenario(tmp_path, text)
@@ -136,7 +139,7 @@ def test_a_workload_may_use_a_listener_that_is_there(tmp_path: Path) -> None:
     assert scenario(tmp_path, text).workload.listener == "SLOW"
 
 
-def test_order_of_versions_is_that_of_their_numbers() -> None:
+def test_versions_are_ordered_by_their_numbers() -> None:
     numbers = kafka_versions.numbers
     assert numbers("0.10.2.2") < numbers("0.11.0.0") < numbers("2.6.2") < numbers("3.10.0")
     assert kafka_versions.uses_zookeeper("3.2.3")

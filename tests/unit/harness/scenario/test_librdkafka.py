@@ -40,14 +40,14 @@ def read(tmp_path: Path, text: str = SCENARIO) -> Scenario:
     return load(path)[0].scenario
 
 
-def test_without_the_keys_there_are_no_transactions_and_no_consumers(tmp_path):
+def test_transactions_and_consumers_are_optional(tmp_path):
     workload = read(tmp_path, SCENARIO[: SCENARIO.index("  transactions")]).workload
     assert workload.transactions is None
     assert workload.consumers == {}
     assert "transaction.timeout.ms" not in workload.client_settings
 
 
-def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
+def test_the_delivery_timeout_is_limited_by_the_transaction_timeout(tmp_path):
     workload = read(tmp_path).workload
     assert workload.transactions is not None
     assert workload.transactions.abort == 0.25
@@ -62,15 +62,23 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         (
             "idempotence: true",
             "idempotence: true\n    delivery.timeout.ms: 6000",
-            ":11: workload.settings.delivery.timeout.ms: 6000 is more than the transactions' "
-            "timeout of 5000 ms",
+            ":11: workload.settings.delivery.timeout.ms: 6000 ms is more than the "
+            "transactions' timeout of 5000 ms",
         ),
         ("  topic: orders", "  topic: orders\n  size: big", "'big' is not a size"),
         ("  topic: orders", "  topic: orders\n  size: 31", "workload.size.min: 31"),
-        ("  topic: orders", "  topic: orders\n  size: {min: 50, max: 40}", "turn them round"),
+        (
+            "  topic: orders",
+            "  topic: orders\n  size: {min: 50, max: 40}",
+            "min (50) must not exceed max (40)",
+        ),
         ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
         ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
-        ("  topic: orders", "  topic: orders\n  partition: 0\n  keys: 3", "leave one of them out"),
+        (
+            "  topic: orders",
+            "  topic: orders\n  partition: 0\n  keys: 3",
+            "remove partition or keys",
+        ),
         (
             "  consumers:",
             "  beside: {b: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
@@ -79,7 +87,7 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         (
             "  consumers:",
             "  beside: {orders: {settings: {acks: 1, enable.idempotence: false}}}\n  consumers:",
-            "others need a topic of their own",
+            "name another topic in beside",
         ),
         (
             "  consumers:",
@@ -104,21 +112,25 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         (
             "commit: after",
             "commit: transaction",
-            ":16: workload.consumers.billing.commit: a transaction holds what is sent on",
+            ":16: workload.consumers.billing.commit: a transaction holds forwarded records",
         ),
         ("commit: after", "into: [invoices]", "'invoices' is not a topic here (a, orders)"),
-        ("commit: after", "into: [orders]", "'orders' is what producers write to"),
+        ("commit: after", "into: [orders]", "'orders' is a topic that producers write to"),
         (
             "    billing:\n      commit: after",
             "    audit:\n      into: [a]\n    billing:\n      into: [a]",
-            "audit sends on into 'a' already",
+            "the group audit already forwards to 'a'",
         ),
         ("commit: after", "comit: after", "did you mean 'commit'?"),
-        ("isolation.level: read_committed", "group.id: x", "group.id is the name of the consumers"),
+        (
+            "isolation.level: read_committed",
+            "group.id: x",
+            "group.id is the name of the consumer group",
+        ),
         (
             "isolation.level: read_committed",
             "enable.auto.commit: true",
-            "enable.auto.commit is what the key `commit` says",
+            "enable.auto.commit is set by the key `commit`",
         ),
         (
             "isolation.level: read_committed",
@@ -129,7 +141,7 @@ def test_the_delivery_timeout_is_within_the_transactions(tmp_path):
         ("isolation.level: read_committed", "isolation.level: most", "isolation.level"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_could(tmp_path, old, new, says):
+def test_an_illegal_workload_is_refused_with_what_is_legal(tmp_path, old, new, says):
     assert old in SCENARIO
     with pytest.raises(ScenarioError) as caught:
         read(tmp_path, SCENARIO.replace(old, new))

@@ -16,7 +16,7 @@ SCENARIOS = ROOT / "scenarios"
 ACKS = (SCENARIOS / "acks.yaml").read_text()
 
 
-def test_every_scenario_that_is_shipped_is_valid() -> None:
+def test_every_shipped_scenario_is_valid() -> None:
     folders = (SCENARIOS, SCENARIOS / "guarantees")
     assert {item.path for folder in folders for item in load_all(folder)} == {
         *SCENARIOS.rglob("*.yaml")
@@ -24,7 +24,7 @@ def test_every_scenario_that_is_shipped_is_valid() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda path: path.name)
-def test_every_scenario_that_is_shipped_meets_the_published_schema(path: Path) -> None:
+def test_every_shipped_scenario_matches_the_published_schema(path: Path) -> None:
     document = json.loads(json.dumps(YAML(typ="safe").load(path.read_text())))
     jsonschema.validate(document, json_schema())
 
@@ -107,7 +107,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "said"), BAD, ids=[wrong for _, wrong, _ in BAD])
-def test_what_is_wrong_is_refused_with_file_line_and_reason(
+def test_an_error_is_reported_with_file_line_and_reason(
     right: str, wrong: str, said: str, tmp_path: Path
 ) -> None:
     assert right in ACKS
@@ -184,7 +184,7 @@ BAD_BLOCKS = [
 
 
 @pytest.mark.parametrize(("faults", "line", "said"), BAD_BLOCKS, ids=[b[2] for b in BAD_BLOCKS])
-def test_what_is_wrong_in_a_block_is_refused_with_its_line(
+def test_an_error_in_a_block_is_reported_with_its_line(
     faults: str, line: int, said: str, tmp_path: Path
 ) -> None:
     path = _blocks(tmp_path, faults)
@@ -205,7 +205,7 @@ def test_what_is_wrong_in_a_block_is_refused_with_its_line(
         ("OTHER", "target: 1, api: Fetch", "'OTHER' is not one of cluster.listeners"),
     ],
 )
-def test_what_does_not_pass_the_proxy_is_refused(
+def test_a_link_fault_needs_a_proxied_listener(
     proxied: str, fault: str, said: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "link.yaml"
@@ -220,7 +220,7 @@ def test_what_does_not_pass_the_proxy_is_refused(
 
 
 @pytest.mark.parametrize("proxied", ["INTERNAL", "CONTROLLER"])
-def test_what_leads_through_the_proxy_is_not_cut_beside_it(proxied: str, tmp_path: Path) -> None:
+def test_a_cut_of_proxied_links_is_refused(proxied: str, tmp_path: Path) -> None:
     path = tmp_path / "cut.yaml"
     text = (
         f"version: 1\nname: cut\ncluster: {{proxied: [{proxied}]}}\ntopics: {{orders: {{}}}}\n"
@@ -237,12 +237,12 @@ def test_what_leads_through_the_proxy_is_not_cut_beside_it(proxied: str, tmp_pat
 @pytest.mark.parametrize(
     ("workload", "fault", "said"),
     [
-        ("transactions: {}", "fault: fill_buffer", "its buffer never fills"),
+        ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),
         ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "no group rebalances"),
         ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
     ],
 )
-def test_a_client_that_cannot_do_what_a_fault_wants_is_refused(
+def test_a_fault_that_a_client_cannot_show_is_refused(
     workload: str, fault: str, said: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "clients.yaml"
@@ -279,13 +279,13 @@ def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path)
         load(path)
 
 
-def test_a_file_that_is_missing_is_refused_with_the_nearest_name() -> None:
+def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
         load(SCENARIOS / "acsk.yaml")
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "just words\n"])
-def test_what_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_without_a_mapping_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(ScenarioError, match="a scenario is a mapping"):

@@ -29,7 +29,7 @@ def test_dimensions_are_combined() -> None:
     }
 
 
-def test_values_that_yaml_does_not_write_as_text_are_named_as_yaml_does() -> None:
+def test_booleans_are_named_as_in_yaml() -> None:
     [on, off] = entries([{"workload.settings.enable.idempotence": [True, False]}])
     assert (on.name, off.name) == ("enable.idempotence=true", "enable.idempotence=false")
 
@@ -46,7 +46,7 @@ def test_values_that_yaml_does_not_write_as_text_are_named_as_yaml_does() -> Non
         ([{"a": {"version": 2}}], "'version' cannot differ"),
     ],
 )
-def test_what_is_no_dimension_is_refused(matrix: list[object], said: str) -> None:
+def test_an_illegal_matrix_is_refused(matrix: list[object], said: str) -> None:
     with pytest.raises(MatrixError, match=said):
         entries(matrix)
 
@@ -62,7 +62,7 @@ def test_an_illegal_combination_is_named(tmp_path: Path) -> None:
         load(path)
 
 
-def test_faults_are_named_where_settings_stand() -> None:
+def test_varied_faults_are_listed_by_name() -> None:
     found = load(SCENARIO)
     assert found[1].varied["faults"] == "isolate_replication, kill"
     assert found[1].varied["min.insync.replicas"] == 1

@@ -27,7 +27,7 @@ def printed(*options: str) -> str:
     return result.stdout
 
 
-def test_it_is_json_for_machines() -> None:
+def test_json_is_printed_on_request() -> None:
     rows = json.loads(printed("--json"))
     assert [row["protocol_name"] for row in rows] == [
         "ISR of 2, min.insync.replicas=1",
@@ -39,7 +39,7 @@ def test_it_is_json_for_machines() -> None:
     assert [row["lost"]["1 power loss and 1 lag"] for row in rows] == [True, False, False, True]
 
 
-def test_it_is_a_table_for_people() -> None:
+def test_a_table_is_printed_by_default() -> None:
     told = printed()
     assert "can lose to: 1 power loss and 1 lag" in told
     assert "loses nothing to: 1 SIGKILL; 1 SIGKILL and 1 lag" in told
