@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from docker import DockerClient
 
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.cluster import ClusterSpec

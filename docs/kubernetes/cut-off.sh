@@ -1,6 +1,6 @@
 #!/bin/sh
-# Ends with 0 if the pod of broker $BROKER waits in vain for every other broker's replication port.
-# Only a connection that times out counts (124): "not allowed to exec" is no proof of a cut.
+# Exits with 0 if connections from the pod of broker $BROKER to the replication port of every other
+# broker time out (124). Any other failure, such as a refused exec, does not prove the cut.
 for id in 3 4 5; do
     [ "$id" = "$BROKER" ] && continue
     kubectl -n "$NAMESPACE" exec "my-cluster-broker-$BROKER" -- timeout 3 bash -c \

@@ -115,7 +115,7 @@ class Clients:
             run_id="run-1",
             of=self.topic,
             groups={"billing": list(topics)},
-            ends=Admin(self.bootstrap).end_offsets(places),
+            ends=Admin(self.bootstrap).write_end_markers(places),
             settings=settings,
         )
 

@@ -54,7 +54,8 @@ def acked(cluster: KafkaCluster, topic: str, **how: object) -> bool:
 def log_end(cluster: KafkaCluster, topic: str, partition: int = 0) -> tuple[int, int]:
     """Return the partition's high watermark and leader epoch, once its leader can say."""
     found = until(
-        lambda: cluster.log_end(topic, partition), f"nobody tells the end of {topic}-{partition}"
+        lambda: cluster.interfaces.metadata.log_end(topic, partition),
+        f"nobody tells the end of {topic}-{partition}",
     )
     assert found is not None
     return found

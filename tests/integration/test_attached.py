@@ -1,4 +1,4 @@
-"""A cluster that somebody else started: workload, checks and faults from outside."""
+"""An attached cluster: workload, checks, and faults through listed containers and commands."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def run_attached(
     with (folder / "said").open("w") as said:
         reporter = ConsoleReporter(Console(file=said))
         _, verdict = run(configured, out=folder / "runs", client=engine, reporter=reporter)
-    # Nothing of ours is left there, and what was there before still is. Kafka itself makes the
-    # topic of consumer groups when the first reader comes.
+    # The run's topics are deleted, and others are not. Kafka itself creates the topic of consumer
+    # groups for the first reader.
     until(lambda: {name for name, _ in cluster.partitions()} - {"__consumer_offsets"} == {"orders"})
     return verdict
 
@@ -67,7 +67,7 @@ def workload(acks: str) -> dict[str, Any]:
 
 
 def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
-    """A fault of the user's own: freeze brokers with the engine's command line."""
+    """Return a fault that pauses brokers with the engine's command line."""
     name = cluster.nodes[1].container.name.removesuffix("1") + "$BROKER"
     return {
         "fault": "command",
@@ -97,11 +97,11 @@ def test_acks_all_keeps_everything_when_a_container_is_killed(
     assert "not observed: the metadata log" in verdict.reason
 
 
-def test_a_users_own_command_and_acks_1_lose_what_no_follower_had(
+def test_acks_1_loses_records_that_no_follower_fetched(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:
-    """The positive control: the same way of looking finds a loss that is there."""
-    # They go on when the leader is dead: whatever time that takes, they have not fetched before.
+    """Positive control: the same checks find a loss."""
+    # Followers are thawed when the leader is killed, so they have not fetched meanwhile.
     cut = {**pause(f"followers of {TOPIC}-0", cluster), "heal_when": "death began"}
     kill = {
         "fault": "docker",
@@ -144,19 +144,19 @@ def refusal(spec: AttachSpec, topic: str = TOPIC) -> AckproofError:
     return refused.value
 
 
-def test_nobody_answers() -> None:
-    assert "nobody answers at 127.0.0.1:1" in str(refusal(attach("127.0.0.1:1")))
+def test_a_cluster_that_does_not_answer_is_refused() -> None:
+    assert "no broker answers at 127.0.0.1:1" in str(refusal(attach("127.0.0.1:1")))
 
 
-def test_a_topic_that_is_there_is_not_ours(cluster: KafkaCluster) -> None:
-    said = str(refusal(attach(cluster.bootstrap_servers), "orders"))
-    assert "orders is there already" in said
+def test_an_existing_topic_is_refused(cluster: KafkaCluster) -> None:
+    message = str(refusal(attach(cluster.bootstrap_servers), "orders"))
+    assert "orders exists already" in message
     assert ("orders", 0) in cluster.partitions()
 
 
 @pytest.fixture(scope="module")
 def strict(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """A broker with a login, at which nobody but itself may do anything."""
+    """A broker with SASL, on which clients have no permission."""
     spec = ClusterSpec.model_validate(
         {
             "brokers": 1,
@@ -171,13 +171,13 @@ def strict(engine: DockerClient) -> Iterator[KafkaCluster]:
         yield made
 
 
-def test_a_wrong_password_is_refused_and_not_repeated(strict: KafkaCluster) -> None:
+def test_a_wrong_password_is_refused_and_not_shown(strict: KafkaCluster) -> None:
     settings = {**strict.client_settings, "sasl.password": "hunter2"}
-    said = str(refusal(attach(strict.bootstrap_servers, **settings)))
-    assert "refuses our login" in said
-    assert "hunter2" not in said
+    message = str(refusal(attach(strict.bootstrap_servers, **settings)))
+    assert "refuses the login" in message
+    assert "hunter2" not in message
 
 
-def test_no_right_to_create_topics_is_refused(strict: KafkaCluster) -> None:
-    said = str(refusal(attach(strict.bootstrap_servers, **strict.client_settings)))
-    assert "does not let us create the topic 'mine-orders'" in said
+def test_a_missing_permission_to_create_topics_is_refused(strict: KafkaCluster) -> None:
+    message = str(refusal(attach(strict.bootstrap_servers, **strict.client_settings)))
+    assert "does not allow to create the topic 'mine-orders'" in message

@@ -76,7 +76,7 @@ def employ(alone: KafkaCluster, tmp_path: Path) -> Iterator[Employ]:
                 (tmp_path / folder).mkdir()
             crew = Crew(scenario, tmp_path, bootstrap_servers=alone.bootstrap_servers, secrets={})
             stack.enter_context(crew)
-            alone.run_clients = StruckClients(crew)
+            alone.interfaces.offer("clients", StruckClients(crew))
             until(lambda: crew.progress().acked > 0)
             return crew
 
@@ -149,7 +149,7 @@ def test_a_slow_consumer_is_out_of_its_group(alone: KafkaCluster, employ: Employ
     began = datetime.now(UTC)
     fault = SlowClient(client="consumer 0", delay="9s", within="80s")
     guard = in_force(alone, fault)
-    assert alone.await_logged(1, "to rebalance group slow", since=began, within_s=60)
+    assert alone.interfaces.logs.await_line(1, "to rebalance group slow", since=began, within_s=60)
     recover(alone, guard)
     assert settled(crew) == []
 
@@ -160,7 +160,9 @@ def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Empl
     until(lambda: any(one.progress().acked > 0 for one in crew.consumers))
     began = datetime.now(UTC)
     guard = in_force(alone, RebalanceStorm(client="consumer 0", every="500ms"))
-    assert alone.await_logged(1, "to rebalance group stormy", since=began, within_s=60)
+    assert alone.interfaces.logs.await_line(
+        1, "to rebalance group stormy", since=began, within_s=60
+    )
     recover(alone, guard)
     assert settled(crew) == []
 

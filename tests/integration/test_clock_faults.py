@@ -97,8 +97,8 @@ def test_a_broker_that_starts_anew_while_its_clock_is_wrong_has_it_still(
     guard = in_force(clocks, SkewClock(target=1, by="-90m"))
     lifecycle.kill(clocks, 1)
     lifecycle.start(clocks, 1)
-    clocks.operations().elect([(name, 0)], unclean=False)
-    until(lambda: clocks.leader(name, 0) == 1)
+    clocks.interfaces.operations.elect([(name, 0)], unclean=False)
+    until(lambda: clocks.interfaces.metadata.leader(name, 0) == 1)
     assert stamped(clocks, name) == (-90, 0)
     recover(clocks, guard, [(name, 0), (name, 1)])
     assert stamped(clocks, name) == (0, 0)
@@ -117,4 +117,4 @@ def test_to_a_clock_far_enough_ahead_what_was_just_acked_is_too_old(clocks: Kafk
 
 def test_a_clock_that_was_left_alone_is_not_verified(clocks: KafkaCluster) -> None:
     with pytest.raises(FaultError, match="ahead of this one, not 5400 s"):
-        SkewClock(target=1, by="90m").verify(clocks, [1])
+        SkewClock(target=1, by="90m").verify(clocks.interfaces, [1], None)

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from docker import DockerClient
 
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers.engine import LABEL_RUN
 from ackproof.errors import ClusterError
 from ackproof.scenario.model import ClusterSpec, TopicSpec
@@ -16,7 +17,7 @@ from waiting import until
 pytestmark = pytest.mark.cluster
 
 
-def test_ready_means_every_broker_and_every_replica(cluster: KafkaCluster) -> None:
+def test_a_booted_cluster_has_every_broker_and_full_isr(cluster: KafkaCluster) -> None:
     until(lambda: cluster.admin.brokers() == {1, 2, 3})
     partitions = cluster.admin.partitions()
     assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(partitions)
@@ -37,7 +38,7 @@ def test_no_container_is_privileged(cluster: KafkaCluster) -> None:
         assert not node.container.attrs["HostConfig"]["CapAdd"]
 
 
-def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
+def test_a_restarted_broker_has_the_same_identity_data_and_address(
     cluster: KafkaCluster,
 ) -> None:
     producer = Producer(
@@ -45,17 +46,17 @@ def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
     )
     producer.produce("orders", b"kept", partition=0)
     assert producer.flush(60) == 0
-    leader = cluster.leader("orders", 0)
+    leader = cluster.interfaces.metadata.leader("orders", 0)
     assert leader is not None
     node = cluster.nodes[leader]
     read_id = ["cat", "/var/lib/ackproof/data/meta.properties"]
-    before = node.container.exec_run(read_id).output, cluster.address(leader)
-    cluster.kill(leader)
-    assert cluster.exit_status(leader) == 137
-    assert not cluster.answers(leader)
-    cluster.start(leader)
-    # It is asked at the same pinned port.
-    until(lambda: cluster.in_sync(leader), "the broker did not come back")
+    before = node.container.exec_run(read_id).output, cluster.interfaces.network.address(leader)
+    cluster.interfaces.processes.kill(leader)
+    assert cluster.interfaces.processes.exit_status(leader) == 137
+    assert not cluster.interfaces.metadata.answers(leader)
+    cluster.interfaces.processes.start(leader)
+    # The request goes to the same pinned port.
+    until(lambda: cluster.interfaces.metadata.in_sync(leader), "the broker is not in sync")
     node.container.reload()
     (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()
     assert (node.container.exec_run(read_id).output, network["IPAddress"]) == before
@@ -73,13 +74,13 @@ def test_a_killed_broker_comes_back_with_its_identity_its_data_and_its_address(
     assert message.value() == b"kept"
 
 
-def test_two_clusters_at_once_do_not_collide(cluster: KafkaCluster, engine: DockerClient) -> None:
+def test_two_clusters_run_at_the_same_time(cluster: KafkaCluster, engine: DockerClient) -> None:
     with boot(engine, ClusterSpec(brokers=1)) as second:
         second.create_topics({"orders": TopicSpec(replication_factor=1)})
         until(lambda: second.admin.brokers() == {1})
         until(lambda: cluster.admin.brokers() == {1, 2, 3})
-        ours = {broker.external_port for broker in cluster.topology.brokers}
-        assert second.topology.brokers[0].external_port not in ours
+        ports = {broker.external_port for broker in cluster.topology.brokers}
+        assert second.topology.brokers[0].external_port not in ports
 
 
 def leftovers(engine: DockerClient, run_id: str) -> list[object]:
@@ -91,7 +92,7 @@ def leftovers(engine: DockerClient, run_id: str) -> list[object]:
     ]
 
 
-def test_a_broker_that_dies_at_boot_shows_its_last_words_and_leaves_nothing(
+def test_a_broker_that_ends_at_boot_shows_its_log_and_leaves_no_object(
     engine: DockerClient, image: str
 ) -> None:
     run_id = f"test-{uuid4().hex[:8]}"
@@ -102,6 +103,6 @@ def test_a_broker_that_dies_at_boot_shows_its_last_words_and_leaves_nothing(
     assert leftovers(engine, run_id) == []
 
 
-def test_a_topic_that_kafka_refuses_is_one_clear_error(cluster: KafkaCluster) -> None:
+def test_a_topic_that_kafka_refuses_raises_its_reason(cluster: KafkaCluster) -> None:
     with pytest.raises(ClusterError, match=r"no\.such\.setting"):
         cluster.create_topics({"bad": TopicSpec(settings={"no.such.setting": 1})})

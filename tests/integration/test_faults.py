@@ -31,11 +31,11 @@ def test_an_ended_broker_is_missed_and_its_log_tells_how_it_ended(
 ) -> None:
     cluster.await_full_isr(PLACES)
     began = datetime.now(UTC)
-    with inject(fault, cluster, clock=clock) as guard:
+    with inject(fault, cluster.interfaces, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         assert not guard.recovered()
         (ended,) = guard.window.nodes
-        until(lambda: cluster.leader("orders", 0) not in (None, ended))
+        until(lambda: cluster.interfaces.metadata.leader("orders", 0) not in (None, ended))
     until(guard.recovered, "the fault did not heal")
     said = cluster.nodes[ended].log_since(began)
     assert ("Terminating process due to signal SIGTERM" in said) == shut_down
@@ -45,16 +45,19 @@ def test_an_ended_broker_is_missed_and_its_log_tells_how_it_ended(
 @pytest.mark.parametrize("fault", [Kill(target=1), Restart(target=1), IsolateReplication(target=1)])
 def test_a_fault_that_was_not_injected_is_not_verified(cluster: KafkaCluster, fault: Fault) -> None:
     with pytest.raises(FaultError):
-        fault.verify(cluster, [1])
+        fault.verify(cluster.interfaces, [1], None)
 
 
 def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) -> None:
     cluster.await_full_isr(PLACES)
     assert acked(cluster, "orders", partition=0)
-    with inject(IsolateReplication(target="leader of orders-0"), cluster, clock=clock) as guard:
+    with inject(
+        IsolateReplication(target="leader of orders-0"), cluster.interfaces, clock=clock
+    ) as guard:
         assert guard.window.verified, guard.window.evidence
         assert not acked(cluster, "orders", partition=0, within_s=5)
-        until(lambda: len(cluster.isr("orders", 0) or ()) == 3)  # nobody has noticed yet
+        # No broker is fenced yet.
+        until(lambda: len(cluster.interfaces.metadata.isr("orders", 0) or ()) == 3)
         assert acked(cluster, "orders", partition=0, acks=1)
         assert not guard.recovered()
     assert acked(cluster, "orders", partition=0)
@@ -64,16 +67,16 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
 def test_a_cut_outlives_the_death_of_the_broker_it_isolates(cluster: KafkaCluster) -> None:
     cluster.await_full_isr(PLACES)
     cut = IsolateReplication(target="leader of orders-0")
-    with inject(cut, cluster, clock=clock) as guard:
+    with inject(cut, cluster.interfaces, clock=clock) as guard:
         (isolated,) = guard.window.nodes
-        with inject(Kill(target=isolated), cluster, clock=clock):
+        with inject(Kill(target=isolated), cluster.interfaces, clock=clock):
             pass
-        until(lambda: cluster.answers(isolated), "the broker did not come back")
-        assert cut.verify(cluster, [isolated])
+        until(lambda: cluster.interfaces.metadata.answers(isolated), "the broker did not come back")
+        assert cut.verify(cluster.interfaces, [isolated], None)
     cluster.await_full_isr(PLACES)
 
 
 def test_without_clocks_of_their_own_brokers_go_by_the_machines(cluster: KafkaCluster) -> None:
-    guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
+    guard = inject(SkewClock(target=1, by="90m"), cluster.interfaces, clock=clock)
     assert not guard.window.verified
-    assert "set cluster.clock: adjustable" in guard.window.evidence
+    assert "does not offer clocks" in guard.window.evidence

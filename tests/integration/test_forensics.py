@@ -71,7 +71,8 @@ def written(cluster: KafkaCluster) -> KafkaCluster:
         assert producer.flush(60) == 0
         end()
     await_markers(cluster)
-    cluster.admin.end_offsets([("orders", 0)])  # acked by all: every replica has the markers, too
+    # The marker is acked by all, so every replica has it and all records before it.
+    cluster.admin.write_end_markers([("orders", 0)])
     return cluster
 
 
@@ -128,7 +129,7 @@ def taken(
         nodes[broker] = Tampered(node=nodes[broker], change=change)
     logs = take_replica_logs(nodes, {("orders", 0): (1, 2, 3)}, run_dir)
     write_table(run_dir / LOCATION["replica_logs"], REPLICA_LOGS, run_dir.name, logs)
-    end = cluster.admin.end_offsets([("orders", 0)])["orders", 0]
+    end = cluster.admin.write_end_markers([("orders", 0)])["orders", 0]
     ends = [PartitionEnd(topic="orders", partition=0, begin_offset=0, end_offset=end)]
     write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, run_dir.name, ends)
     rows = pq.read_table(run_dir / LOCATION["replica_batches"]).to_pylist()

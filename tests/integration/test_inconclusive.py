@@ -8,7 +8,7 @@ import pytest
 from docker import DockerClient
 from rich.console import Console
 
-from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.processes import NodeProcesses
 from ackproof.execution import final_phase, runner
 from ackproof.progress import ConsoleReporter
 from ackproof.runs.verdict import Verdict, Word
@@ -46,7 +46,7 @@ def judged(engine: DockerClient, tmp_path: Path, scenario: str = SCENARIO) -> Ve
 def test_a_fault_that_did_not_bite_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KafkaCluster, "kill", lambda self, broker: None)
+    monkeypatch.setattr(NodeProcesses, "kill", lambda self, node: None)
     verdict = judged(engine, tmp_path)
     assert verdict.verdict is Word.INCONCLUSIVE
     assert "still runs after SIGKILL" in verdict.reason
@@ -56,15 +56,15 @@ def test_a_fault_that_did_not_bite_makes_a_run_inconclusive(
 def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = KafkaCluster.start
+    start = NodeProcesses.start
     dead: list[int] = []
 
-    def start_all_but_the_first(self: KafkaCluster, broker: int) -> None:
+    def start_all_but_the_first(self: NodeProcesses, broker: int) -> None:
         dead[:] = dead or [broker]
         if broker not in dead:
             start(self, broker)
 
-    monkeypatch.setattr(KafkaCluster, "start", start_all_but_the_first)
+    monkeypatch.setattr(NodeProcesses, "start", start_all_but_the_first)
     monkeypatch.setattr(final_phase, "_RECOVER_S", 5.0)
     verdict = judged(engine, tmp_path)
     assert verdict.verdict is Word.INCONCLUSIVE

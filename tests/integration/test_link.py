@@ -74,7 +74,7 @@ class Send(threading.Thread):
         self._errors: list[object] = []
 
     def run(self) -> None:
-        until(lambda: len(self._cluster.link()._rules) == self._rules)
+        until(lambda: len(self._cluster.interfaces.proxy._rules) == self._rules)
         self._sender.produce(
             self._topic, b"once", on_delivery=lambda error, _: self._errors.append(error)
         )
@@ -121,7 +121,7 @@ def test_a_lost_produce_response_doubles_a_record_unless_the_producer_is_idempot
 ) -> None:
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": idempotence}))
     send.start()
-    with inject(lost_response(action), linked, clock=clock) as guard:
+    with inject(lost_response(action), linked.interfaces, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         assert f"{action}: Produce v" in guard.window.evidence
         assert send.acked
@@ -140,7 +140,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
     patient = {"socket.timeout.ms": 60000, "request.timeout.ms": 50000}
     send = Send(linked, topic, producer(linked, **{"enable.idempotence": False, **patient}))
     send.start()
-    with inject(fault, linked, clock=clock) as guard:
+    with inject(fault, linked.interfaces, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         assert send.acked
     assert stored(linked, topic) == [b"once"]
@@ -157,7 +157,7 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
 def test_a_lost_produce_request_changes_the_order_if_others_are_in_flight(
     settings: dict[str, object], kept: bool, linked: KafkaCluster, topic: str
 ) -> None:
-    link = linked.link()
+    link = linked.interfaces.proxy
     rule = Rule(
         api="Produce",
         direction="request",
@@ -191,14 +191,14 @@ def test_a_link_fault_that_meets_no_message_is_not_verified(
     linked: KafkaCluster, topic: str
 ) -> None:
     fault = lost_response("cut").model_copy(update={"within": 0.2})
-    with inject(fault, linked, clock=clock) as guard:
+    with inject(fault, linked.interfaces, clock=clock) as guard:
         assert not guard.window.verified
         assert "no Produce response passed broker" in guard.window.evidence
 
 
 def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
-    with pytest.raises(FaultError, match=r"set cluster\.proxied"):
-        cluster.link()
+    with pytest.raises(FaultError, match="does not offer proxy"):
+        _ = cluster.interfaces.proxy
 
 
 @pytest.fixture(scope="module")
@@ -240,10 +240,11 @@ def test_what_followers_fetch_and_leaders_tell_controllers_is_held(between: Kafk
         ),
     )
     assert send.acked
-    assert name in between.await_logged(1, "Shrinking ISR", since=began, within_s=90)
-    until(lambda: between.isr(name, 0) == (1, 2))  # the controller has not heard of it
-    until(lambda: between.log_end(name, 0) == (0, 0))  # nor is anything replicated
+    assert name in between.interfaces.logs.await_line(1, "Shrinking ISR", since=began, within_s=90)
+    # The controller has not received the change, and nothing is replicated.
+    until(lambda: between.interfaces.metadata.isr(name, 0) == (1, 2))
+    until(lambda: between.interfaces.metadata.log_end(name, 0) == (0, 0))
     recover(between, told)
-    until(lambda: set(between.isr(name, 0) or ()) == {1})
+    until(lambda: set(between.interfaces.metadata.isr(name, 0) or ()) == {1})
     recover(between, fetch, [(name, 0)])
-    until(lambda: between.log_end(name, 0) == (1, 0))
+    until(lambda: between.interfaces.metadata.log_end(name, 0) == (1, 0))

@@ -121,11 +121,11 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     follower = Follower(bootstrap, "unclean", "orders")
     # Below the high watermark: the other replica has them, too.
     follower.until(lambda records: len(records) == 1000)
-    leader = cluster.leader("unclean", 0)
-    (other,) = set(cluster.replicas("unclean", 0)) - {leader}
-    cluster.kill(other)
+    leader = cluster.interfaces.metadata.leader("unclean", 0)
+    (other,) = set(cluster.interfaces.metadata.replicas("unclean", 0)) - {leader}
+    cluster.interfaces.processes.kill(other)
     wait_for(
-        lambda: cluster.isr("unclean", 0),
+        lambda: cluster.interfaces.metadata.isr("unclean", 0),
         lambda isr: list(isr or ()) == [leader],
         within_s=60,
         failure=lambda isr: ClusterError(f"ISR {isr}"),
@@ -134,10 +134,10 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     follower.until(lambda records: len(records) == 1500)
     assert follower.offset["unclean"]["0"][0] == 1500
 
-    cluster.kill(leader)
-    cluster.start(other)
+    cluster.interfaces.processes.kill(leader)
+    cluster.interfaces.processes.start(other)
     wait_for(
-        lambda: cluster.leader("unclean", 0),
+        lambda: cluster.interfaces.metadata.leader("unclean", 0),
         lambda now: now == other,
         within_s=60,
         failure=lambda now: ClusterError(f"leader {now}"),
@@ -146,7 +146,7 @@ def test_a_truncated_log_is_read_again_from_where_it_was_truncated(cluster: Kafk
     produce(bootstrap, "unclean", b"second", 800)
     follower.until(lambda records: len(records) >= 2300)
     follower.reader.stop()
-    cluster.start(leader)
+    cluster.interfaces.processes.start(leader)
     cluster.await_full_isr([("unclean", 0)])
     assert [(offset, value) for _, _, offset, value in follower.records] == [
         *((offset, b"both") for offset in range(1000)),
@@ -162,15 +162,15 @@ def test_a_partition_without_a_leader_does_not_hold_up_the_others(cluster: Kafka
         produce(bootstrap, "single", b"before", 10, partition=partition)
     follower = Follower(bootstrap, "single")
     follower.until(lambda records: len(records) == 30)
-    victim = cluster.leader("single", 0)
+    victim = cluster.interfaces.metadata.leader("single", 0)
     assert victim is not None
-    others = [p for p in range(3) if cluster.leader("single", p) != victim]
+    others = [p for p in range(3) if cluster.interfaces.metadata.leader("single", p) != victim]
     assert others
-    cluster.kill(victim)
+    cluster.interfaces.processes.kill(victim)
     for partition in others:
         produce(bootstrap, "single", b"meanwhile", 10, partition=partition)
     follower.until(lambda records: len(records) == 30 + 10 * len(others))
-    cluster.start(victim)
+    cluster.interfaces.processes.start(victim)
     produce(bootstrap, "single", b"after", 10, partition=0)
     follower.until(lambda records: len(records) == 40 + 10 * len(others))
     follower.reader.stop()

@@ -86,10 +86,10 @@ def await_state(cluster: KafkaCluster, broker: int, state: str) -> None:
 
 def start_all(cluster: KafkaCluster) -> None:
     """Start them all; the first is back before the others."""
-    cluster.start(1)
+    cluster.interfaces.processes.start(1)
     await_state(cluster, 1, "unfenced")
     for broker in (2, 3):
-        cluster.start(broker)
+        cluster.interfaces.processes.start(broker)
     await_full(cluster)
 
 
@@ -112,7 +112,9 @@ def lead_a_life(cluster: KafkaCluster) -> None:
     """Let the cluster go through all that a controller has to answer."""
     cluster.create_topics(TOPICS)
     await_full(cluster)
-    with inject(IsolateReplication(target="leader of orders-0"), cluster, clock=clock) as guard:
+    with inject(
+        IsolateReplication(target="leader of orders-0"), cluster.interfaces, clock=clock
+    ) as guard:
         send(cluster)
         await_log(
             cluster,
@@ -125,19 +127,19 @@ def lead_a_life(cluster: KafkaCluster) -> None:
     reassignment.reassign(cluster, {("moved", 0): [2, 3]})
     # All are lost, one after the other, and the first comes back first.
     for broker in (1, 2, 3):
-        cluster.kill(broker)
+        cluster.interfaces.processes.kill(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
     # The same, but each stops in good order; the first is all there is for a while.
     for broker in (1, 2, 3):
-        cluster.terminate(broker)
+        cluster.interfaces.processes.terminate(broker)
         await_state(cluster, broker, "fenced")
     start_all(cluster)
     kafka_tools.run(
         cluster.nodes[1],
         _ELECTION,
         "--bootstrap-server",
-        f"{cluster.nodes[1].spec.name}:{cluster.port('INTERNAL')}",
+        f"{cluster.nodes[1].spec.name}:{cluster.interfaces.network.port('INTERNAL')}",
         "--election-type",
         "preferred",
         "--all-topic-partitions",

@@ -30,11 +30,11 @@ def faulted(engine: DockerClient, kafka: str, settings: dict[str, Any]) -> Itera
     """Boot a cluster in which the leader of orders-0 was killed and another broker stopped."""
     with boot(engine, ClusterSpec(settings=settings), kafka=kafka) as cluster:
         cluster.create_topics(ORDERS)
-        leader = cluster.leader("orders", 0)
+        leader = cluster.interfaces.metadata.leader("orders", 0)
         assert leader is not None
         lifecycle.kill(cluster, leader)
         lifecycle.start(cluster, leader)
-        heir = cluster.leader("orders", 0)
+        heir = cluster.interfaces.metadata.leader("orders", 0)
         assert heir is not None
         assert heir != leader
         lifecycle.stop(cluster, heir)

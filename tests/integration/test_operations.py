@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
 from ackproof.cluster import lifecycle, quorum
@@ -47,7 +48,7 @@ def operated(engine: DockerClient) -> Iterator[KafkaCluster]:
 def topic(operated: KafkaCluster) -> str:
     # What a test before this one left behind when it failed; controllers first.
     for node in sorted(operated.nodes, reverse=True):
-        if operated.exit_status(node) is not None:
+        if operated.interfaces.processes.exit_status(node) is not None:
             lifecycle.start(operated, node)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
@@ -64,7 +65,9 @@ def fault(name: str, **fields: object) -> Fault:
 def done(cluster: KafkaCluster, one: Fault) -> Guard:
     """Show that it is not verified before it is injected, then that it is, and that it is over."""
     with pytest.raises(FaultError):
-        one.model_copy(update={"within": 0.1}).verify(cluster, one.target.resolve(cluster))
+        one.model_copy(update={"within": 0.1}).verify(
+            cluster.interfaces, one.target.resolve(cluster.interfaces), None
+        )
     guard = in_force(cluster, one)
     recover(cluster, guard)
     return guard
@@ -72,14 +75,14 @@ def done(cluster: KafkaCluster, one: Fault) -> Guard:
 
 def leader_by(cluster: KafkaCluster, broker: int, topic: str) -> int | None:
     """Return who leads the topic's partition 0, as this broker tells it."""
-    view = cluster.told_by(broker).get((topic, 0))
+    view = cluster.partitions_known_to(broker).get((topic, 0))
     return view.leader if view else None
 
 
 def test_leadership_goes_back_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
     lifecycle.stop(operated, 1)
     lifecycle.start(operated, 1)
-    until(lambda: operated.leader(topic, 0) == 2)
+    until(lambda: operated.interfaces.metadata.leader(topic, 0) == 2)
     done(operated, fault("preferred_election", topic=topic))
     for broker in operated.broker_ids():
         until(lambda broker=broker: leader_by(operated, broker, topic) == 1)
@@ -91,9 +94,9 @@ def test_an_unclean_election_loses_what_only_the_leader_had(
     lifecycle.kill(operated, 2)
     assert send(operated, topic) == (0, 0)
     lifecycle.kill(operated, 1)
-    operated.start(2)
+    operated.interfaces.processes.start(2)
     # A broker answers before it is unfenced, and only then can it be elected.
-    until(lambda: 2 in operated.listed_by(3), "broker 2 did not come back")
+    until(lambda: 2 in operated.brokers_known_to(3), "broker 2 did not come back")
     done(operated, fault("unclean_election", topic=topic, within="30s"))
     lifecycle.start(operated, 1)
     assert send(operated, topic) == (0, 0)  # again: the first one is gone
@@ -106,10 +109,10 @@ def test_a_change_finds_its_way_when_the_broker_it_would_go_to_has_died(
     lifecycle.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
     operated.admin.create_topic(
-        f"{topic}-other", partitions=1, replication_factor=2, settings={}, assignment=[others]
+        NewTopic(f"{topic}-other", num_partitions=1, replica_assignment=[others])
     )
     wait_for(  # the broker that is asked may not have heard of the topic yet
-        lambda: operated.operations().topic(f"{topic}-other"),
+        lambda: operated.interfaces.operations.topic(f"{topic}-other"),
         lambda found: bool(found) and found[0].replicas == tuple(others),
         within_s=90,
         failure=lambda found: ClusterError(f"not created: {found}"),
@@ -129,8 +132,13 @@ def test_a_partition_moves(operated: KafkaCluster, topic: str, tmp_path: Path) -
 def test_replicas_are_added_and_dropped(operated: KafkaCluster, topic: str) -> None:
     for count in (3, 1):
         done(operated, fault("change_replication_factor", topic=topic, replication_factor=count))
-        until(lambda count=count: len(operated.replicas(topic, 0)) == count)
-    until(lambda: operated.replicas(topic, 0) == (operated.leader(topic, 0),))
+        until(lambda count=count: len(operated.interfaces.metadata.replicas(topic, 0)) == count)
+    until(
+        lambda: (
+            operated.interfaces.metadata.replicas(topic, 0)
+            == (operated.interfaces.metadata.leader(topic, 0),)
+        )
+    )
 
 
 def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
@@ -144,7 +152,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
     one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)
     lifecycle.kill(operated, 2)
     assert send(operated, topic) == (0, 0)
-    with inject(one, operated, clock=clock) as guard:
+    with inject(one, operated.interfaces, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
         wait_for(  # the leader may hear of it later than the broker that was asked
             lambda: send(operated, topic, within_s=5),
@@ -155,7 +163,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
     assert acked(operated, topic)
     lifecycle.start(operated, 2)
     recover(operated, guard)
-    until(lambda: operated.operations().setting(topic, "min.insync.replicas") == "1")
+    until(lambda: operated.interfaces.operations.setting(topic, "min.insync.replicas") == "1")
 
 
 def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic: str) -> None:
@@ -164,9 +172,11 @@ def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic
     began = datetime.now(UTC)
     done(operated, fault("recreate_topic", topic=topic))
     # Its leader may be the last to hear that the old one is gone.
-    operated.await_logged(1, f"Created log for partition {topic}-0", since=began, within_s=60)
+    operated.interfaces.logs.await_line(
+        1, f"Created log for partition {topic}-0", since=began, within_s=60
+    )
     assert send(operated, topic) == (0, 0)
-    until(lambda: operated.replicas(topic, 0) == (1, 2))
+    until(lambda: operated.interfaces.metadata.replicas(topic, 0) == (1, 2))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +195,7 @@ def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic
 def test_what_would_change_nothing_or_is_refused_is_no_fault(
     name: str, fields: dict[str, object], why: str, operated: KafkaCluster, topic: str
 ) -> None:
-    with inject(fault(name, topic=topic, **fields), operated, clock=clock) as guard:
+    with inject(fault(name, topic=topic, **fields), operated.interfaces, clock=clock) as guard:
         assert not guard.window.verified
         assert re.search(why, guard.window.evidence)
 
@@ -193,16 +203,15 @@ def test_what_would_change_nothing_or_is_refused_is_no_fault(
 def test_the_quorum_outlives_its_leader_and_not_its_majority(
     operated: KafkaCluster, topic: str
 ) -> None:
-    before = until(operated.active_controller, "nobody leads the quorum")
-    with inject(Kill(target="active controller"), operated, clock=clock) as guard:
+    before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
+    with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:
         assert guard.window.nodes == (before,)
         assert guard.window.verified, guard.window.evidence
-        operated.admin.create_topic(  # others decide
-            f"{topic}-a", partitions=1, replication_factor=3, settings={}
-        )
-        until(lambda: operated.active_controller() not in (None, before))
+        # The other controllers decide.
+        operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
+        until(lambda: operated.interfaces.controllers.active() not in (None, before))
     recover(operated, guard)
-    with inject(Kill(target="majority of controllers"), operated, clock=clock) as guard:
+    with inject(Kill(target="majority of controllers"), operated.interfaces, clock=clock) as guard:
         assert len(guard.window.nodes) == 2
         assert send(operated, topic) == (0, 0)  # what leads goes on
         with pytest.raises((ClusterError, KafkaException)):
@@ -214,9 +223,9 @@ def test_the_quorum_outlives_its_leader_and_not_its_majority(
 
 def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, topic: str) -> None:
     started = datetime.now(UTC)
-    until(lambda: operated.log_end(topic, 0) == (0, 0))
+    until(lambda: operated.interfaces.metadata.log_end(topic, 0) == (0, 0))
     assert send(operated, topic) == (0, 0)
-    assert operated.committed("readers", topic, 0) is None
+    assert operated.interfaces.metadata.committed("readers", topic, 0) is None
     consumer = Consumer(
         {
             "bootstrap.servers": operated.bootstrap_servers,
@@ -229,24 +238,29 @@ def test_state_that_triggers_wait_for_is_the_clusters(operated: KafkaCluster, to
     (message,) = consumer.consume(1, timeout=90)
     consumer.commit(message=message, asynchronous=False)
     consumer.close()
-    until(lambda: operated.committed("readers", topic, 0) == 1)
+    until(lambda: operated.interfaces.metadata.committed("readers", topic, 0) == 1)
     _, epoch = log_end(operated, topic)
     lifecycle.stop(operated, 1)
     lifecycle.start(operated, 1)
     until(lambda: log_end(operated, topic)[1] > epoch)
     assert log_end(operated, topic)[0] == 1
-    assert operated.log_has(1, "shut down completed", started)
-    assert not operated.log_has(1, "shut down completed", datetime.now(UTC))
+    assert operated.interfaces.logs.contains(1, "shut down completed", started)
+    assert not operated.interfaces.logs.contains(1, "shut down completed", datetime.now(UTC))
 
 
 @pytest.mark.slow
 def test_brokers_come_and_go(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_broker")
     done(operated, one)
-    until(lambda: operated.listed_by(1) == {1, 2, 3, 4})
+    until(lambda: operated.brokers_known_to(1) == {1, 2, 3, 4})
     done(operated, fault("remove_broker", target=2))
-    until(lambda: operated.listed_by(1) == {1, 3, 4})
-    until(lambda: len(operated.replicas(topic, 0)) == 2 and 2 not in operated.replicas(topic, 0))
+    until(lambda: operated.brokers_known_to(1) == {1, 3, 4})
+    until(
+        lambda: (
+            len(operated.interfaces.metadata.replicas(topic, 0)) == 2
+            and 2 not in operated.interfaces.metadata.replicas(topic, 0)
+        )
+    )
 
 
 @pytest.mark.slow
@@ -254,12 +268,13 @@ def test_controllers_come_and_go(operated: KafkaCluster, topic: str) -> None:
     one = fault("add_controller")
     done(operated, one)
     until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
-    before = operated.active_controller()
+    before = operated.interfaces.controllers.active()
     removed = done(operated, fault("remove_controller"))
     assert removed.window.nodes == (before,)
     assert before not in operated.nodes
-    operated.admin.create_topic(f"{topic}-b", partitions=1, replication_factor=3, settings={})
-    assert send(operated, f"{topic}-b") == (0, 0)  # who is left decides
+    # The remaining controllers decide.
+    operated.admin.create_topic(NewTopic(f"{topic}-b", 1, 3))
+    assert send(operated, f"{topic}-b") == (0, 0)
 
 
 @pytest.mark.slow
@@ -269,13 +284,15 @@ def test_a_feature_gets_a_higher_level(engine: DockerClient) -> None:
         began = datetime.now(UTC)
         done(cluster, fault("upgrade_feature", feature="transaction.version", level=2))
         said = "setting feature transaction.version to 2"
-        assert cluster.await_logged(100, said, since=began, within_s=60)
+        assert cluster.interfaces.logs.await_line(100, said, since=began, within_s=60)
         again = inject(
-            fault("upgrade_feature", feature="transaction.version", level=2), cluster, clock=clock
+            fault("upgrade_feature", feature="transaction.version", level=2),
+            cluster.interfaces,
+            clock=clock,
         )
         assert "is at level 2 already" in again.window.evidence
         unknown = fault("upgrade_feature", feature="no.such.version", level=2)
-        assert not inject(unknown, cluster, clock=clock).window.verified
+        assert not inject(unknown, cluster.interfaces, clock=clock).window.verified
 
 
 def known_versions(cluster: KafkaCluster) -> dict[int, list[int]]:
@@ -300,4 +317,4 @@ def test_a_rolling_upgrade(engine: DockerClient) -> None:
         # The highest levels of 4.1 and of 4.3 (MetadataVersion).
         assert known_versions(cluster) == {1: [27, 30], 2: [27, 30]}
         with pytest.raises(FaultError, match="no downgrade"):
-            fault("upgrade", target=1, to="4.1.1").inject(cluster, [1])
+            fault("upgrade", target=1, to="4.1.1").inject(cluster.interfaces, [1])

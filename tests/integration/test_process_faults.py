@@ -74,7 +74,7 @@ def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
     assert fenced == 0
     with in_force(brokers, Pause(target=2)) as guard:
         wait_for(
-            lambda: brokers.listed_by(1),
+            lambda: brokers.brokers_known_to(1),
             lambda listed: bool(listed) and 2 not in listed,
             within_s=90,
             failure=lambda listed: ClusterError(f"not fenced: {listed}"),
@@ -87,7 +87,7 @@ def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
 def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) -> None:
     guard = in_force(brokers, OomKill(target="leader of orders-0"))
     (killed,) = guard.window.nodes
-    assert not brokers.answers(killed)
+    assert not brokers.interfaces.metadata.answers(killed)
     recover(brokers, guard)
 
 
@@ -95,7 +95,7 @@ def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) 
 def test_a_crash_loop_has_as_many_lives_in_the_log(brokers: KafkaCluster) -> None:
     began = datetime.now(UTC)
     guard = in_force(brokers, CrashLoop(target=3, times=3))
-    assert not brokers.answers(3)
+    assert not brokers.interfaces.metadata.answers(3)
     recover(brokers, guard)
     # One life more: heal's.
     assert brokers.nodes[3].log_since(began).count("Starting log cleanup") >= 3
@@ -121,7 +121,7 @@ def test_a_rolling_restart_gives_every_broker_a_new_life(
 @pytest.mark.slow
 def test_a_whole_cluster_dies_and_comes_back(brokers: KafkaCluster) -> None:
     guard = in_force(brokers, KillCluster())
-    assert not any(brokers.answers(number) for number in (1, 2, 3))
+    assert not any(brokers.interfaces.metadata.answers(number) for number in (1, 2, 3))
     recover(brokers, guard)
 
 
@@ -136,6 +136,7 @@ def test_a_whole_cluster_dies_and_comes_back(brokers: KafkaCluster) -> None:
     ],
     ids=lambda fault: fault.name,
 )
-def test_a_process_that_was_left_alone_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+def test_a_fault_that_was_not_injected_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+    running = {1: None}  # exit status by broker, for `rolling_restart`
     with pytest.raises(FaultError):
-        fault.verify(brokers, [1])
+        fault.verify(brokers.interfaces, [1], running)

@@ -1,4 +1,4 @@
-"""A cluster that serves a second run is like new, or it is not used again."""
+"""A cluster is reused only if it is like new."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scenario(**changes: object) -> Scenario:
 
 
 class Suite:
-    """Takes clusters from one pool, as runs of a suite do."""
+    """Leases clusters from one pool for several runs."""
 
     def __init__(self, pool: ClusterPool, image: str, folder: Path) -> None:
         self.pool = pool
@@ -42,18 +42,18 @@ class Suite:
         self.folder = folder
         self.names: list[str] = []
 
-    def run(self, wanted: Scenario, *, leave: str = "", fit: bool = True) -> tuple[bool, str]:
-        """Return whether the cluster had served before, and the id of its first container."""
+    def run(self, wanted: Scenario, *, leave: str = "", trouble: bool = False) -> tuple[bool, str]:
+        """Return whether the cluster was reused, and the id of its first container."""
         self.names.append(f"test-{uuid4().hex[:8]}")
         with self.pool.lease(
             wanted, image=self.image, run_id=self.names[-1], logs=self.folder
         ) as lease:
-            assert lease.cluster.partitions() == {}, "a topic of the run before is there"
+            assert lease.cluster.partitions() == {}, "a topic of the previous run exists"
             lease.cluster.create_topics(TOPICS)
             if leave:
-                assert lease.cluster.run_beside(1, leave).exit_status == 0
-            if fit:
-                lease.give_back()
+                assert lease.cluster.interfaces.network.run(1, leave).exit_status == 0
+            if not trouble:
+                lease.allow_reuse()
             return lease.reused, str(lease.cluster.nodes[1].container.id)
 
 
@@ -69,20 +69,20 @@ def suite(engine: DockerClient, image: str, tmp_path: Path) -> Iterator[Suite]:
         assert engine.volumes.list(filters=wanted) == []
 
 
-def test_the_next_run_has_the_same_cluster_until_something_is_left_behind(suite: Suite) -> None:
+def test_a_cluster_is_reused_until_a_run_leaves_a_trace(suite: Suite) -> None:
     fresh, first = suite.run(scenario())
     reused, second = suite.run(scenario(name="another"))
     assert (fresh, reused) == (False, True)
     assert first == second
     suite.run(scenario(), leave="nft add table inet left_behind")
-    reused, third = suite.run(scenario(), fit=False)
-    assert not reused, "a packet filter of the run before was left, and nobody noticed"
+    reused, third = suite.run(scenario(), trouble=True)
+    assert not reused, "a packet filter of the previous run was not noticed"
     assert third != first
     reused, _ = suite.run(scenario())
-    assert not reused, "the run before ended in trouble, and its cluster was used again"
+    assert not reused, "the cluster of a run with trouble was reused"
 
 
-def test_what_may_not_be_used_again() -> None:
+def test_reuse_depends_on_the_scenario() -> None:
     kill = {"fault": "kill", "target": 1}
     assert leaves_no_trace(scenario())
     assert leaves_no_trace(scenario(faults=[kill]))

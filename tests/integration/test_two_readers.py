@@ -67,7 +67,7 @@ def ends(cluster: KafkaCluster) -> list[PartitionEnd]:
             else:
                 producer.commit_transaction(60)
     places = [(TOPIC, partition) for partition in range(3)]
-    found = cluster.admin.end_offsets(places)
+    found = cluster.admin.write_end_markers(places)
     return [
         PartitionEnd(topic=topic, partition=partition, begin_offset=0, end_offset=end)
         for (topic, partition), end in sorted(found.items())

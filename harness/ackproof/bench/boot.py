@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cluster.admin import Admin
-from ackproof.cluster.cluster import booted
+from ackproof.cluster.boot import PhaseTimes, booted
 from ackproof.cluster.formatting import new_id
-from ackproof.cluster.laps import Laps
 from ackproof.cluster.pool import renewed
 from ackproof.cluster.ports import reserved
 from ackproof.containers import images
@@ -112,12 +111,12 @@ def bench_boot(client: DockerClient, scenario: Path, *, repetitions: int = 5) ->
     )
 
 
-def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, Laps]:
+def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, PhaseTimes]:
     """Return the seconds until ready, fresh and reused, and where the first went."""
-    began, laps = time.monotonic(), Laps()
+    began, times = time.monotonic(), PhaseTimes()
     scenario = load(path)[0].scenario
     image = images.ensure(scenario.kafka, client=client)
-    laps.lap("scenario and image")
+    times.end("scenario and image")
     with booted(
         scenario.cluster,
         client=client,
@@ -125,15 +124,15 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
         run_id=run_id,
         sidecar=lambda: images.ensure_sidecar(client=client),
         kafka=scenario.kafka,
-        laps=laps,
+        times=times,
     ) as cluster:
         cluster.create_topics(scenario.topics)
-        laps.lap("topics at full ISR")
+        times.end("topics at full ISR")
         fresh = time.monotonic() - began
         began = time.monotonic()
         renewed(cluster)
         cluster.create_topics(scenario.topics)
-        return fresh, time.monotonic() - began, laps
+        return fresh, time.monotonic() - began, times
 
 
 def _stock(client: DockerClient, image: str, *, archive: Sequence[str]) -> float:

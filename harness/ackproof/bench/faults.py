@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.formatting import new_id
 from ackproof.containers import images
 from ackproof.containers import sidecar as beside
@@ -111,12 +112,12 @@ def _times(cluster: KafkaCluster, fault: Fault, repetitions: int) -> FaultTimes:
 
 def _repetition(cluster: KafkaCluster, fault: Fault) -> tuple[float, float, float, float]:
     target, begin = [_TARGET], time.monotonic()
-    done = fault.inject(cluster, target)
+    done = fault.inject(cluster.interfaces, target)
     inject = time.monotonic() - begin
     return (
         inject,
-        _seconds(lambda: fault.verify(cluster, target, done)),
-        _seconds(lambda: fault.heal(cluster, target, done)),
+        _seconds(lambda: fault.verify(cluster.interfaces, target, done)),
+        _seconds(lambda: fault.heal(cluster.interfaces, target, done)),
         _seconds(lambda: _recover(cluster, fault, done)),
     )
 
@@ -133,7 +134,7 @@ def _write(cluster: KafkaCluster) -> None:
 
 def _recover(cluster: KafkaCluster, fault: Fault, done: object) -> None:
     wait_for(
-        lambda: fault.verify_healed(cluster, [_TARGET], done),
+        lambda: fault.verify_healed(cluster.interfaces, [_TARGET], done),
         bool,
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(f"{fault.name} did not recover in {_RECOVER_S:g} s"),

@@ -24,7 +24,8 @@ from uuid import uuid4
 from ackproof.bench.peers import Peers, together
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec, Setting
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, WorkloadError
@@ -218,5 +219,5 @@ def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
             output: Any = broker.container.exec_run(command, stderr=False).output
             return str(output.decode(errors="replace"))
 
-        bootstrap = f"{broker.spec.name}:{cluster.port('INTERNAL')}"
+        bootstrap = f"{broker.spec.name}:{cluster.topology.port('INTERNAL')}"
         yield cluster, Peers(exec_in_broker=exec_in_broker, bootstrap=bootstrap)

@@ -1,4 +1,4 @@
-"""What Kafka itself says about the cluster, over its EXTERNAL listeners."""
+"""A client of Kafka's Admin API on the EXTERNAL listeners."""
 
 from __future__ import annotations
 
@@ -9,53 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
+from ackproof_faults.interfaces.operations import Placement
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, NewTopic
 
 TopicPartition = tuple[str, int]
 
-#: How long a partition may be without a leader before its earliest offset is given up.
+#: How long to wait for the leader of a partition whose earliest offset is requested.
 _OFFSETS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionView:
-    """A partition as the brokers describe it; `leader` is None while there is none."""
-
-    leader: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+class PartitionView(Placement):
+    """A partition's state in the metadata of a broker or of ZooKeeper."""
 
     @property
     def full_isr(self) -> bool:
-        """Whether it has a leader and every replica is in sync."""
+        """Whether there is a leader and every replica is in sync."""
         return self.leader is not None and set(self.isr) == set(self.replicas)
 
 
-def new_topic(
-    name: str,
-    *,
-    partitions: int,
-    replication_factor: int,
-    settings: Mapping[str, str],
-    assignment: Sequence[Sequence[int]] = (),
-) -> NewTopic:
-    """Return what Kafka is asked for; see `Admin.create_topic`."""
-    from confluent_kafka.admin import NewTopic
-
-    placed: dict[str, Any] = (
-        {"replica_assignment": [list(replicas) for replicas in assignment]}
-        if assignment
-        else {"replication_factor": replication_factor}
-    )
-    return NewTopic(name, num_partitions=partitions, config=dict(settings), **placed)
-
-
 class Admin:
-    """Asks and tells the cluster; every call is bounded by `timeout_s`.
+    """Reads and changes the cluster's metadata.
 
-    `settings` are what a client needs to be let in, by librdkafka's names.
+    `settings` are a client's security settings, in librdkafka's names. `timeout_s` bounds each
+    request for metadata.
     """
 
     def __init__(
@@ -66,29 +45,29 @@ class Admin:
         timeout_s: float = 5.0,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._own_settings = settings or {}
+        self._client_settings = settings or {}
         self._timeout_s = timeout_s
         self._clients: dict[int, AdminClient] = {}
 
     def brokers(self) -> frozenset[int]:
-        """Return the ids of registered, unfenced brokers; empty while nobody answers.
+        """Return the ids of registered, unfenced brokers; empty while no broker answers.
 
-        In KRaft the metadata that brokers hand out names unfenced brokers only
+        In KRaft the metadata that brokers return lists unfenced brokers only
         (`KRaftMetadataCache.getAliveBrokerNodes`).
         """
         from confluent_kafka import KafkaException
 
         try:
-            return frozenset(self._asking().list_topics(timeout=self._timeout_s).brokers)
+            return frozenset(self._reader().list_topics(timeout=self._timeout_s).brokers)
         except KafkaException:
             return frozenset()
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
-        """Return every partition of every topic; empty while nobody answers."""
+        """Return every partition of every topic; empty while no broker answers."""
         from confluent_kafka import KafkaException
 
         try:
-            topics = self._asking().list_topics(timeout=self._timeout_s).topics
+            topics = self._reader().list_topics(timeout=self._timeout_s).topics
         except KafkaException:
             return {}
         return {
@@ -101,37 +80,12 @@ class Admin:
             for number, partition in topic.partitions.items()
         }
 
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int,
-        settings: Mapping[str, str],
-        assignment: Sequence[Sequence[int]] = (),
-    ) -> None:
-        """Create a topic; raise ClusterError with Kafka's reason if it refuses.
-
-        `assignment` names the brokers of each partition's replicas; empty leaves it to Kafka.
-        """
-        self.create(
-            new_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                settings=settings,
-                assignment=assignment,
-            )
-        )
-
-    def create(self, topic: NewTopic) -> None:
+    def create_topic(self, topic: NewTopic) -> None:
         """Create a topic; raise ClusterError with Kafka's reason if it refuses."""
         from confluent_kafka import KafkaException
 
         try:
-            self._telling().create_topics([topic], request_timeout=30)[topic.topic].result(
-                timeout=60
-            )
+            self.client().create_topics([topic], request_timeout=30)[topic.topic].result(timeout=60)
         except KafkaException as error:
             raise ClusterError(
                 f"topic {topic.topic!r} cannot be created: {error.args[0].str()}",
@@ -139,151 +93,148 @@ class Admin:
             ) from error
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete these topics; raise ClusterError with Kafka's reason if it refuses one."""
+        """Delete these topics; raise ClusterError with Kafka's reason if it refuses."""
         from confluent_kafka import KafkaException
 
         if not names:
             return
         try:
-            for answer in self._telling().delete_topics(list(names), request_timeout=30).values():
+            for answer in self.client().delete_topics(list(names), request_timeout=30).values():
                 answer.result(timeout=60)
         except KafkaException as error:
             raise ClusterError(f"a topic cannot be deleted: {error.args[0].str()}") from error
 
-    def begin_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def begin_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the earliest offset of each partition.
 
-        A leader that has just moved is asked again. Raises ClusterError if one cannot be had.
+        Repeats the request while leaders change. Raises ClusterError if an offset stays unknown.
         """
+        import confluent_kafka
         from confluent_kafka import KafkaException
-        from confluent_kafka import TopicPartition as Place
         from confluent_kafka.admin import OffsetSpec
 
-        asked = {Place(topic, partition): OffsetSpec.earliest() for topic, partition in places}
+        request = {
+            confluent_kafka.TopicPartition(topic, partition): OffsetSpec.earliest()
+            for topic, partition in partitions
+        }
         refusal = ""
 
         def look() -> dict[TopicPartition, int] | None:
             nonlocal refusal
-            answers = self._telling().list_offsets(asked, request_timeout=30)
+            answers = self.client().list_offsets(request, request_timeout=30)
             try:
                 return {(p.topic, p.partition): f.result(60).offset for p, f in answers.items()}
             except KafkaException as error:
                 refusal = error.args[0].str()
                 return None
 
-        found = wait_for(
+        begins = wait_for(
             look,
             lambda offsets: offsets is not None,
             within_s=_OFFSETS_S,
             every_s=0.2,
             failure=lambda _: ClusterError(
-                f"the earliest offset of a partition cannot be had: {refusal}"
+                f"the earliest offset of a partition is unknown: {refusal}"
             ),
         )
-        assert found is not None  # it was waited for
-        return found
+        assert begins is not None  # the condition of the wait
+        return begins
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka import TopicPartition as Place
+        """Return the partition's high watermark and leader epoch, None if they are unknown."""
+        from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        place = Place(topic, partition)
-        asked = self._asking().list_offsets({place: OffsetSpec.latest()}, request_timeout=1)
+        key = TopicPartition(topic, partition)
+        answers = self._reader().list_offsets({key: OffsetSpec.latest()}, request_timeout=1)
         try:
-            found = asked[place].result(2)
+            end = answers[key].result(2)
         except (KafkaException, TimeoutError):
             return None
-        return found.offset, -1 if found.leader_epoch is None else found.leader_epoch
+        return end.offset, -1 if end.leader_epoch is None else end.leader_epoch
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that a group has committed, None if none or nobody can say now."""
-        from confluent_kafka import Consumer, KafkaException
-        from confluent_kafka import TopicPartition as Place
+        """Return the offset that a group has committed, None if there is none or it is unknown."""
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-        # Not by the Admin client: a process that asked so while brokers went down once ended with
-        # SIGSEGV (confluent-kafka 2.16). That this request was the cause is only suspected: alone,
-        # with brokers that answer and with none that does, it did no such thing.
+        # A consumer is used, not the Admin client: a process that used the latter for this while
+        # brokers were going down ended with SIGSEGV once (confluent-kafka 2.16). The request is
+        # only suspected to be the cause: alone, it did not fail so, with or without brokers.
         consumer = Consumer({**self._settings(), "group.id": group})
         try:
-            (found,) = consumer.committed([Place(topic, partition)], timeout=2)
+            (position,) = consumer.committed([TopicPartition(topic, partition)], timeout=2)
         except KafkaException:
             return None
         finally:
             consumer.close()
-        return None if found.error is not None or found.offset < 0 else int(found.offset)
+        return None if position.error is not None or position.offset < 0 else int(position.offset)
 
-    def end_offsets(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return for each partition an offset below which everything it holds can be read.
+    def write_end_markers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Write an end marker to each partition, and return the markers' offsets.
 
-        The high watermark that a broker reports may lag behind: it moves only when followers have
-        fetched again. A record that is acked with acks=1 and not yet below it would look lost. So
-        a closing record is written with acks=all: its ack proves that the high watermark has
-        passed it, and with it everything before. It is no part of the run.
+        Every record below a marker's offset can be read. The high watermark that a broker reports
+        may lag behind, because it moves only when followers fetch again, and a record that was
+        acked with acks=1 would look lost. The marker is written with acks=all: its ack proves that
+        the high watermark has passed it and all records before it. Markers are not part of the run.
 
-        Raises ClusterError if a closing record is not acked.
+        Raises ClusterError if a marker is not acked.
         """
         from confluent_kafka import Producer
 
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         problems: list[str] = []
 
         def on_delivery(error: Any, message: Any) -> None:
             if error is None:
-                found[message.topic(), message.partition()] = message.offset()
+                offsets[message.topic(), message.partition()] = message.offset()
             else:
                 problems.append(f"{message.topic()}-{message.partition()}: {error.str()}")
 
         producer = Producer(
             {**self._settings(), "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 30_000}
         )
-        for topic, partition in places:
+        for topic, partition in partitions:
             producer.produce(topic, b"end of run", partition=partition, on_delivery=on_delivery)
         producer.flush(60)
-        if len(found) < len(places):
+        if len(offsets) < len(partitions):
             raise ClusterError(
-                "the final log cannot be closed: " + ("; ".join(problems) or "no answer")
+                "an end marker was not acked, so the end of the final log is unknown: "
+                + ("; ".join(problems) or "no answer")
             )
-        return found
+        return offsets
 
     def client(self) -> AdminClient:
-        """Return Kafka's own Admin client, for what has no method here."""
-        return self._telling()
+        """Return Kafka's Admin client for changes, with metadata that is up to date.
+
+        librdkafka sends a change to the broker that its last metadata named as controller (in
+        KRaft any broker that was unfenced then), and waits in vain if that broker has ended since.
+        """
+        from confluent_kafka import KafkaException
+
+        client = self._client(socket_timeout_ms=60_000)
+        with contextlib.suppress(KafkaException):  # the change will fail with the same error
+            client.list_topics(timeout=self._timeout_s)
+        return client
+
+    def _reader(self) -> AdminClient:
+        # A frozen broker accepts requests and does not answer: the next request goes to another.
+        return self._client(socket_timeout_ms=5_000)
 
     def _settings(self) -> dict[str, str | int]:
         return {
             "bootstrap.servers": self._bootstrap_servers,
-            # A broker that comes back should be seen at once, not after a backoff of 10 s.
+            # The default backoff of 10 s would delay the first answer of a restarted broker.
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 100,
             "socket.connection.setup.timeout.ms": 2000,
-            "log_level": 0,  # a killed broker is what we asked for, not news
-            **self._own_settings,
+            "log_level": 0,  # faults stop brokers on purpose
+            **self._client_settings,
         }
 
-    def _asking(self) -> AdminClient:
-        # A frozen broker takes requests and never answers: the next question goes to another.
-        return self._client(give_up_ms=5_000)
-
-    def _telling(self) -> AdminClient:
-        """Return a client that knows who is there now.
-
-        librdkafka sends a change to the broker that its last metadata named as controller (in
-        KRaft any that was unfenced then), and waits in vain if that one has died since.
-        """
-        from confluent_kafka import KafkaException
-
-        client = self._client(give_up_ms=60_000)
-        with contextlib.suppress(KafkaException):  # the change itself will say that nobody answers
-            client.list_topics(timeout=self._timeout_s)
-        return client
-
-    def _client(self, *, give_up_ms: int) -> AdminClient:
-        """Return the client whose requests to one broker are given up after so long."""
+    def _client(self, *, socket_timeout_ms: int) -> AdminClient:
         from confluent_kafka.admin import AdminClient
 
-        if give_up_ms not in self._clients:
-            settings = {**self._settings(), "socket.timeout.ms": give_up_ms}
-            self._clients[give_up_ms] = AdminClient(settings)
-        return self._clients[give_up_ms]
+        if socket_timeout_ms not in self._clients:
+            settings = {**self._settings(), "socket.timeout.ms": socket_timeout_ms}
+            self._clients[socket_timeout_ms] = AdminClient(settings)
+        return self._clients[socket_timeout_ms]

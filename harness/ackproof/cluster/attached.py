@@ -1,9 +1,8 @@
-"""A cluster that is there already: its clients' side, its own topics, and listed containers.
+"""A cluster that ackproof did not start: its metadata, the run's topics, and listed containers.
 
-Nothing but the scenario's topics is created, and nothing else removed. Faults reach a broker only
-through a container that the scenario lists, or through its author's own commands. What only the
-inside of a cluster knows (its metadata log, its brokers' logs, its replicas' files) is not
-observed; leaders and ISR are polled instead.
+Only the scenario's topics are created and deleted. Faults reach a broker through a container that
+the scenario lists, or through its author's own commands. The metadata log, the brokers' logs and
+the replicas' files are not observed; leaders and ISRs are polled instead.
 """
 
 from __future__ import annotations
@@ -11,31 +10,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from ackproof.cluster.admin import (
-    Admin,
-    PartitionView,
-    TopicPartition,
-    new_topic,
-)
+from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.preflight import Admission
+from ackproof.cluster.fault_errors import raises_fault_errors
+from ackproof.cluster.metadata import PartitionMetadata
+from ackproof.cluster.preflight import Preflight
 from ackproof.cluster.readiness import below_full_isr
-from ackproof.cluster.topology import topic_settings
-from ackproof.errors import AckproofError, ClusterError
+from ackproof.cluster.topics import new_topics, partitions_of
+from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults import CommandResult, FaultError
-from ackproof_faults.interfaces.clients import Clients
-from ackproof_faults.interfaces.kafka_proxy import Link
-from ackproof_faults.interfaces.operations import Operations
+from ackproof_faults.errors import FaultError
+from ackproof_faults.interfaces.cluster import Cluster
+from ackproof_faults.interfaces.metadata import Metadata
+from ackproof_faults.interfaces.processes import Processes
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import NewTopic
     from docker.models.containers import Container
-
-    from ackproof.scenario.model import TopicSpec
 
 _ISR_S = 90.0
 
@@ -44,295 +38,174 @@ NOT_OBSERVED = (
     "the brokers' logs",
     "the replicas' files",
 )
-"""What a run on an attached cluster cannot see."""
+"""What a run on an attached cluster does not observe."""
 
 
 class AttachedCluster:
-    """What a run asks of a cluster and does to it, as far as its clients' side allows."""
+    """What a run uses of an attached cluster. `interfaces` are what faults use of it."""
 
     def __init__(
-        self, attach: AttachSpec, settings: Mapping[str, str], admission: Admission
+        self, attach: AttachSpec, settings: Mapping[str, str], preflight: Preflight
     ) -> None:
-        self._attach = attach
-        self._admission = admission
+        self._preflight = preflight
         self.client_settings = dict(settings)
         self.bootstrap_servers = attach.bootstrap
         self.admin = Admin(attach.bootstrap, settings=settings)
         self.since: datetime | None = None
-        self._addresses = admission.addresses()
+        self._addresses = preflight.addresses()
         self._created: list[str] = []
-        #: The producers and consumers of the run, once there are any.
-        self.run_clients: Clients | None = None
-
-    # What a run asks and does.
+        self.interfaces = Cluster(
+            metadata=_AttachedMetadata(self.admin, self._addresses, settings, self._created)
+        )
+        if attach.containers:
+            self.interfaces.offer("processes", _ListedContainers(attach.containers))
 
     def bootstrap(self, listener: str) -> str:
-        """Return where clients begin; there is one listener."""
+        """Return `bootstrap.servers`; an attached cluster has one listener for ackproof."""
         return self.bootstrap_servers
+
+    def broker_ids(self) -> list[int]:
+        """Return the ids of the brokers that were registered when the run began, ascending."""
+        return sorted(self._addresses)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create the topics and wait until each of their partitions is at full ISR.
 
-        Raises ClusterError if one is there already, or if we may not create, write, read and delete
-        it; then it is deleted again.
+        Raises ClusterError if a topic exists, or if the client may not create, write, read and
+        delete it.
         """
-        for name, topic in topics.items():
-            self.admin.create(_wanted(name, topic))
+        for name, topic in zip(topics, new_topics(topics), strict=True):
+            self.admin.create_topic(topic)
             self._created.append(name)
-        places = [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
-        self.await_full_isr(places)
-        self._admission.require_operations(list(topics), ("READ", "WRITE", "DELETE"))
+        self.await_full_isr(partitions_of(topics))
+        self._preflight.require_operations(list(topics), ("READ", "WRITE", "DELETE"))
 
     def broker_settings(self) -> dict[int, dict[str, str]]:
-        """Return each broker's settings; raise ClusterError if we may not ask."""
-        return self._admission.broker_settings(self.broker_ids())
+        """Return each broker's settings; raise ClusterError if the client may not read them."""
+        return self._preflight.broker_settings(self.broker_ids())
 
     def delete_topics(self) -> None:
-        """Delete what `create_topics` created."""
+        """Delete the topics that `create_topics` created."""
         self.admin.delete_topics(self._created)
-        self._created = []
+        self._created.clear()
 
-    def await_full_isr(self, places: Sequence[TopicPartition], *, within_s: float = _ISR_S) -> None:
-        """Wait until every given partition has a leader and a full ISR."""
+    def await_full_isr(
+        self, partitions: Sequence[TopicPartition], *, within_s: float = _ISR_S
+    ) -> None:
+        """Wait until each of these partitions has a leader and a full ISR."""
 
-        def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            late = "; ".join(below_full_isr(seen, places)[:8])
+        def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+            late = "; ".join(below_full_isr(views, partitions)[:8])
             return ClusterError(f"not at full ISR after {within_s:g} s: {late}")
 
         wait_for(
             self.admin.partitions,
-            lambda seen: not below_full_isr(seen, places),
+            lambda views: not below_full_isr(views, partitions),
             within_s=within_s,
             failure=failure,
         )
 
-    # What faults ask and do (ackproof_faults.Cluster).
 
-    def broker_ids(self) -> list[int]:
-        """Return the ids of all brokers that were there in the beginning, ascending."""
+@raises_fault_errors
+class _AttachedMetadata(PartitionMetadata, Metadata):
+    """The metadata that brokers return to clients; `topics` are the run's own topics."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        addresses: Mapping[int, str],
+        settings: Mapping[str, str],
+        topics: Sequence[str],
+    ) -> None:
+        super().__init__(admin.partitions, admin)
+        self._addresses = addresses
+        self._settings = settings
+        self._topics = topics
+
+    def broker_ids(self) -> Sequence[int]:
         return sorted(self._addresses)
 
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the partition's leader, None while it has none."""
-        view = self.admin.partitions().get((topic, partition))
-        return view.leader if view else None
+    def answers(self, broker: int) -> bool:
+        return bool(self._admin_of(broker).brokers())
 
-    def replicas(self, topic: str, partition: int) -> Sequence[int]:
-        """Return the partition's replicas in assignment order."""
-        view = self.admin.partitions().get((topic, partition))
-        return view.replicas if view else ()
-
-    def isr(self, topic: str, partition: int) -> Sequence[int] | None:
-        """Return the partition's in-sync replicas, None if nobody can say now."""
-        view = self.admin.partitions().get((topic, partition))
-        return view.isr if view else None
-
-    def controller_ids(self) -> list[int]:
-        """Refuse: the controllers of an attached cluster are not known."""
-        self._refuse()
-
-    def active_controller(self) -> int | None:
-        """Refuse: the controllers of an attached cluster are not known."""
-        self._refuse()
-
-    def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
-        """Return the partition's high watermark and leader epoch, None if nobody can say now."""
-        return self.admin.log_end(topic, partition)
-
-    def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that a group has committed, None if none or nobody can say now."""
-        return self.admin.committed(group, topic, partition)
-
-    def log_has(self, broker: int, text: str, since: datetime) -> bool:
-        """Refuse: an attached cluster's logs are not ours to read."""
-        self._refuse()
-
-    def link(self) -> Link:
-        """Refuse: clients of an attached cluster are not led through a proxy."""
-        self._refuse()
-
-    def operations(self) -> Operations:
-        """Refuse: an attached cluster is its operator's."""
-        self._refuse()
-
-    def clients(self) -> Clients:
-        """Return the producers and consumers of the run; raise FaultError if there are none."""
-        if self.run_clients is None:
-            raise FaultError("no client of a run is there")
-        return self.run_clients
-
-    def in_sync(self, broker: int) -> bool:
-        """Whether the broker itself says that it is listed, and in the ISR of all of our topics.
-
-        The others do not notice its death at once.
-        """
-        itself = Admin(self._addresses[broker], settings=self.client_settings, timeout_s=1)
-        if broker not in itself.brokers():
-            return False
-        return all(
-            broker in view.isr
-            for (topic, _), view in itself.partitions().items()
-            if topic in self._created and broker in view.replicas
+    def in_sync(self, node: int) -> bool:
+        # The broker itself reports it: the others notice its death late.
+        admin = self._admin_of(node)
+        return node in admin.brokers() and all(
+            node in view.isr
+            for (topic, _), view in admin.partitions().items()
+            if topic in self._topics and node in view.replicas
         )
 
-    def kill(self, broker: int) -> None:
-        """Send SIGKILL to the broker's container and wait until it is gone."""
-        with _engine_errors():
-            container = self._container(broker)
-            container.kill(signal="SIGKILL")
-            container.wait()
+    def await_in_sync(self, node: int, *, within_s: float) -> None:
+        wait_for(
+            lambda: self.in_sync(node),
+            bool,
+            within_s=within_s,
+            failure=lambda _: ClusterError(f"broker {node} is not in sync after {within_s:g} s"),
+        )
 
-    def terminate(self, broker: int) -> None:
-        """Send SIGTERM to the broker's container and wait until it is gone."""
-        with _engine_errors():
-            self._container(broker).stop(timeout=60)
+    def _admin_of(self, broker: int) -> Admin:
+        return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
 
-    def start(self, broker: int) -> None:
-        """Start the broker's container; a no-op if it runs."""
-        with _engine_errors():
-            self._container(broker).start()
 
-    def exit_status(self, broker: int) -> int | None:
-        """Return the exit status of the broker's container, None while it runs."""
-        with _engine_errors():
-            state: Mapping[str, Any] = self._container(broker).attrs["State"]
+@raises_fault_errors
+class _ListedContainers(Processes):
+    """The main processes of the containers that the scenario lists, by broker id."""
+
+    def __init__(self, containers: Mapping[int, str]) -> None:
+        self._containers = containers
+
+    def kill(self, node: int) -> None:
+        container = self._container(node)
+        container.kill(signal="SIGKILL")
+        container.wait()
+
+    def terminate(self, node: int) -> None:
+        self._container(node).stop(timeout=60)
+
+    def start(self, node: int) -> None:
+        self._container(node).start()
+
+    def exit_status(self, node: int) -> int | None:
+        state: Mapping[str, Any] = self._container(node).attrs["State"]
         return None if state["Running"] else int(state["ExitCode"])
-
-    def address(self, broker: int) -> str:
-        """Refuse: an attached cluster's network is not ours."""
-        self._refuse()
-
-    def port(self, listener: str) -> int:
-        """Refuse: an attached cluster's listeners are not known."""
-        self._refuse()
-
-    def await_in_sync(self, broker: int, *, within_s: float) -> None:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def client_listeners(self) -> Sequence[str]:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def run_beside(self, broker: int, script: str) -> CommandResult:
-        """Refuse: nothing runs beside a broker that ackproof did not start."""
-        self._refuse()
-
-    def start_beside(self, broker: int, name: str, script: str) -> None:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def end_beside(self, broker: int, name: str) -> None:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def pause(self, broker: int) -> None:
-        """Refuse: only the fault docker may touch a container, and it kills or stops."""
-        self._refuse()
-
-    def resume(self, broker: int) -> None:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def paused(self, broker: int) -> bool:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def answers(self, broker: int) -> bool:
-        """Whether the broker itself answers a client's request."""
-        settings = self.client_settings
-        return bool(Admin(self._addresses[broker], settings=settings, timeout_s=1).brokers())
-
-    def exhaust_memory(self, broker: int) -> None:
-        """Refuse: the memory of a container that is not ours is not limited."""
-        self._refuse()
-
-    def out_of_memory(self, broker: int) -> bool:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def shift_clock(self, broker: int, by_s: float) -> None:
-        """Refuse: the clock of a machine that is not ours is not set."""
-        self._refuse()
-
-    def log_directories(self, broker: int) -> Sequence[str]:
-        """Refuse: disks of an attached cluster are not touched."""
-        self._refuse()
-
-    def run_at_disk(self, broker: int, script: str) -> CommandResult:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def read_file(self, broker: int, path: str) -> bytes:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def renew_identity(self, broker: int) -> None:
-        """Refuse, for the same reason."""
-        self._refuse()
-
-    def await_logged(self, broker: int, text: str, *, since: datetime, within_s: float) -> str:
-        """Refuse: an attached cluster's logs are not read."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise FaultError("this fault needs a cluster that ackproof started")
 
     def _container(self, broker: int) -> Container:
         from ackproof.containers.engine import connect
 
-        name = self._attach.containers.get(broker)
+        name = self._containers.get(broker)
         if name is None:
             raise FaultError(
-                f"broker {broker} has no container in cluster.attach.containers: it is not touched"
+                f"broker {broker} has no container in cluster.attach.containers: list it there, or "
+                "name another target"
             )
         return connect().containers.get(name)
 
 
-#: What a run may be on.
+#: The cluster of a run.
 AnyCluster = KafkaCluster | AttachedCluster
 
 
 @contextlib.contextmanager
 def attached(attach: AttachSpec, topics: Mapping[str, TopicSpec]) -> Iterator[AttachedCluster]:
-    """Yield the cluster once it is clear that it lets us do what we need; until then, only ask.
+    """Check that the cluster allows the run, yield it, and delete the run's topics at the end.
 
-    In the end the topics that the run created are deleted.
-    Raises ClusterError for a cluster that is unreachable, refuses us, does not let us create the
-    topics, or has one of them already; ScenarioError for a variable that is not set.
+    Raises ClusterError for a cluster that does not answer, refuses the client, does not let it
+    create the topics, or has one of them; ScenarioError for an environment variable that is not
+    set. The checks change nothing on the cluster.
     """
     settings = attach.client_settings()
-    admission = Admission(attach.bootstrap, settings)
-    if taken := sorted(set(topics) & admission.topics()):
+    preflight = Preflight(attach.bootstrap, settings)
+    if existing := sorted(set(topics) & preflight.topics()):
         raise ClusterError(
-            f"{', '.join(taken)} is there already at {attach.bootstrap}: ackproof uses topics that "
-            "it created itself, and deletes them in the end",
-            hint="Choose another topic_prefix, or delete it yourself if an earlier run was killed.",
+            f"{', '.join(existing)} exists already at {attach.bootstrap}: ackproof uses only "
+            "topics that it created itself, and deletes them at the end",
+            hint="Choose another topic_prefix, or delete the topic if a killed run left it.",
         )
-    admission.require_creatable([_wanted(name, topic) for name, topic in topics.items()])
-    cluster = AttachedCluster(attach, settings, admission)
+    preflight.require_creatable(new_topics(topics))
+    cluster = AttachedCluster(attach, settings, preflight)
     try:
         yield cluster
     finally:
         cluster.delete_topics()
-
-
-def _wanted(name: str, topic: TopicSpec) -> NewTopic:
-    return new_topic(
-        name,
-        partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        settings=topic_settings(topic.settings),
-        assignment=topic.assignment,
-    )
-
-
-@contextlib.contextmanager
-def _engine_errors() -> Iterator[None]:
-    from docker.errors import DockerException
-    from requests import RequestException
-
-    try:
-        yield
-    except (AckproofError, DockerException, RequestException) as error:
-        raise FaultError(str(error)) from error

@@ -1,7 +1,7 @@
-"""Certificates for one run: an authority of its own, made in memory, that expires in two days.
+"""Certificates for one cluster, from a new certificate authority; they expire after two days.
 
-The authority's key is used here and forgotten: nobody can issue more in its name. Brokers read
-PKCS#12, which every Kafka version understands; clients of both kinds read PEM.
+The authority's key is used here and not stored, so no further certificate can be issued. Brokers
+read PKCS#12, which every Kafka version supports; librdkafka and Spark read PEM.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 _VALID = timedelta(days=2)
-#: Certificates begin in the past: containers' clocks may be set back on purpose.
+#: Certificates begin in the past, because faults may set the clocks of brokers back.
 _BEFORE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """What brokers and clients prove themselves with; `*_pem` are text, stores are PKCS#12.
+    """Certificates and keys of brokers and clients; `*_pem` are text, stores are PKCS#12.
 
-    Nothing but `authority_pem` may be shown to anybody.
+    Everything but `authority_pem` is secret.
     """
 
     authority_pem: str
@@ -35,9 +35,9 @@ class Certificates:
 
 
 def issue(*, password: str, now: datetime | None = None) -> Certificates:
-    """Make an authority, a certificate for brokers at 127.0.0.1 and one for clients.
+    """Issue an authority, a certificate for brokers at 127.0.0.1 and one for clients.
 
-    `password` protects the stores.
+    `password` encrypts the stores.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.serialization import pkcs12
@@ -48,15 +48,15 @@ def issue(*, password: str, now: datetime | None = None) -> Certificates:
     broker_key, client_key = _new_key(), _new_key()
     broker = _certificate("broker", broker_key, "ackproof run", authority_key, now)
     client = _certificate("client", client_key, "ackproof run", authority_key, now)
-    locked = serialization.BestAvailableEncryption(password.encode())
+    encryption = serialization.BestAvailableEncryption(password.encode())
     pem = serialization.Encoding.PEM
     return Certificates(
         authority_pem=authority.public_bytes(pem).decode(),
         broker_keystore=pkcs12.serialize_key_and_certificates(
-            b"broker", broker_key, broker, [authority], locked
+            b"broker", broker_key, broker, [authority], encryption
         ),
         truststore=pkcs12.serialize_java_truststore(
-            [pkcs12.PKCS12Certificate(authority, b"authority")], locked
+            [pkcs12.PKCS12Certificate(authority, b"authority")], encryption
         ),
         client_certificate_pem=client.public_bytes(pem).decode(),
         client_key_pem=client_key.private_bytes(

@@ -1,9 +1,9 @@
-"""Formatting a node's volume: what `kafka-storage format` would write, without a JVM each time.
+"""The files that `kafka-storage format` writes to a volume, without a JVM for each node.
 
 A node's `meta.properties` names cluster, node and directory (`MetaProperties`, version 1). A
-controller needs `bootstrap.checkpoint` besides: the feature levels of its Kafka version, as its
-own tool writes them. That file says nothing of a cluster, so the tool is run once for an image and
-its output kept; it would cost a second of every boot, on the path that all brokers wait for.
+controller also needs `bootstrap.checkpoint`: the feature levels of its Kafka version. That file
+does not depend on the cluster, so Kafka's tool runs once for each image and its output is cached;
+the tool would add a second to every boot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackproof.errors import ClusterError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_ARGUMENTS = "/tmp/format.arguments"  # noqa: S108 - in a container of its own
+_ARGUMENTS = "/tmp/format.arguments"  # noqa: S108 - inside a container
 _TOOL = (
     *("-cp", CLASSPATH, "kafka.tools.StorageTool", "format"),
     *("--config", "/tmp/server.properties"),  # noqa: S108
@@ -45,7 +45,7 @@ base64 -w 0 /tmp/data/bootstrap.checkpoint
 def new_id() -> str:
     """Return a random id in Kafka's form (`org.apache.kafka.common.Uuid`): 22 URL-safe characters.
 
-    Ids that begin with a dash are skipped, as Kafka itself does: tools take them for flags.
+    Ids that begin with a dash are skipped, as Kafka does, because tools read them as options.
     """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -54,22 +54,22 @@ def new_id() -> str:
 
 
 def meta_properties(*, cluster_id: str, node_id: int) -> str:
-    """Return the text of a node's meta.properties, with a directory id of its own."""
+    """Return the text of a meta.properties with a new directory id."""
     return f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={new_id()}\n"
 
 
 def feature_arguments(features: Mapping[str, int | str]) -> tuple[str, ...]:
-    """Return what `kafka-storage format` is told of feature levels.
+    """Return the options of `kafka-storage format` for these feature levels.
 
-    A metadata version may be named by its release (`4.0`, `4.0-IV3`) as well as by its level.
+    A metadata version may be named by its release (`4.0`, `4.0-IV3`) or by its level.
     """
-    found: list[str] = []
+    options: list[str] = []
     for name, level in sorted(features.items()):
         if name == "metadata.version" and not str(level).isdigit():
-            found += ["--release-version", str(level)]
+            options += ["--release-version", str(level)]
         else:
-            found += ["--feature", f"{name}={level}"]
-    return tuple(found)
+            options += ["--feature", f"{name}={level}"]
+    return tuple(options)
 
 
 def bootstrap_checkpoint(
@@ -80,12 +80,12 @@ def bootstrap_checkpoint(
     run_id: str,
     scram: str = "",
 ) -> bytes:
-    """Return the bootstrap.checkpoint of the image's Kafka, from its own tool.
+    """Return the bootstrap.checkpoint of the image's Kafka, written by its own tool.
 
-    `features` are levels other than the version's own. `scram` are credentials (KIP-900), secret:
-    they reach the tool in a file, and such a checkpoint is made anew each time.
+    `features` are levels other than the version's defaults. `scram` are credentials (KIP-900),
+    secret: the tool reads them from a file, and a checkpoint with credentials is not cached.
 
-    Raises ClusterError with the tool's words if it fails, or does not know a level.
+    Raises ClusterError with the tool's output if it fails, for example for an unknown level.
     """
     image_id = str(client.images.get(image).id).removeprefix("sha256:")
     arguments = feature_arguments(features)
@@ -108,7 +108,7 @@ def bootstrap_checkpoint(
 def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, run_id: str) -> bytes:
     """Run Kafka's tool with these arguments and return the checkpoint that it wrote.
 
-    They go into a file that `java` reads: a command line is anybody's to see.
+    `java` reads the arguments from a file, because everybody can read a command line.
     """
     from docker.types import LogConfig
 
@@ -118,19 +118,19 @@ def _formatted(client: DockerClient, image: str, arguments: Sequence[str], *, ru
         entrypoint=["/bin/bash", "-ec", _FORMAT],
         labels=labels(run_id),
         network_mode="none",
-        log_config=LogConfig(type="json-file"),  # the engine cannot read back all others
+        log_config=LogConfig(type="json-file"),  # not every other driver can be read back
     )
     try:
         folder, _, name = _ARGUMENTS.rpartition("/")
         text = "".join(f'"{word}"\n' for word in words)
         container.put_archive(folder, archive({name: text.encode()}))
         container.start()
-        # Not followed while it runs: an engine may close the log before its only line is in.
+        # The log is read after the end: an engine may close a followed log before its only line.
         status = container.wait()["StatusCode"]
         content = base64.b64decode(container.logs(stderr=False))
         if status != 0 or not content:
-            said = container.logs(tail=5).decode(errors="replace")
-            raise ClusterError(f"{image} cannot format a controller (exit {status}): {said}")
+            output = container.logs(tail=5).decode(errors="replace")
+            raise ClusterError(f"{image} cannot format a controller (exit {status}): {output}")
     finally:
         container.remove(force=True, v=True)
     return content

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ackproof.cluster.node import KafkaNode
+from ackproof.cluster.state import ClusterState
 from ackproof.containers.images import CLASSPATH
 from ackproof.errors import ClusterError
 
-if TYPE_CHECKING:
-    from ackproof.cluster.cluster import KafkaCluster
-    from ackproof.cluster.node import KafkaNode
-
-# Whether a class is in one of the jars; asking a JVM would take a second each.
+# Whether a class is in one of the jars. A JVM would take a second for each question.
 _HAS = f'has() {{ grep -lsqF "${{1//.//}}.class" {CLASSPATH}.jar; }}'
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx128m"
 
 
 def command(classes: tuple[str, ...], arguments: str) -> str:
-    """Return a bash command that runs the first of `classes` there is; `arguments` are bash too.
+    """Return a bash command that runs the first class that exists; `arguments` are bash, too.
 
-    Tools moved from one package to another over the years; the newest place comes first.
+    Tools have moved between packages. The newest package comes first.
     """
     *first, last = classes
     tries = "".join(f"if has {name}; then {_java(name, arguments)}; el" for name in first)
@@ -32,9 +30,9 @@ def _java(name: str, arguments: str) -> str:
 
 
 def run(node: KafkaNode, classes: tuple[str, ...], *arguments: str) -> str:
-    """Run a tool in the node's container and return what it printed.
+    """Run a tool in the node's container and return its output.
 
-    Raises ClusterError with the tool's words if it fails.
+    Raises ClusterError with the tool's last lines if it fails.
     """
     return run_script(node, command(classes, shlex.join(arguments)), classes[0].rpartition(".")[2])
 
@@ -44,28 +42,25 @@ def run_script(node: KafkaNode, script: str, name: str) -> str:
     result: Any = node.container.exec_run(["bash", "-c", script], demux=True)
     output, errors = ((stream or b"").decode(errors="replace") for stream in result.output)
     if result.exit_code != 0:
-        said = "\n".join((output + errors).strip().splitlines()[-8:])
-        raise ClusterError(f"{name} at {node.spec.name} failed ({result.exit_code}): {said}")
+        last_lines = "\n".join((output + errors).strip().splitlines()[-8:])
+        raise ClusterError(f"{name} at {node.spec.name} failed ({result.exit_code}): {last_lines}")
     return str(output)
 
 
-def running(cluster: KafkaCluster) -> list[int]:
-    """Return the brokers that run and are not frozen."""
-    return [
-        broker
-        for broker in cluster.broker_ids()
-        if cluster.exit_status(broker) is None and not cluster.nodes[broker].paused()
-    ]
+def run_at_a_broker(cluster: ClusterState, classes: tuple[str, ...], *arguments: str) -> str:
+    """Run a tool at a running broker, with this broker as its `--bootstrap-server`."""
+    node = a_running_broker(cluster)
+    bootstrap = ("--bootstrap-server", internal_address(cluster, node))
+    return run(node, classes, *bootstrap, *arguments)
 
 
-def any_running(cluster: KafkaCluster) -> int:
-    """Return a broker that runs; raise ClusterError if none does."""
-    for broker in running(cluster):
-        return broker
-    raise ClusterError("no broker runs that Kafka's tools could ask")
+def a_running_broker(cluster: ClusterState) -> KafkaNode:
+    """Return a broker that runs and is not paused; raise ClusterError if there is none."""
+    for broker in cluster.running_brokers():
+        return cluster.nodes[broker]
+    raise ClusterError("no broker is running, so Kafka's tools have no bootstrap server")
 
 
-def inside(cluster: KafkaCluster) -> str:
-    """Return where tools inside the network begin."""
-    node = cluster.nodes[any_running(cluster)]
-    return f"{node.spec.name}:{cluster.port('INTERNAL')}"
+def internal_address(cluster: ClusterState, node: KafkaNode) -> str:
+    """Return the node's INTERNAL listener as tools inside the network name it."""
+    return f"{node.spec.name}:{cluster.topology.port('INTERNAL')}"

@@ -1,9 +1,9 @@
-"""The cluster's network: a bridge of its own, on which every node keeps its address.
+"""The cluster's bridge network, on which every node has a fixed address.
 
-An engine hands a restarted container the next free address, not its old one. Firewall rules and
-name caches would then point at nobody, so each node asks for a fixed address; and that needs a
-network whose subnet was chosen by us. We let the engine choose one that collides with nothing,
-and ask for the same again.
+An engine gives a restarted container the next free address, not its old one; firewall rules and
+name caches would then be wrong. A fixed address needs a network whose subnet was requested. The
+subnet that the engine chooses for a network without a request collides with no other, so such a
+network is created first, and its subnet is then requested.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ackproof.errors import ClusterError
 if TYPE_CHECKING:
     from testcontainers.core.network import Network
 
-#: Addresses before this one are left to the gateway and to sidecars.
+#: Lower addresses are for the gateway and for sidecars.
 _FIRST_HOST = 10
 
 
 class ClusterNetwork:
-    """A labelled bridge network; `address(index)` is the fixed address of the index-th node."""
+    """A labelled bridge network; `address(index)` is the fixed address of a node."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -39,7 +39,7 @@ class ClusterNetwork:
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(APIError),
-            stop=tenacity.stop_after_attempt(5),  # another run may take the subnet in between
+            stop=tenacity.stop_after_attempt(5),  # another run may take the subnet meanwhile
             reraise=True,
         )
         try:
@@ -47,25 +47,24 @@ class ClusterNetwork:
         except APIError as error:
             raise ClusterError(
                 f"the engine cannot create a network: {error.explanation}",
-                hint="`ackproof clean` removes networks that dead runs left.",
+                hint="`ackproof clean` removes networks that ended runs left.",
             ) from error
         return self.network
 
     def address(self, index: int) -> str:
-        """Return the address of the index-th node."""
         assert self._subnet is not None  # create() comes first
         return str(self._subnet[_FIRST_HOST + index])
 
     @property
     def gateway(self) -> str:
-        """The machine's own address on the network, where engine and harness share a machine."""
+        """The machine's address on the network, if the engine runs on this machine."""
         assert self._subnet is not None  # create() comes first
         return str(self._subnet[1])
 
     def _create(self) -> Network:
         from docker.errors import APIError
 
-        # What the engine chose last time is mostly free again; asking anew takes a quarter second.
+        # The last subnet is mostly free again; a new choice takes a quarter of a second.
         memory = cache_dir() / "subnet"
         if memory.exists():
             with contextlib.suppress(APIError, ValueError):

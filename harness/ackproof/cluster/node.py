@@ -1,14 +1,17 @@
-"""One node of the cluster: a container that can be killed and comes back as itself.
+"""One node of the cluster: a container that keeps its identity when it is killed and restarted.
 
 Identity and data lie in a named volume, the address is fixed, and a broker's client ports are
-pinned, so that a node that was killed returns with the same id, the same log and the same place.
+pinned. A restarted node therefore has the same node id, the same log and the same address.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import itertools
 import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,24 +19,18 @@ from typing import TYPE_CHECKING
 from testcontainers.core.container import DockerContainer
 
 from ackproof.cluster import zookeeper
-from ackproof.cluster.formatting import meta_properties
-from ackproof.cluster.topology import (
-    CONFIG_DIR,
-    DATA_DIR,
-    VOLUME_DIR,
-    NodeSpec,
-    Topology,
-    published_port,
+from ackproof.cluster.network import ClusterNetwork
+from ackproof.cluster.node_start import (
+    COPIED,
+    FORMAT_DIR,
+    configuration_files,
+    jvm_options,
+    new_identity,
+    start_script,
 )
-from ackproof.containers import fake_clock
-from ackproof.containers.engine import (
-    archive,
-    freeze,
-    frozen,
-    labels,
-)
-from ackproof.containers.image_build import template
-from ackproof.containers.images import CLASSPATH, JAVA_OPTIONS
+from ackproof.cluster.topology import NodeSpec, Topology, published_port
+from ackproof.containers.engine import archive, freeze, frozen, labels
+from ackproof.containers.paths import VOLUME_DIR
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
@@ -41,56 +38,9 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
     from docker.types import DriverConfig
 
-    from ackproof.cluster.network import ClusterNetwork
-
-_FORMAT_DIR = f"{CONFIG_DIR}/format"
-
-CONFIG = f"{CONFIG_DIR}/server.properties"
-_EXEC = f"exec java $KAFKA_OPTS -cp '{CLASSPATH}'"
-
-# Configuration comes in the environment: copying files into four containers before they start takes
-# the engine longer than a broker takes to load its classes. Where there are secrets in it, they are
-# copied all the same: an environment is anybody's to see. Written once, so that a file that was
-# changed since stays as it is.
-_COPIED = "/etc/ackproof.tgz"
-_CONFIGURE = f"""
-if [ ! -d {CONFIG_DIR} ]; then
-  mkdir -m 0700 {CONFIG_DIR}
-  if [ -f {_COPIED} ]; then
-    tar xzf {_COPIED} -C {CONFIG_DIR} && rm {_COPIED}
-  else
-    base64 -d <<< "$CONFIGURATION" | tar xz -C {CONFIG_DIR}
-  fi
-fi
-unset CONFIGURATION
-"""
-
-# Formatting happens once: a directory that holds meta.properties is one that comes back.
-_FORMAT_ONCE = f"""
-for directory in {_FORMAT_DIR}/*; do
-  data={VOLUME_DIR}/${{directory##*/}}
-  if [ ! -f $data/meta.properties ]; then
-    mkdir -p $data
-    cp $directory/* $data
-  fi
-done
-"""
-_EXEC_KAFKA = f"{_EXEC} kafka.Kafka {CONFIG}"
-_START_ZOOKEEPER = f"""
-mkdir -p {DATA_DIR} && echo $NODE_ID > {DATA_DIR}/myid
-{_EXEC} {zookeeper.MAIN} {CONFIG}
-"""
-
-#: Kafka 4 logs through log4j 2, older ones through log4j 1; each ignores the other's file. The
-#: class archive in the image was made with these same files.
-_LOGGING = ("log4j2.xml", "log4j.properties")
-
-#: A short-lived JVM: interpret and compile lightly, no concurrent collector threads.
-_SMALL_JVM = " ".join(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *JAVA_OPTIONS))
-
 
 class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is half-typed
-    """One controller or broker in a container of its own."""
+    """A broker, controller or ZooKeeper node in a container of its own."""
 
     def __init__(
         self,
@@ -104,7 +54,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         address: str,
         clock: bytes = b"",
     ) -> None:
-        """Describe the container; `clock` is the preload of a clock of its own, if it has one."""
+        """Describe the container; `clock` is the preload for an adjustable clock, or empty."""
         from docker.types import EndpointConfig, Mount
 
         super().__init__(image)
@@ -112,15 +62,15 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         self.spec = spec
         self.address = address
         self.volume = f"ackproof-{run_id}-{spec.name}"
-        # The engine makes the volume with the container: one request less.
+        # The engine creates the volume with the container, which saves a request.
         self._mount = Mount(
-            VOLUME_DIR, self.volume, labels=labels(run_id), driver_config=_of_size(spec.disk)
+            VOLUME_DIR, self.volume, labels=labels(run_id), driver_config=_sized_disk(spec.disk)
         )
         assert network.network is not None  # the network is created before its nodes
-        # Of testcontainers' networking only the name is used: it cannot ask for a fixed address.
+        # testcontainers cannot request a fixed address, so the networking is configured here.
         self.with_kwargs(
-            entrypoint=["/bin/bash", "-c", _CONFIGURE + _start(spec, topology, clock)],
-            user="root",  # owns a fresh volume; apache/kafka's image runs as a user of its own
+            entrypoint=["/bin/bash", "-c", start_script(spec, topology, clock=bool(clock))],
+            user="root",  # owns a new volume; apache/kafka's image has a user of its own
             hostname=spec.name,
             labels=labels(run_id),
             network=network.network.name,
@@ -134,21 +84,14 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             **_limits(spec),
         )
         self.with_name(f"ackproof-{run_id}-{spec.name}")
-        heap = f"-Xms{spec.heap} -Xmx{spec.heap}"
-        self.with_env("KAFKA_OPTS", f"{heap} {_SMALL_JVM} {_log_options()}")
+        self.with_env("KAFKA_OPTS", jvm_options(spec.heap))
         self.with_env("NODE_ID", str(spec.node_id))
         self.with_env("ZOOKEEPERS", " ".join(node.name for node in topology.controllers))
-        files = {
-            "server.properties": topology.server_properties(spec).encode(),
-            **{name: template(f"kafka/{name}").encode() for name in _LOGGING},
-            **({} if topology.zookeeper else _format(spec, topology.cluster_id, checkpoint)),
-            **({fake_clock.LIBRARY: clock} if clock else {}),
-        }
+        content = archive(configuration_files(spec, topology, checkpoint=checkpoint, clock=clock))
         if topology.security is None:
-            self.with_env("CONFIGURATION", base64.b64encode(archive(files)).decode())
+            self.with_env("CONFIGURATION", base64.b64encode(content).decode())
         else:
-            content = archive({**files, **topology.security.broker_files()})
-            self.with_copy_into_container(content, _COPIED, mode=0o600)
+            self.with_copy_into_container(content, COPIED, mode=0o600)
         if spec.role == "zookeeper":
             self.ports[f"{zookeeper.CLIENT_PORT}/tcp"] = ("127.0.0.1", spec.external_port)
         elif spec.role == "broker":
@@ -158,7 +101,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
 
     @property
     def container(self) -> Container:
-        """The container behind it; raises ClusterError before `boot`."""
+        """The container; raises ClusterError before `boot`."""
         if self._container is None:
             raise ClusterError(f"{self.spec.name} has not been started")
         return self._container
@@ -166,27 +109,27 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
     def boot(self) -> None:
         """Create the container with its volume and start it for the first time.
 
-        Raises ClusterError with the engine's reason (a port that is taken, say).
+        Raises ClusterError with the engine's reason, for example a port that is in use.
         """
         from docker.errors import APIError
 
         try:
             if self.spec.disk is not None:
-                self._hold_disk()
+                self._keep_disk_mounted()
             self.start()
         except APIError as error:
             if "already allocated" in str(error) or "address already in use" in str(error):
                 raise ClusterError(
                     f"{self.spec.name} cannot have port {self.spec.external_port} of 127.0.0.1: "
-                    "something else listens there",
-                    hint="Start again: another port is chosen each time.",
+                    "another process listens on it",
+                    hint="Start again: each start chooses other ports.",
                 ) from error
             raise ClusterError(
                 f"{self.spec.name} cannot be started: {error.explanation}"
             ) from error
 
-    def _hold_disk(self) -> None:
-        """Keep a disk in memory mounted while the node is down: it would be gone with the mount."""
+    def _keep_disk_mounted(self) -> None:
+        """Start a container that mounts the disk: a tmpfs loses its content with its last mount."""
         name = f"{self.volume}-disk"
         client = self.get_docker_client().client
         if not client.containers.list(all=True, filters={"name": f"^{name}$"}):
@@ -202,7 +145,7 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             )
 
     def kill(self) -> None:
-        """Send SIGKILL and wait until the process is gone; a no-op if it already is."""
+        """Send SIGKILL and wait until the process has ended; a no-op if it has ended."""
         from docker.errors import APIError
 
         try:
@@ -221,50 +164,48 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         self.container.start()
 
     def pause(self) -> None:
-        """Freeze every process of the container; a no-op if it is frozen."""
+        """Freeze every process of the container; a no-op if they are frozen."""
         freeze(self.container)
 
     def resume(self) -> None:
-        """Let the frozen processes go on; a no-op if they do."""
+        """Thaw the processes of the container; a no-op if they are not frozen."""
         if self.paused():
             self.container.unpause()
 
     def paused(self) -> bool:
-        """Whether the container is frozen."""
         return frozen(self.container)
 
     def discard(self, logs: Path | None) -> None:
-        """Remove the container, its volume not; what it logged is kept in the folder `logs`."""
+        """Remove the container but not its volume; save its log in the folder `logs`."""
         if logs is not None:
             self.save_log(logs)
         self.container.remove(force=True)
 
     def save_log(self, folder: Path, *, since: datetime | None = None) -> None:
-        """Append what the node logged to `folder`/<name>.log, streamed, whatever state it is in."""
+        """Append the node's log (after `since`) to `folder`/<name>.log; the node may be stopped."""
         after = None if since is None else since.timestamp()
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{self.spec.name}.log").open("ab") as file:
             for chunk in self.container.logs(stream=True, follow=False, since=after):
                 file.write(chunk)
 
-    def log_has(self, text: str, since: datetime) -> bool:
-        """Whether the node logged a line with `text` since then; lines are read as a stream."""
-        wanted = text.encode()
+    def log_contains(self, text: str, since: datetime) -> bool:
+        """Whether the node has logged a line with `text` since then."""
+        searched = text.encode()
         after = since.timestamp()
         lines = self.container.logs(stream=True, follow=False, since=after)
-        return any(wanted in line for line in lines)
+        return any(searched in line for line in lines)
 
     def renew_identity(self, cluster_id: str) -> None:
-        """Have each of the node's directories formatted as a new one, when it is empty.
+        """Format each log directory that is empty as a new one when the node starts again.
 
-        A disk that was replaced has a directory id of its own (KIP-858).
+        A replaced disk has a directory id of its own (KIP-858).
         """
-        files = {
-            name.removeprefix("format/"): content
-            for name, content in _format(self.spec, cluster_id, b"").items()
-            if name.endswith("meta.properties")
-        }
-        self.container.put_archive(_FORMAT_DIR, archive(files))
+        self.container.put_archive(FORMAT_DIR, archive(new_identity(self.spec, cluster_id)))
+
+    def running(self) -> bool:
+        """Whether the process runs and is not paused."""
+        return self.exit_status() is None and not self.paused()
 
     def exit_status(self) -> int | None:
         """Return the exit status of the process, None while it runs."""
@@ -273,82 +214,61 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
         return None if state["Running"] else int(state["ExitCode"])
 
     def out_of_memory(self) -> bool:
-        """Whether the kernel's out-of-memory killer ended the process."""
+        """Whether the out-of-memory killer of the kernel ended the process."""
         self.container.reload()
         return bool(self.container.attrs["State"]["OOMKilled"])
 
     def read_file(self, path: str) -> bytes:
-        """Return a file of the container or its disk; raise ClusterError if there is none."""
+        """Return the content of a file of the container; raise ClusterError if there is none."""
         from docker.errors import NotFound
 
         try:
             stream, _ = self.container.get_archive(path)
         except NotFound:
-            raise ClusterError(f"{self.spec.name} has no {path}") from None
+            raise ClusterError(f"{self.spec.name} has no file {path}") from None
         with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as archive:
             file = archive.extractfile(archive.getmembers()[0])
             if file is None:
-                raise ClusterError(f"{path} of {self.spec.name} is no file")
+                raise ClusterError(f"{path} of {self.spec.name} is not a file")
             return file.read()
 
     def log_since(self, since: datetime) -> str:
-        """Return what the node has logged since then."""
+        """Return the node's log after `since`."""
         return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
 
-    def await_logged(self, text: str, *, since: datetime, within_s: float) -> str:
-        """Wait until the node has logged a line with `text`, and return it.
+    def await_log_line(self, text: str, *, since: datetime, within_s: float) -> str:
+        """Wait until the node has logged a line with `text`, and return the line.
 
         Raises ClusterError after `within_s`, or when the node has ended without such a line.
         """
 
-        def look() -> tuple[str | None, int | None]:
-            ended = self.exit_status()
+        def line_and_exit_status() -> tuple[str | None, int | None]:
+            # The status is read first: a line that the node logs at its end is then found.
+            status = self.exit_status()
             lines = self.log_since(since).splitlines()
-            return next((line for line in lines if text in line), None), ended
+            return next((line for line in lines if text in line), None), status
 
-        line, ended = wait_for(
-            look,
-            lambda seen: seen != (None, None),
+        line, status = wait_for(
+            line_and_exit_status,
+            lambda result: result != (None, None),
             within_s=within_s,
             failure=lambda _: ClusterError(
-                f"{self.spec.name} has not logged {text!r} within {within_s:g} s"
+                f"{self.spec.name} did not log {text!r} within {within_s:g} s"
             ),
         )
         if line is None:
             raise ClusterError(
-                f"{self.spec.name} has ended with exit status {ended} and did not log {text!r}"
+                f"{self.spec.name} ended with exit status {status} and did not log {text!r}"
             )
         return line
 
     def log_tail(self, lines: int = 15) -> str:
-        """Return the last lines of the node's log, for error messages."""
+        """Return the last lines of the node's log."""
         return str(self.container.logs(tail=lines).decode(errors="replace"))
 
 
-def _start(spec: NodeSpec, topology: Topology, clock: bytes) -> str:
-    """Return the bash script that is the node's process until it turns into the JVM."""
-    if spec.role == "zookeeper":
-        return _START_ZOOKEEPER
-    before = zookeeper.AWAIT_DEREGISTRATION if topology.zookeeper else f"set -e\n{_FORMAT_ONCE}"
-    return "\n".join([before, fake_clock.PRELOAD if clock else "", _EXEC_KAFKA])
-
-
-def _format(spec: NodeSpec, cluster_id: str, checkpoint: bytes) -> dict[str, bytes]:
-    """Return what each of the node's directories holds when it is new."""
-    folders = [directory.rpartition("/")[2] for directory in spec.directories]
-    files = {
-        f"format/{folder}/meta.properties": meta_properties(
-            cluster_id=cluster_id, node_id=spec.node_id
-        ).encode()
-        for folder in folders
-    }
-    if spec.voter:
-        files[f"format/{folders[0]}/bootstrap.checkpoint"] = checkpoint
-    return files
-
-
 def _limits(spec: NodeSpec) -> dict[str, object]:
-    """Return the engine's words for the container's memory (without swap) and CPUs."""
+    """Return the container's limits of memory (without swap) and CPUs, in docker-py's terms."""
     limits: dict[str, object] = {}
     if spec.memory is not None:
         limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
@@ -357,8 +277,8 @@ def _limits(spec: NodeSpec) -> dict[str, object]:
     return limits
 
 
-def _of_size(size: int | None) -> DriverConfig | None:
-    """Return the engine's words for a disk of so many bytes, which lies in memory."""
+def _sized_disk(size: int | None) -> DriverConfig | None:
+    """Return the volume driver of a disk of so many bytes in memory (tmpfs), if it has a size."""
     from docker.types import DriverConfig
 
     if size is None:
@@ -366,8 +286,38 @@ def _of_size(size: int | None) -> DriverConfig | None:
     return DriverConfig("local", {"type": "tmpfs", "device": "tmpfs", "o": f"size={size}"})
 
 
-def _log_options() -> str:
-    return (
-        f"-Dlog4j2.configurationFile={CONFIG_DIR}/log4j2.xml "
-        f"-Dlog4j.configuration=file:{CONFIG_DIR}/log4j.properties"
-    )
+@dataclass(slots=True, kw_only=True)
+class NodeFactory:
+    """Creates the nodes of one cluster, those that are added later included.
+
+    `reserve_ports` reserves so many ports of 127.0.0.1 for the lifetime of the cluster. `clock` is
+    the preload for adjustable clocks (`fake_clock`), empty where brokers use the machine's clock.
+    """
+
+    image: str
+    run_id: str
+    checkpoint: bytes
+    network: ClusterNetwork
+    reserve_ports: Callable[[int], list[int]]
+    clock: bytes = b""
+    addresses: Iterator[int] = field(default_factory=itertools.count)
+
+    def create(
+        self,
+        spec: NodeSpec,
+        topology: Topology,
+        *,
+        image: str | None = None,
+        address: str | None = None,
+    ) -> KafkaNode:
+        """Return a node that is not booted yet, with this image and address if they are given."""
+        return KafkaNode(
+            spec,
+            topology,
+            image=image or self.image,
+            run_id=self.run_id,
+            checkpoint=self.checkpoint,
+            network=self.network,
+            address=address or self.network.address(next(self.addresses)),
+            clock=self.clock if spec.role == "broker" else b"",
+        )

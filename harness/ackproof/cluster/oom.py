@@ -1,8 +1,8 @@
-"""The kernel's out-of-memory killer, set on one container and no other.
+"""Makes the kernel's out-of-memory killer end the process of one container.
 
-The container's limit is lowered to what its process needs and a little more; a file in its shared
-memory, which counts against the limit and cannot be written out, takes the rest. The process was
-made the first to go. Works alike with cgroup v1 and v2.
+The container's limit is lowered to slightly more than its process uses. A file in its shared
+memory, which counts against the limit and cannot be swapped out, then exceeds the limit. The
+process has the highest `oom_score_adj`, so it is killed first. Works with cgroup v1 and v2.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 #: Less than the 64 MB that /dev/shm has.
 _ROOM = 24 << 20
 _FILL_MB = 60
-_FILE = "/dev/shm/ackproof"  # noqa: S108  # the container's own
+_FILE = "/dev/shm/ackproof"  # noqa: S108  # inside the container
 _FILL = f"echo 1000 > /proc/1/oom_score_adj && dd if=/dev/zero of={_FILE} bs=1M count={_FILL_MB}"
 _WITHIN_S = 15.0
 
 
 def exhaust(container: Container) -> None:
-    """Use up the container's memory and wait until the kernel has ended its process.
+    """Exceed the container's memory limit and wait until the kernel has ended its process.
 
-    Raises ClusterError if it lives on. The limit is what it was before when it starts again.
+    The former limit is restored. Raises ClusterError if the process does not end.
     """
     from docker.errors import APIError
     from requests import RequestException
@@ -36,15 +36,15 @@ def exhaust(container: Container) -> None:
     try:
         container.exec_run(["sh", "-c", _FILL], user="root")
         container.wait(timeout=_WITHIN_S)
-    except (APIError, RequestException) as error:  # it ended under us, or has not ended
+    except (APIError, RequestException) as error:  # it ended meanwhile, or did not end
         container.reload()
         if container.attrs["State"]["Running"]:
             container.exec_run(["rm", "-f", _FILE], user="root")
             raise ClusterError(
-                f"{container.name} was left too little memory, but runs on: {error}"
+                f"the kernel did not end {container.name}, which has too little memory: {error}"
             ) from error
     finally:
-        _limit(container, limit or _all_of_it(container))
+        _limit(container, limit or _machine_memory(container))
 
 
 def _limit(container: Container, size: int) -> None:
@@ -52,11 +52,11 @@ def _limit(container: Container, size: int) -> None:
 
 
 def _anonymous(stats: dict[str, Any]) -> int:
-    """Return the bytes that the process holds and no file backs, in cgroup v2's or v1's words."""
+    """Return the bytes of anonymous memory, from the statistics of cgroup v2 or v1."""
     return int(stats["anon"] if "anon" in stats else stats["total_rss"])
 
 
-def _all_of_it(container: Container) -> int:
-    """Return the machine's memory: the engine takes a limit back only for another one."""
+def _machine_memory(container: Container) -> int:
+    """Return the machine's memory: the engine cannot remove a limit, only change it."""
     assert container.client is not None
     return int(container.client.info()["MemTotal"])

@@ -1,16 +1,15 @@
-"""One cluster for several runs of a suite, where the next run cannot tell: else it is rebuilt.
+"""Reuses one cluster for several runs of a suite, where this cannot change their verdicts.
 
-A cluster is given on if the next run asks for the same image, version and `cluster:`, the run
-before ended without trouble, and its faults are known to leave nothing behind once they are healed.
-Before it is given on it is made like new, and that is verified: every node runs, every broker is
-unfenced, no packet filter or queueing rule is left, and every topic of the run before is deleted. A
-cluster that has come to hold consumer offsets or transactions is not given on: those topics cannot
-be renewed.
+A cluster is reused if the next run has the same image, version and `cluster:`, the previous run
+ended without trouble, and its faults leave no trace once they are healed. Before that, its topics
+are deleted, and `renewed` verifies that every node runs, every broker is unfenced, and no packet
+filter or queueing rule is left. A cluster with consumer offsets or transactions is not reused,
+because those internal topics cannot be deleted.
 
-What does carry over: broker and producer ids count on, JVMs are warm, and the metadata log and the
-nodes' logs hold the run before (they are cut where this run begins). None of it can make a record
-lost or safe, so verdicts stay comparable; latencies do not, and so a comparison boots each
-configuration anew.
+The following carries over: broker epochs and producer ids continue, JVMs are warm, and the metadata
+log and the nodes' logs contain the previous run (they are cut at the start of this run). None of it
+can make a record lost or safe, so verdicts stay comparable. Latencies do not, so a comparison boots
+a cluster for each configuration.
 """
 
 from __future__ import annotations
@@ -21,51 +20,51 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ackproof.cache import Say, silent
-from ackproof.cluster.cluster import KafkaCluster, booted
+from ackproof.cluster.boot import booted
+from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
-from ackproof_faults import FaultError
+from ackproof_faults.errors import FaultError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from ackproof.scenario.cluster import ClusterSpec
-    from ackproof.scenario.model import Scenario
 
-#: Topics in which Kafka keeps what outlives a client.
+#: Internal topics with state that outlives a client.
 _STATEFUL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 _WITHIN_S = 30.0
 
-#: Prints what a network fault may have left. The table is the engine's own (its name server); a
-#: network device without rules has no queue.
+#: Prints what a network fault may have left. `ip nat` is the engine's own table (its name server),
+#: and `noqueue` is the queue of a device without rules.
 _RULES = "nft list tables | grep -vx 'table ip nat'; tc qdisc show | grep -v ' noqueue ' || :"
 
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """A cluster for one run. `reused`: it has served a run before."""
+    """A cluster for one run. `reused`: it has served another run before."""
 
     cluster: KafkaCluster
     reused: bool
-    fit: bool = False
+    reusable: bool = False
 
-    def give_back(self) -> None:
-        """Say that the run ended without trouble: the cluster may serve the next."""
-        self.fit = True
+    def allow_reuse(self) -> None:
+        """Mark the run as ended without trouble, so that the cluster may be reused."""
+        self.reusable = True
 
 
-class ClusterPool:
-    """Keeps the cluster of the run before for the next, if it may have it; one at a time.
+class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
+    """Keeps the cluster of the previous run for the next one; one cluster at a time.
 
-    With `reuse` off, every run gets a cluster of its own. Without a client the engine is asked for
-    when a cluster is. Leaving the context removes what is kept.
+    Without `reuse` every run gets a new cluster. Without a client, one is connected when the first
+    cluster is needed. Leaving the context removes the kept cluster.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class ClusterPool:
 
     @contextlib.contextmanager
     def lease(self, scenario: Scenario, *, image: str, run_id: str, logs: Path) -> Iterator[Lease]:
-        """Yield a cluster without topics; raise ClusterError if a node does not come up."""
+        """Yield a cluster without topics; raise ClusterError if a node does not boot."""
         kind = (image, scenario.kafka, scenario.cluster)
         cluster = self._renewed(kind)
         reused = cluster is not None
@@ -103,75 +102,65 @@ class ClusterPool:
         try:
             yield lease
         finally:
-            if lease.fit and self._reuse and leaves_no_trace(scenario):
+            if lease.reusable and self._reuse and leaves_no_trace(scenario):
                 self._kept = kind, cluster
             else:
                 self.close()
 
     def _renewed(self, kind: tuple[str, str, ClusterSpec]) -> KafkaCluster | None:
-        """Return the kept cluster, like new; None, and nothing kept, if it will not do."""
+        """Return the kept cluster, renewed; remove it and return None if that is not possible."""
         if self._kept is not None and self._kept[0] == kind:
             _, cluster = self._kept
             self._kept = None
             try:
                 renewed(cluster)
             except (ClusterError, FaultError) as problem:
-                self._say(f"the cluster of the run before is not used again: {problem}")
+                self._say(f"the cluster of the previous run is not reused: {problem}")
             else:
                 return cluster
         self.close()
         return None
 
     def close(self) -> None:
-        """Remove the cluster that is kept, if there is one."""
+        """Remove the kept cluster, if there is one."""
         self._kept = None
         self._holding.close()
 
-    def __enter__(self) -> Self:
-        """Return the pool."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Remove what is kept."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def leaves_no_trace(scenario: Scenario) -> bool:
-    """Whether a run of this scenario leaves a cluster that the next cannot tell from a new one."""
+    """Whether a cluster can be reused after a run of this scenario."""
     return scenario.cluster.reuse and all(fault.traceless for fault in scenario.every_fault)
 
 
 def renewed(cluster: KafkaCluster) -> None:
     """Delete every topic and verify that the cluster is as healthy as a new one.
 
-    Raises ClusterError with what is wrong, FaultError if the engine cannot say.
+    Raises ClusterError with the problem, FaultError if the engine does not answer.
     """
-    brokers = [broker.node_id for broker in cluster.topology.brokers]
+    brokers = cluster.broker_ids()
     dead = [node.spec.name for node in cluster.nodes.values() if node.exit_status() is not None]
     if dead:
-        raise ClusterError(f"{', '.join(dead)} does not run")
+        raise ClusterError(f"{', '.join(dead)} is not running")
     with ThreadPoolExecutor(max_workers=len(brokers)) as pool:
         checks = [pool.submit(_require_no_rules, cluster, broker) for broker in brokers]
         topics = {topic for topic, _ in cluster.partitions()}
         if state := sorted(topics & set(_STATEFUL)):
-            raise ClusterError(f"it holds {', '.join(state)}")
+            raise ClusterError(f"it has the internal topics {', '.join(state)}")
         cluster.admin.delete_topics(sorted(topics))
-        _await(lambda: not cluster.partitions(), "topics of the run before are still there")
+        _await(lambda: not cluster.partitions(), "topics of the previous run still exist")
         for check in checks:
             check.result()
     _await(
-        lambda: all(cluster.listed_by(broker) == set(brokers) for broker in brokers),
+        lambda: all(cluster.brokers_known_to(broker) == set(brokers) for broker in brokers),
         "a broker is fenced",
     )
 
 
 def _require_no_rules(cluster: KafkaCluster, broker: int) -> None:
-    result = cluster.run_beside(broker, _RULES)
+    result = cluster.interfaces.network.run(broker, _RULES)
     if result.exit_status != 0 or result.output.strip():
         raise ClusterError(f"broker {broker} has network rules left: {result.output.strip()}")
 
@@ -181,5 +170,5 @@ def _await(condition: Callable[[], bool], problem: str) -> None:
         condition,
         bool,
         within_s=_WITHIN_S,
-        failure=lambda _: ClusterError(f"after {_WITHIN_S:g} s {problem}"),
+        failure=lambda _: ClusterError(f"{problem} after {_WITHIN_S:g} s"),
     )

@@ -1,9 +1,9 @@
-"""Host ports for brokers: free now, not handed out twice, and still free after a restart.
+"""Host ports for brokers: free now, reserved by one run, and still free after a restart.
 
-A published port is given back while its container is down. So ports are taken from below the
-ephemeral range, where no outgoing connection can settle on them meanwhile, and each is held by a
-lock file as long as this process lives: two runs at once get different ones, and a SIGKILL
-releases them.
+The engine releases a published port while its container is stopped. Ports are therefore taken from
+below the ephemeral range, where no outgoing connection can use them meanwhile. A lock file reserves
+each port for the life of this process: two runs at once get different ports, and a SIGKILL releases
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ackproof.errors import ClusterError
 
-#: Linux hands out 32768 and up for outgoing connections, macOS 49152 and up.
+#: Outgoing connections use ports from 32768 on (Linux) or from 49152 on (macOS).
 PORTS = range(20000, 32000)
 
 
@@ -27,7 +27,7 @@ PORTS = range(20000, 32000)
 def reserved(count: int) -> Iterator[list[int]]:
     """Reserve `count` free ports of 127.0.0.1 until the context ends.
 
-    Raises ClusterError if not so many are free.
+    Raises ClusterError if fewer are free.
     """
     folder = Path(tempfile.gettempdir()) / f"ackproof-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -48,7 +48,7 @@ def reserved(count: int) -> Iterator[list[int]]:
             raise ClusterError(
                 f"only {len(found)} of {count} ports are free on 127.0.0.1 in "
                 f"{PORTS.start}-{PORTS.stop - 1}",
-                hint="End what listens there (`ackproof clean` removes what dead runs left).",
+                hint="End their listeners (`ackproof clean` removes what ended runs left).",
             )
         yield found
 

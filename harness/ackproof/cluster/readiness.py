@@ -1,213 +1,238 @@
-"""Waiting until brokers show what has happened; a wait that gives up says what it saw last."""
+"""Waits for what brokers report; a wait that times out raises ClusterError with the last report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from ackproof.cluster import quorum
 from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
-from ackproof.cluster.kafka_tools import running
+from ackproof.cluster.state import ClusterState
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 
-if TYPE_CHECKING:
-    from ackproof.cluster.cluster import KafkaCluster
-
 BOOT_S = 90.0
-BACK_S = 90.0
-#: Sessions time out after 9 s (KRaft) or 18 s (ZooKeeper) unless a scenario says otherwise, and a
-#: leader drops a follower from the ISR after 30 to 45 s.
-NOTICED_S = 90.0
+#: How long a started broker may take until it is in sync.
+RECOVERY_S = 90.0
+#: Sessions time out after 9 s (KRaft) or 18 s (ZooKeeper) unless a scenario sets another time, and
+#: a leader removes a follower from the ISR after 30 to 45 s.
+FENCED_S = 90.0
 
 
-def await_brokers(cluster: KafkaCluster) -> None:
+def await_brokers(cluster: ClusterState) -> None:
     """Wait until every broker is registered and unfenced.
 
-    Raises ClusterError with the last log lines of a node that died, or of one that did not
-    come up in time.
+    Raises ClusterError with the last log lines of a node that has ended, or of a broker that did
+    not register in time.
     """
-    wanted = frozenset(cluster.broker_ids())
-    # A death is noticed in between.
-    starting = Admin(cluster.bootstrap_servers, settings=cluster.client_settings, timeout_s=0.5)
+    expected = frozenset(cluster.broker_ids())
+    # A short timeout, so that a node that has ended is noticed between two requests.
+    admin = Admin(cluster.bootstrap_servers, settings=cluster.client_settings, timeout_s=0.5)
 
-    def look() -> frozenset[int]:
-        for node in cluster.nodes.values():
-            cluster.require_alive(node.spec.node_id)
-        return starting.brokers()
+    def registered() -> frozenset[int]:
+        cluster.require_all_alive()
+        return admin.brokers()
 
-    def failure(seen: frozenset[int]) -> ClusterError:
-        missing = sorted(wanted - seen)
+    def failure(brokers: frozenset[int]) -> ClusterError:
+        missing = sorted(expected - brokers)
         node = cluster.nodes[missing[0]]
         return ClusterError(
-            f"brokers {missing} did not register within {BOOT_S:g} s; last lines of "
+            f"brokers {missing} did not register within {BOOT_S:g} s; last log lines of "
             f"{node.spec.name}:\n{node.log_tail()}"
         )
 
-    wait_for(look, wanted.__eq__, within_s=BOOT_S, failure=failure)
+    wait_for(registered, expected.__eq__, within_s=BOOT_S, failure=failure)
 
 
 def await_full_isr(
-    cluster: KafkaCluster, places: Sequence[TopicPartition], *, within_s: float = BACK_S
+    cluster: ClusterState, partitions: Sequence[TopicPartition], *, within_s: float = RECOVERY_S
 ) -> None:
-    """Wait until every given partition has a leader and a full ISR, and every broker says so.
+    """Wait until every broker reports a leader and a full ISR for each of these partitions.
 
-    Raises ClusterError, early if a node has died.
+    Raises ClusterError, early if a node has ended.
     """
 
-    def look() -> Mapping[TopicPartition, PartitionView]:
-        for node in cluster.nodes.values():
-            cluster.require_alive(node.spec.node_id)
+    def committed() -> Mapping[TopicPartition, PartitionView]:
+        cluster.require_all_alive()
         return cluster.partitions()
 
-    def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-        problems = below_full_isr(seen, places) or [
-            f"broker {broker} has not heard of it" for broker in _unaware(cluster, seen, places)
+    def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+        problems = below_full_isr(views, partitions) or [
+            f"the metadata of broker {broker} is not up to date"
+            for broker in _outdated(cluster, views, partitions)
         ]
         return ClusterError(
             f"not at full ISR after {within_s:g} s: {'; '.join(problems[:8])}",
-            hint="The brokers' logs in the run directory say why a replica stays away.",
+            hint="The brokers' logs in the run directory may say why a replica is not in sync.",
         )
 
     wait_for(
-        look,
-        lambda seen: not below_full_isr(seen, places) and not _unaware(cluster, seen, places),
+        committed,
+        lambda views: (
+            not below_full_isr(views, partitions) and not _outdated(cluster, views, partitions)
+        ),
         within_s=within_s,
         failure=failure,
     )
 
 
 def below_full_isr(
-    seen: Mapping[TopicPartition, PartitionView], places: Sequence[TopicPartition]
+    views: Mapping[TopicPartition, PartitionView], partitions: Sequence[TopicPartition]
 ) -> list[str]:
-    """Return, in words, those of the partitions that have no leader or no full ISR."""
+    """Describe those of the partitions that have no leader or no full ISR."""
     return [
-        describe(place, seen.get(place))
-        for place in places
-        if place not in seen or not seen[place].full_isr
+        describe(partition, views.get(partition))
+        for partition in partitions
+        if partition not in views or not views[partition].full_isr
     ]
 
 
-def _unaware(
-    cluster: KafkaCluster,
+def _outdated(
+    cluster: ClusterState,
     committed: Mapping[TopicPartition, PartitionView],
-    places: Sequence[TopicPartition],
+    partitions: Sequence[TopicPartition],
 ) -> list[int]:
-    """Return the brokers that tell clients of other leaders or, in KRaft, of smaller ISRs.
+    """Return the brokers that report other leaders or, in KRaft, smaller ISRs to clients.
 
-    Each learns of a change only when it has read so far in the metadata log. In ZooKeeper mode
-    brokers are told of leaders at once, and of ISRs late.
+    In KRaft a broker knows a change when it has fetched it from the metadata log. In ZooKeeper mode
+    the controller sends leaders at once, and ISRs late.
     """
 
-    def tells(told: Mapping[TopicPartition, PartitionView], place: TopicPartition) -> bool:
-        view = told.get(place)
+    def up_to_date(
+        views: Mapping[TopicPartition, PartitionView], partition: TopicPartition
+    ) -> bool:
+        view = views.get(partition)
         return (
             view is not None
-            and view.leader == committed[place].leader
+            and view.leader == committed[partition].leader
             and (view.full_isr or cluster.topology.zookeeper)
         )
 
-    told_by = {broker: cluster.told_by(broker) for broker in cluster.broker_ids()}
+    reports = {broker: cluster.partitions_known_to(broker) for broker in cluster.broker_ids()}
     return [
         broker
-        for broker, told in told_by.items()
-        if not all(tells(told, place) for place in places)
+        for broker, views in reports.items()
+        if not all(up_to_date(views, partition) for partition in partitions)
     ]
 
 
-def await_fenced(cluster: KafkaCluster, broker: int, *, within_s: float = NOTICED_S) -> None:
-    """Wait until no other running broker lists this one; at once if there is no other."""
-    others = [other for other in running(cluster) if other != broker]
+def await_fenced(cluster: ClusterState, broker: int, *, within_s: float = FENCED_S) -> None:
+    """Wait until no other running broker lists this one; return at once without another."""
+    others = [other for other in cluster.running_brokers() if other != broker]
 
-    def look() -> Mapping[int, frozenset[int]]:
-        return {other: cluster.listed_by(other) for other in others}
+    def listed_brokers() -> Mapping[int, frozenset[int]]:
+        return {other: cluster.brokers_known_to(other) for other in others}
 
-    def noticed(seen: Mapping[int, frozenset[int]]) -> bool:
-        return all(listed and broker not in listed for listed in seen.values())
+    def fenced(lists: Mapping[int, frozenset[int]]) -> bool:
+        return all(listed and broker not in listed for listed in lists.values())
 
-    def failure(seen: Mapping[int, frozenset[int]]) -> ClusterError:
-        said = "; ".join(
-            f"broker {other} lists {sorted(listed) or 'nobody'}" for other, listed in seen.items()
+    def failure(lists: Mapping[int, frozenset[int]]) -> ClusterError:
+        last = "; ".join(
+            f"broker {other} lists {sorted(listed) or 'no broker'}"
+            for other, listed in lists.items()
         )
-        return ClusterError(f"broker {broker} is not fenced after {within_s:g} s: {said}")
+        return ClusterError(f"broker {broker} is not fenced after {within_s:g} s: {last}")
 
-    wait_for(look, noticed, within_s=within_s, failure=failure)
+    wait_for(listed_brokers, fenced, within_s=within_s, failure=failure)
 
 
-def await_out_of_isr(cluster: KafkaCluster, broker: int, *, within_s: float = NOTICED_S) -> None:
-    """Wait until the broker is in no ISR, but for those in which it is alone.
+def await_out_of_isr(cluster: ClusterState, broker: int, *, within_s: float = FENCED_S) -> None:
+    """Wait until no ISR of several members contains the broker.
 
     Without eligible leader replicas the last member of an ISR stays in it.
     """
-
-    def inside(view: PartitionView) -> bool:
-        return broker in view.isr and len(view.isr) > 1
-
     await_partitions(
         cluster,
-        lambda view: not inside(view),
+        lambda view: broker not in view.isr or len(view.isr) == 1,
         within_s=within_s,
         problem=f"broker {broker} is still in an ISR",
     )
 
 
-def await_in_sync(cluster: KafkaCluster, broker: int, *, within_s: float = BACK_S) -> None:
-    """Wait until the broker is unfenced and in the ISR of every partition that it replicates.
+def in_sync(cluster: ClusterState, node: int) -> bool:
+    """Whether the broker is unfenced and in the ISR of every partition that it replicates.
 
-    Raises ClusterError early, with its last log lines, if its process ends.
+    The broker itself reports it: until its session times out (9 s), the others do not know of its
+    death, and would report a broker as in sync that is still starting. The broker answers only
+    after it has caught up with its own new registration (`BrokerServer.startup`).
+    A controller is in sync when it leads the quorum or follows without lag.
+    """
+    if cluster.nodes[node].spec.role != "broker":
+        return quorum.members(cluster).get(node) in quorum.MEMBERS
+    admin = cluster.admin_of(node)
+    if cluster.nodes[node].exit_status() is not None or node not in admin.brokers():
+        return False
+    views = admin.partitions()
+    if cluster.topology.zookeeper:
+        # The broker learns late of the ISRs that other leaders change, so the ISRs come from
+        # ZooKeeper, which must report every partition that the broker knows.
+        reported, views = views, cluster.partitions()
+        if not reported.keys() <= views.keys():
+            return False
+    return all(node in view.isr for view in views.values() if node in view.replicas)
+
+
+def await_in_sync(cluster: ClusterState, node: int, *, within_s: float = RECOVERY_S) -> None:
+    """Wait until the node is in sync.
+
+    Raises ClusterError, early with its last log lines if its process ends.
     """
 
     def look() -> bool:
-        cluster.require_alive(broker)
-        return cluster.in_sync(broker)
+        cluster.require_alive(node)
+        return in_sync(cluster, node)
 
     def failure(_: bool) -> ClusterError:
-        listed = sorted(cluster.listed_by(broker))
+        listed = sorted(cluster.brokers_known_to(node))
         absent = [
-            describe(place, view)
-            for place, view in cluster.partitions().items()
-            if broker in view.replicas and broker not in view.isr
+            describe(partition, view)
+            for partition, view in cluster.partitions().items()
+            if node in view.replicas and node not in view.isr
         ]
         return ClusterError(
-            f"broker {broker} is not back after {within_s:g} s: it lists brokers {listed}; "
+            f"broker {node} is not in sync after {within_s:g} s: it lists brokers {listed}; "
             f"not in the ISR of {'; '.join(absent[:5]) or 'no partition'}",
-            hint="Its log in the run directory says why.",
+            hint="Its log in the run directory may say why.",
         )
 
     wait_for(look, bool, within_s=within_s, failure=failure)
 
 
 def await_partitions(
-    cluster: KafkaCluster,
-    good: Callable[[PartitionView], bool],
+    cluster: ClusterState,
+    condition: Callable[[PartitionView], bool],
     *,
     within_s: float,
     problem: str,
-    wanted: Mapping[TopicPartition, Sequence[int]] | None = None,
+    replicas: Mapping[TopicPartition, Sequence[int]] | None = None,
 ) -> None:
-    """Wait until every partition (or every wanted one, with these replicas) is good."""
-    views = cluster.partitions
+    """Wait until the condition holds for every partition, or for those of `replicas`.
 
-    def late(seen: Mapping[TopicPartition, PartitionView]) -> list[str]:
-        places = seen if wanted is None else wanted
+    With `replicas`, these partitions must also have exactly these replicas.
+    """
+
+    def late(views: Mapping[TopicPartition, PartitionView]) -> list[str]:
         return [
-            describe(place, seen.get(place))
-            for place in places
-            if place not in seen
-            or not good(seen[place])
-            or (wanted is not None and set(seen[place].replicas) != set(wanted[place]))
+            describe(partition, views.get(partition))
+            for partition in (views if replicas is None else replicas)
+            if partition not in views
+            or not condition(views[partition])
+            or (replicas is not None and set(views[partition].replicas) != set(replicas[partition]))
         ]
 
-    def failure(seen: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-        return ClusterError(f"{problem} after {within_s:g} s: {'; '.join(late(seen)[:8])}")
+    def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
+        return ClusterError(f"{problem} after {within_s:g} s: {'; '.join(late(views)[:8])}")
 
-    wait_for(views, lambda seen: bool(seen) and not late(seen), within_s=within_s, failure=failure)
-
-
-def describe(place: TopicPartition, view: PartitionView | None) -> str:
-    """Return a partition in words."""
-    if view is None:
-        return f"{place[0]}-{place[1]} is unknown to the brokers"
-    return (
-        f"{place[0]}-{place[1]} (leader {view.leader}, ISR {list(view.isr)} of "
-        f"{list(view.replicas)})"
+    wait_for(
+        cluster.partitions,
+        lambda views: bool(views) and not late(views),
+        within_s=within_s,
+        failure=failure,
     )
+
+
+def describe(partition: TopicPartition, view: PartitionView | None) -> str:
+    """Return a partition's state for an error message."""
+    name = f"{partition[0]}-{partition[1]}"
+    if view is None:
+        return f"{name} is unknown to the brokers"
+    return f"{name} (leader {view.leader}, ISR {list(view.isr)} of {list(view.replicas)})"

@@ -1,74 +1,34 @@
-"""How clients and brokers prove who they are: TLS, mutual TLS, SASL/PLAIN, SASL/SCRAM-SHA-512.
+"""TLS, mutual TLS, SASL/PLAIN and SASL/SCRAM-SHA-512 for the clients of a cluster.
 
-It is the clients' listeners (EXTERNAL, and those that a scenario names) that are secured. INTERNAL
-and CONTROLLER exist only inside the run's own network, are published nowhere, and stay plaintext:
-Kafka's own tools ask there.
+The listeners for clients (EXTERNAL and those that a scenario names) are secured. INTERNAL and
+CONTROLLER exist only inside the cluster's network, are not published, and stay plaintext, because
+Kafka's own tools use them.
 
-Secrets are made for one cluster and die with it. They reach brokers as files inside their
-containers, put there before the start; producers through standard input; Spark in this process.
-They are in no environment, no argument list and nothing that is stored.
+Secrets are generated for each cluster. Brokers get them as files that are copied into their
+containers before the start, producers through standard input, Spark in this process. No
+environment, argument list or stored file contains them.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from pydantic import Field
 
 from ackproof.cluster.certificates import Certificates, issue
-from ackproof.kafka_versions import numbers
-from ackproof.scenario.types import Model, Place
+from ackproof.scenario.security import SecuritySpec
 
 USER = "ackproof"
 
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
-#: Settings for one listener and mechanism came with KIP-103 and KIP-226; SCRAM credentials at
-#: format time, without which no client could be the first, with KIP-900.
-_SINCE = (2, 0)
-_SCRAM_SINCE = (3, 5)
-
 _KEYSTORE, _TRUSTSTORE = "broker.p12", "authority.p12"
-
-
-class SecuritySpec(Model):
-    """How clients reach the brokers; certificates and passwords are made for the run."""
-
-    tls: Literal["none", "server", "mutual"] = Field(
-        default="none",
-        description="server: brokers show a certificate; mutual: clients, too",
-    )
-    sasl: Literal["none", "plain", "scram-sha-512"] = Field(
-        default="none", description="how clients log in"
-    )
-
-    @property
-    def protocol(self) -> str:
-        """Kafka's name for it (`security.protocol`)."""
-        if self.sasl == "none":
-            return "PLAINTEXT" if self.tls == "none" else "SSL"
-        return "SASL_PLAINTEXT" if self.tls == "none" else "SASL_SSL"
-
-
-def problems(security: SecuritySpec, kafka: str) -> Iterator[tuple[Place, str]]:
-    """Yield what this Kafka version cannot be told, as (place, problem)."""
-    if security.protocol != "PLAINTEXT" and numbers(kafka) < _SINCE:
-        yield ("cluster", "security"), f"ackproof secures Kafka from 2.0.0 on, and kafka is {kafka}"
-    elif security.sasl == "scram-sha-512" and numbers(kafka) < _SCRAM_SINCE:
-        yield (
-            ("cluster", "security", "sasl"),
-            f"a cluster is formatted with SCRAM credentials from 3.5.0 on (KIP-900), and kafka is "
-            f"{kafka}: use plain",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What one cluster is secured with. Its text shows no secret."""
+    """The secrets of one cluster; `repr` does not show them."""
 
     spec: SecuritySpec
     password: str = field(repr=False)
@@ -77,30 +37,30 @@ class Security:
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """Return what a client needs, by librdkafka's names; secret."""
-        found = {"security.protocol": self.spec.protocol}
+        """A client's security settings, in librdkafka's names; secret."""
+        settings = {"security.protocol": self.spec.protocol}
         if self.spec.tls != "none":
-            found["ssl.ca.pem"] = self.certificates.authority_pem
+            settings["ssl.ca.pem"] = self.certificates.authority_pem
         if self.spec.tls == "mutual":
-            found["ssl.certificate.pem"] = self.certificates.client_certificate_pem
-            found["ssl.key.pem"] = self.certificates.client_key_pem
+            settings["ssl.certificate.pem"] = self.certificates.client_certificate_pem
+            settings["ssl.key.pem"] = self.certificates.client_key_pem
         if self.spec.sasl != "none":
-            found |= {
+            settings |= {
                 "sasl.mechanism": self.spec.sasl.upper(),
                 "sasl.username": USER,
                 "sasl.password": self.password,
             }
-        return found
+        return settings
 
     @property
     def scram(self) -> str:
-        """What `kafka-storage format --add-scram` is told; empty without SCRAM; secret."""
+        """The argument of `kafka-storage format --add-scram`; empty without SCRAM; secret."""
         if self.spec.sasl != "scram-sha-512":
             return ""
         return f"SCRAM-SHA-512=[name={USER},password={self.password}]"
 
     def broker_files(self) -> dict[str, bytes]:
-        """Return the files that a broker reads, by name; secret."""
+        """Return a broker's key stores by file name; secret."""
         if self.spec.tls == "none":
             return {}
         return {
@@ -109,14 +69,16 @@ class Security:
         }
 
     def broker_settings(self, listeners: Sequence[str], *, folder: str) -> dict[str, str]:
-        """Return a broker's settings for these listeners; `folder` holds its files; secret."""
-        found: dict[str, str] = {}
-        for listener in listeners:
-            own = {**self._tls(folder), **self._sasl()}
-            found |= {f"listener.name.{listener.lower()}.{key}": own[key] for key in own}
+        """Return a broker's settings for these listeners; `folder` has its files; secret."""
+        common = {**self._tls(folder), **self._sasl()}
+        settings = {
+            f"listener.name.{listener.lower()}.{key}": value
+            for listener in listeners
+            for key, value in common.items()
+        }
         if self.spec.sasl != "none":
-            found["sasl.enabled.mechanisms"] = self.spec.sasl.upper()
-        return found
+            settings["sasl.enabled.mechanisms"] = self.spec.sasl.upper()
+        return settings
 
     def _tls(self, folder: str) -> Mapping[str, str]:
         if self.spec.tls == "none":
@@ -146,7 +108,7 @@ class Security:
 
 
 def secured(spec: SecuritySpec) -> Security | None:
-    """Make what a cluster needs to be secured so; None if it is not to be."""
+    """Generate the secrets for this security; None for PLAINTEXT."""
     if spec.protocol == "PLAINTEXT":
         return None
     store_password = secrets.token_urlsafe(24)

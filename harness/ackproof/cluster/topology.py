@@ -1,44 +1,39 @@
-"""Who is in the cluster: node ids, names, listeners, and each node's server.properties.
+"""The nodes of a cluster: ids, names, listeners, and the server.properties of each node.
 
-Who decides over metadata is apart from the brokers unless a scenario combines them: in combined
-mode a fault on two nodes takes the quorum with it and nothing is fenced. Three listeners are kept
-apart, so that replication can be cut while clients and the controller still talk::
+Controllers are nodes of their own unless a scenario combines them with brokers: in combined mode a
+fault on two nodes also takes the majority of the quorum, and no broker is fenced. Replication,
+clients and metadata have separate listeners, so that replication can be cut while clients and the
+controllers still communicate::
 
-    CONTROLLER  9093  metadata quorum, brokers to controller (2181: ZooKeeper, in its place)
+    CONTROLLER  9093  metadata quorum, brokers to controller (with ZooKeeper: its port 2181)
     INTERNAL    9092  broker to broker: replication
     EXTERNAL    9094  clients; published on a pinned port of 127.0.0.1
 
-A scenario may name further listeners for clients, from 9095 on: one group of clients can then be
-cut off and another not.
+A scenario may name further listeners for clients. They get the ports from 9095 on, so that one
+group of clients can be cut off and another not.
 
-Listeners may lead through the link proxy. Of those for clients, the proxy has the advertised port
-of 127.0.0.1. Of INTERNAL and CONTROLLER, it has a port of the network's gateway, which is the
-machine that the harness runs on: nodes then reach each other by way of it.
+Listeners may lead through the link proxy. For a listener of clients, the proxy has the advertised
+port of 127.0.0.1. For INTERNAL and CONTROLLER, it has a port on the network's gateway, which is the
+machine of the harness: nodes then reach each other through it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ackproof.cluster import zookeeper
+from ackproof.cluster.security import Security
+from ackproof.containers.paths import CONFIG_DIR, DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
-
-if TYPE_CHECKING:
-    from ackproof.cluster.security import Security
-    from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
+from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec, ClusterSpec
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
-VOLUME_DIR = "/var/lib/ackproof"
-DATA_DIR = f"{VOLUME_DIR}/data"
-CONFIG_DIR = "/etc/ackproof"
-CONTROLLER_ID = 100
-"""The first dedicated controller's node id; the others follow."""
 
-#: Internal topics live on as many replicas as there are, up to three, so that they are never the
-#: weak point of a run.
+#: Internal topics have as many replicas as there are brokers, up to three, so that they do not
+#: limit the durability of a run.
 _INTERNAL_TOPICS = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -47,41 +42,38 @@ _INTERNAL_TOPICS = (
 
 _DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
-    # A first group should not wait three seconds for more members.
+    # By default a new group waits three seconds for more members.
     "group.initial.rebalance.delay.ms": "0",
-    # One partition's worth of threads is plenty for a test, and four JVMs share the machine.
+    # Few threads suffice for a test, and four JVMs share the machine.
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
     "log.cleaner.dedupe.buffer.size": "4194304",
-    # Nobody asks a broker of a run over JMX, and registering a thousand beans delays its start.
+    # JMX is not used, and registering a thousand beans delays the start.
     "metric.reporters": "",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
-    # Brokers boot beside ZooKeeper; by default they would wait no longer than a session lasts.
+    # Brokers boot at the same time as ZooKeeper; the default is the session timeout.
     "zookeeper.connection.timeout.ms": "60000",
 }
 
 DEFAULT_HEAP = "256m"
-
-#: Only a loss may remove a record.
-_KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 Role = Literal["broker", "controller", "zookeeper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One node, and what it has for itself.
+    """One node.
 
-    `voter`: it votes in the metadata quorum; a broker that does is a combined node.
-    `external_port`: its pinned port on 127.0.0.1, a ZooKeeper node's client port; None for a
-    controller. `further_ports`: the same for each further listener. `behind_ports`: where those are
-    published that clients reach through the link proxy, which has the other port. `gateway_ports`:
-    where the proxy stands in front of INTERNAL or CONTROLLER. `memory` and
-    `cpus` limit its container; `disk` is the size of its disk in bytes, None for the engine's own.
-    `settings` are its own, beside those that all brokers share.
+    `voter`: the node votes in the metadata quorum; a broker that votes is a combined node.
+    `external_port`: the port of 127.0.0.1 for clients (of a ZooKeeper node: its client port), None
+    for a controller. `further_ports`: the same for each further listener. `behind_ports`: where a
+    proxied listener of clients is published; `further_ports` has the port of the proxy then.
+    `gateway_ports`: the ports of the proxy for INTERNAL or CONTROLLER. `memory` and `cpus` limit
+    the container. `disk` is the size of the volume in bytes, None for an unlimited one. `settings`
+    are the node's own, in addition to those of all brokers.
     """
 
     node_id: int
@@ -101,12 +93,12 @@ class NodeSpec:
 
     @property
     def name(self) -> str:
-        """The node's host name on the cluster's network: ``broker-1``, ``controller-100``."""
+        """The host name on the cluster's network: ``broker-1``, ``controller-100``."""
         return f"{self.role}-{self.node_id}"
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Its log directories, all in its volume; metadata and identity lie in the first."""
+        """The log directories, all in one volume; metadata and identity lie in the first."""
         return (DATA_DIR, *(f"{DATA_DIR}-{number}" for number in range(2, self.log_dirs + 1)))
 
 
@@ -114,10 +106,10 @@ class NodeSpec:
 class Topology:
     """The nodes of one cluster, and the settings that all brokers share.
 
-    `controllers` decide over metadata: controllers of their own, brokers that are controllers too,
-    or ZooKeeper nodes. `dynamic_quorum`: who votes stands in the metadata log, not in each node's
-    configuration (KIP-853). `listeners` names the further listeners for clients, `proxied` what
-    leads through the link proxy; `gateway` is the machine's address on the cluster's network.
+    `controllers` are dedicated controllers, combined brokers, or ZooKeeper nodes.
+    `dynamic_quorum`: the metadata log holds the set of voters, not each node's configuration
+    (KIP-853). `listeners` are the further listeners for clients, `proxied` the listeners behind the
+    link proxy; `gateway` is the machine's address on the cluster's network.
     """
 
     cluster_id: str
@@ -133,9 +125,9 @@ class Topology:
 
     @property
     def nodes(self) -> tuple[NodeSpec, ...]:
-        """Every node, those that decide over metadata first."""
-        apart = [node for node in self.controllers if node.role != "broker"]
-        return (*apart, *self.brokers)
+        """Every node; dedicated controllers and ZooKeeper nodes come first."""
+        dedicated = [node for node in self.controllers if node.role != "broker"]
+        return (*dedicated, *self.brokers)
 
     @property
     def zookeeper(self) -> bool:
@@ -144,15 +136,20 @@ class Topology:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin: every broker's EXTERNAL listener."""
+        """`bootstrap.servers`: the EXTERNAL listener of every broker."""
         return self.bootstrap("EXTERNAL")
 
     def bootstrap(self, listener: str) -> str:
-        """Return where clients of this listener begin: it at every broker."""
+        """Return `bootstrap.servers` for this listener."""
         return ",".join(f"127.0.0.1:{host_port(broker, listener)}" for broker in self.brokers)
 
+    @property
+    def client_listeners(self) -> tuple[str, ...]:
+        """The listeners for clients: EXTERNAL and further ones."""
+        return ("EXTERNAL", *self.listeners)
+
     def port(self, listener: str) -> int:
-        """Return a listener's port inside the network; CONTROLLER is ZooKeeper's where it is."""
+        """Return a listener's port inside the network; with ZooKeeper, CONTROLLER is its port."""
         if listener == "CONTROLLER" and self.zookeeper:
             return zookeeper.CLIENT_PORT
         if listener in self.listeners:
@@ -162,7 +159,8 @@ class Topology:
     def server_properties(self, node: NodeSpec) -> str:
         """Return the text of the node's configuration file."""
         if node.role == "zookeeper":
-            return zookeeper.properties(DATA_DIR, self.controllers)
+            hosts = {one.node_id: one.name for one in self.controllers}
+            return zookeeper.properties(DATA_DIR, hosts)
         properties: dict[str, object] = {
             **_DEFAULTS,
             **{key: min(3, len(self.brokers)) for key in _INTERNAL_TOPICS},
@@ -183,21 +181,19 @@ class Topology:
         names = [*LISTENER_PORTS, *self.listeners]
         if self.zookeeper:
             names.remove("CONTROLLER")
-        own = ("EXTERNAL", *self.listeners) if self.security else ()
+        secured = self.client_listeners if self.security else ()
         protocol = self.security.spec.protocol if self.security else "PLAINTEXT"
-        protocols = {name: protocol if name in own else "PLAINTEXT" for name in names}
-        found = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
+        protocols = {name: protocol if name in secured else "PLAINTEXT" for name in names}
+        common = {"listener.security.protocol.map": ",".join(map(":".join, protocols.items()))}
         if node.role == "controller":
-            return {**found, "listeners": f"CONTROLLER://:{self.port('CONTROLLER')}"}
+            return {**common, "listeners": f"CONTROLLER://:{self.port('CONTROLLER')}"}
         bound = [name for name in names if name != "CONTROLLER" or node.voter]
         advertised = {
             "INTERNAL": self._inside(node, "INTERNAL"),
-            **{
-                name: f"127.0.0.1:{host_port(node, name)}" for name in ("EXTERNAL", *self.listeners)
-            },
+            **{name: f"127.0.0.1:{host_port(node, name)}" for name in self.client_listeners},
         }
         return {
-            **found,
+            **common,
             "inter.broker.listener.name": "INTERNAL",
             "listeners": ",".join(f"{name}://:{self.port(name)}" for name in bound),
             "advertised.listeners": ",".join(f"{name}://{at}" for name, at in advertised.items()),
@@ -206,7 +202,7 @@ class Topology:
     def _security(self, node: NodeSpec) -> Mapping[str, str]:
         if self.security is None or node.role != "broker":
             return {}
-        return self.security.broker_settings(("EXTERNAL", *self.listeners), folder=CONFIG_DIR)
+        return self.security.broker_settings(self.client_listeners, folder=CONFIG_DIR)
 
     def _kraft(self, node: NodeSpec) -> Mapping[str, object]:
         combined = node.role == "broker" and node.voter
@@ -218,14 +214,14 @@ class Topology:
         }
 
     def _quorum(self) -> Mapping[str, str]:
-        places = [(one, self._inside(one, "CONTROLLER")) for one in self.controllers]
+        addresses = {one.node_id: self._inside(one, "CONTROLLER") for one in self.controllers}
         if self.dynamic_quorum:
-            return {"controller.quorum.bootstrap.servers": ",".join(place for _, place in places)}
-        voters = ",".join(f"{one.node_id}@{place}" for one, place in places)
+            return {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+        voters = ",".join(f"{node_id}@{address}" for node_id, address in addresses.items())
         return {"controller.quorum.voters": voters}
 
     def _inside(self, node: NodeSpec, listener: str) -> str:
-        """Return where other nodes reach this listener of the node."""
+        """Return the address of this listener for other nodes."""
         if listener in node.gateway_ports:
             return f"{self.gateway}:{node.gateway_ports[listener]}"
         return f"{node.name}:{LISTENER_PORTS[listener]}"
@@ -240,23 +236,23 @@ class Topology:
 
 
 def published_port(node: NodeSpec, listener: str) -> int | None:
-    """Return the port of 127.0.0.1 on which this listener of the node is published."""
+    """Return the port of 127.0.0.1 on which the engine publishes this listener of the node."""
     return node.behind_ports.get(listener, host_port(node, listener))
 
 
 def host_port(node: NodeSpec, listener: str) -> int | None:
-    """Return the port of 127.0.0.1 on which clients reach this listener of the node."""
+    """Return the port of 127.0.0.1 that clients use: the proxy's, where there is one."""
     return node.external_port if listener == "EXTERNAL" else node.further_ports[listener]
 
 
 def ports_needed(spec: ClusterSpec, kafka: str) -> int:
-    """Return how many ports of 127.0.0.1 the cluster takes."""
-    own = spec.controllers if uses_zookeeper(kafka) or "CONTROLLER" in spec.proxied else 0
-    return own + spec.brokers * ports_of_broker(spec.listeners, spec.proxied)
+    """Return how many ports of 127.0.0.1 the cluster needs."""
+    controllers = spec.controllers if uses_zookeeper(kafka) or "CONTROLLER" in spec.proxied else 0
+    return controllers + spec.brokers * ports_of_broker(spec.listeners, spec.proxied)
 
 
 def ports_of_broker(listeners: Sequence[str], proxied: Sequence[str]) -> int:
-    """Return how many ports a broker takes, those of the link proxy in front of it, too."""
+    """Return how many ports a broker needs, with those of the link proxy."""
     return 1 + len(listeners) + sum(name != "CONTROLLER" for name in proxied)
 
 
@@ -270,26 +266,26 @@ def arrange(
     gateway: str = "",
 ) -> Topology:
     """Return the cluster that `spec` describes, on these ports of 127.0.0.1 (and of `gateway`)."""
-    left = iter(ports)
+    free_ports = iter(ports)
     in_zookeeper = uses_zookeeper(kafka)
     voters = range(1, spec.controllers + 1) if spec.combined else range(0)
-    apart = tuple(
+    dedicated = tuple(
         NodeSpec(
             node_id=CONTROLLER_ID + index,
             role="zookeeper" if in_zookeeper else "controller",
             voter=True,
-            external_port=next(left) if in_zookeeper else None,
-            gateway_ports={"CONTROLLER": next(left)} if "CONTROLLER" in spec.proxied else {},
+            external_port=next(free_ports) if in_zookeeper else None,
+            gateway_ports={"CONTROLLER": next(free_ports)} if "CONTROLLER" in spec.proxied else {},
             heap=spec.heap,
         )
         for index in range(0 if spec.combined else spec.controllers)
     )
     brokers = tuple(
-        broker(
+        broker_spec(
             number,
             spec.broker(number),
             spec.listeners,
-            left,
+            free_ports,
             proxied=spec.proxied,
             voter=number in voters,
         )
@@ -298,7 +294,7 @@ def arrange(
     return Topology(
         cluster_id=cluster_id,
         kafka=kafka,
-        controllers=apart or brokers[: spec.controllers],
+        controllers=dedicated or brokers[: spec.controllers],
         brokers=brokers,
         listeners=tuple(spec.listeners),
         proxied=tuple(spec.proxied),
@@ -308,7 +304,7 @@ def arrange(
     )
 
 
-def broker(
+def broker_spec(
     number: int,
     own: BrokerSpec,
     listeners: Sequence[str],
@@ -317,7 +313,7 @@ def broker(
     proxied: Sequence[str] = (),
     voter: bool = False,
 ) -> NodeSpec:
-    """Return the broker `number` on the next of these ports."""
+    """Return the spec of the broker `number`; it takes its ports from `ports`."""
     return NodeSpec(
         node_id=number,
         role="broker",
@@ -341,11 +337,6 @@ def properties_text(properties: Mapping[str, object]) -> str:
     return "".join(f"{key}={kafka_text(value)}\n" for key, value in sorted(properties.items()))
 
 
-def topic_settings(given: Mapping[str, object]) -> dict[str, str]:
-    """Return a topic's settings as Kafka writes them; what is not given keeps every record."""
-    return {**_KEEP_EVERYTHING, **{key: kafka_text(value) for key, value in given.items()}}
-
-
 def kafka_text(value: object) -> str:
-    """Return a setting's value as Kafka writes it."""
+    """Return a setting's value in Kafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,16 +1,15 @@
-"""ZooKeeper in the controller's place, for the Kafka versions that keep their metadata there.
+"""ZooKeeper, for the Kafka versions that keep their metadata there.
 
-Its jars are among Kafka's dependencies, so its nodes run from the same image. What it holds can be
-asked from outside: `State` reads the znodes in which the controller and the leaders commit
-leadership and ISR. Brokers hand out the same, but learn of an ISR that a leader changed only
-seconds later (`ReplicaManager.maybePropagateIsrChanges`).
+ZooKeeper's jars are dependencies of Kafka, so its nodes run from the same image. The controller and
+the leaders commit leaders and ISRs to znodes, which `ZooKeeperMetadata` reads. Brokers learn of an
+ISR that a leader changed only seconds later (`ReplicaManager.maybePropagateIsrChanges`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ackproof.cluster.admin import PartitionView, TopicPartition
@@ -19,17 +18,15 @@ from ackproof.errors import ClusterError
 if TYPE_CHECKING:
     from kazoo.client import KazooClient  # type: ignore[import-untyped]
 
-    from ackproof.cluster.topology import NodeSpec
-
 CLIENT_PORT = 2181
 _QUORUM_PORT, _ELECTION_PORT = 2888, 3888
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SNAPSHOT_DIR = "version-2"
-"""Where in its data directory ZooKeeper keeps transaction logs and snapshots."""
+"""Folder of transaction logs and snapshots in ZooKeeper's data directory."""
 
-#: A broker that was killed stays registered until its session times out, and one that comes back
-#: earlier finds itself there and gives up. So it waits until ZooKeeper's list of sessions with
-#: their ephemeral nodes no longer has it.
+#: A killed broker stays registered until its session times out; a broker that starts earlier finds
+#: its id registered and exits. The script therefore waits until the broker is no longer in
+#: ZooKeeper's list of sessions and their ephemeral nodes (`dump`).
 AWAIT_DEREGISTRATION = f"""
 registered() {{
   for server in $ZOOKEEPERS; do
@@ -42,10 +39,10 @@ while registered; do sleep 0.1; done
 """
 
 
-def properties(data_dir: str, nodes: Sequence[NodeSpec]) -> str:
-    """Return the text of a ZooKeeper node's configuration.
+def properties(data_dir: str, hosts: Mapping[int, str]) -> str:
+    """Return the text of a ZooKeeper node's configuration; `hosts` are all nodes by id.
 
-    Nothing is ever purged, so that the transaction log tells the whole story.
+    Transaction logs are not purged, so that they hold every change of the run.
     """
     lines = [
         f"dataDir={data_dir}",
@@ -59,15 +56,16 @@ def properties(data_dir: str, nodes: Sequence[NodeSpec]) -> str:
         "admin.enableServer=false",
         "4lw.commands.whitelist=dump,srvr",
     ]
-    if len(nodes) > 1:
+    if len(hosts) > 1:
         lines += [
-            f"server.{node.node_id}={node.name}:{_QUORUM_PORT}:{_ELECTION_PORT}" for node in nodes
+            f"server.{node_id}={host}:{_QUORUM_PORT}:{_ELECTION_PORT}"
+            for node_id, host in hosts.items()
         ]
     return "\n".join(lines) + "\n"
 
 
-class State:
-    """The committed state of a Kafka cluster, as its znodes have it."""
+class ZooKeeperMetadata:
+    """The committed state of a Kafka cluster, read from its znodes."""
 
     def __init__(self, servers: str, *, timeout_s: float = 5.0) -> None:
         self._servers = servers
@@ -79,18 +77,18 @@ class State:
         try:
             answer = self._connected().get_children_async("/brokers/ids")
             return frozenset(map(int, answer.get(timeout=self._timeout_s)))
-        except _unanswered():
+        except _failures():
             return frozenset()
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition of every topic; empty while ZooKeeper does not answer."""
         try:
             return self._partitions(self._connected())
-        except _unanswered():
+        except _failures():
             return {}
 
     def close(self) -> None:
-        """End the session; the next question begins another."""
+        """End the session; the next request opens another."""
         if self._client is not None:
             self._client.stop()
             self._client.close()
@@ -100,24 +98,24 @@ class State:
         from kazoo.exceptions import NoNodeError  # type: ignore[import-untyped]
 
         names = client.get_children_async("/brokers/topics").get(timeout=self._timeout_s)
-        asked = [client.get_async(f"/brokers/topics/{name}") for name in names]
+        requests = [client.get_async(f"/brokers/topics/{name}") for name in names]
         assigned = {
             (name, int(number)): tuple(replicas)
-            for name, answer in zip(names, asked, strict=True)
+            for name, answer in zip(names, requests, strict=True)
             for number, replicas in json.loads(answer.get(timeout=self._timeout_s)[0])[
                 "partitions"
             ].items()
         }
-        states = {place: client.get_async(state_path(*place)) for place in assigned}
+        states = {partition: client.get_async(state_path(*partition)) for partition in assigned}
         found = {}
-        for place, answer in states.items():
+        for partition, answer in states.items():
             try:
                 state = json.loads(answer.get(timeout=self._timeout_s)[0])
             except NoNodeError:
-                continue  # assigned, and not yet created
-            found[place] = PartitionView(
+                continue  # assigned but not yet created
+            found[partition] = PartitionView(
                 leader=None if state["leader"] < 0 else state["leader"],
-                replicas=assigned[place],
+                replicas=assigned[partition],
                 isr=tuple(state["isr"]),
             )
         return found
@@ -128,7 +126,7 @@ class State:
 
         if self._client is None:
             quiet = logging.getLogger("ackproof.zookeeper")
-            quiet.setLevel(logging.CRITICAL)  # that a node is down is what we asked for, not news
+            quiet.setLevel(logging.CRITICAL)  # faults stop nodes on purpose
             client = KazooClient(self._servers, timeout=self._timeout_s, logger=quiet)
             try:
                 client.start(timeout=self._timeout_s)
@@ -139,8 +137,8 @@ class State:
         return self._client
 
 
-def _unanswered() -> tuple[type[Exception], ...]:
-    """Return what is raised when ZooKeeper does not answer, or does not have it."""
+def _failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions for a ZooKeeper that does not answer and for a missing znode."""
     from kazoo.exceptions import KazooException
     from kazoo.handlers.threading import KazooTimeoutError
 

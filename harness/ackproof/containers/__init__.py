@@ -1,1 +1,1 @@
-"""The container engine, images and the sidecar; knows no Kafka topology."""
+"""The container engine, images and sidecars. This package does not know Kafka's topology."""

@@ -1,8 +1,7 @@
-"""The Debian base image with a JVM, nftables and bash, made without any container registry.
+"""The Debian base image with a JVM, nftables and bash, built without a container registry.
 
-`mmdebstrap` unpacks Debian packages from this machine's own apt sources into a tarball, and the
-engine imports it. It serves as the base of the Kafka images built here and as the sidecar that
-changes a broker's network.
+`mmdebstrap` unpacks Debian packages from this machine's apt sources into a tarball, and the engine
+imports it. It is the base of the Kafka images that are built here, and the image of sidecars.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 BASE = "ackproof/base:1"
-"""Raise the number when the packages or the recipe change."""
+"""Increase the number when the packages or the build change."""
 
 PACKAGES = ("default-jre-headless", "nftables", "iproute2", "procps")
 APT = Path("/etc/apt")
@@ -32,13 +31,15 @@ BOOTSTRAP_TIMEOUT_S = 1800
 
 
 def base_problems() -> tuple[str, ...]:
-    """Say what keeps this machine from building the base image; empty when nothing is known to."""
+    """Return why this machine cannot build the base image; empty if no reason is known."""
     system = _system()
     problems = []
     if "debian" not in (system.get("ID"), *system.get("ID_LIKE", "").split()):
-        problems.append(f"this is {system.get('PRETTY_NAME', platform.system())}, not Debian")
+        problems.append(
+            f"this machine runs {system.get('PRETTY_NAME', platform.system())}, not Debian"
+        )
     elif not _apt_sources(system):
-        problems.append(f"{APT} names no source for {system.get('VERSION_CODENAME', 'Debian')}")
+        problems.append(f"{APT} has no source for {system.get('VERSION_CODENAME', 'Debian')}")
     if os.geteuid() != 0:
         problems.append("not running as root")
     if not shutil.which("mmdebstrap"):
@@ -47,9 +48,9 @@ def base_problems() -> tuple[str, ...]:
 
 
 def build_base(client: DockerClient, say: Say) -> str:
-    """Build and import the base image, from the cached tarball if there is one; return its name.
+    """Import the base image from its cached tarball, or from a new one; return its name.
 
-    The caller holds the build lock, and has found `base_problems()` empty or the tarball cached.
+    The caller must hold the build lock, and `base_problems()` must be empty or the tarball cached.
 
     Raises:
         ImageError: mmdebstrap failed.
@@ -69,16 +70,16 @@ def build_base(client: DockerClient, say: Say) -> str:
 
 
 def base_tarball() -> Path:
-    """Return where the base image's root file system is cached, whether or not it is there."""
+    """Return the path of the base image's tarball in the cache; the file may not exist."""
     name = BASE.rpartition("/")[2].replace(":", "-")
     codename = _system().get("VERSION_CODENAME", "unknown")
     return cache_dir() / f"{name}-{codename}-{platform.machine()}.tar"
 
 
 def bootstrap(tarball: Path, packages: Sequence[str], say: Say) -> None:
-    """Unpack this machine's Debian release with these packages into a tarball of its root.
+    """Unpack this machine's Debian release with these packages into a tarball.
 
-    The caller has found `base_problems()` empty. Raises ImageError if mmdebstrap fails.
+    `base_problems()` must be empty. Raises ImageError if mmdebstrap fails.
     """
     system = _system()
     codename = system["VERSION_CODENAME"]
@@ -86,7 +87,7 @@ def bootstrap(tarball: Path, packages: Sequence[str], say: Say) -> None:
     partial = tarball.with_suffix(".partial.tar")
     partial.unlink(missing_ok=True)
     with tempfile.NamedTemporaryFile("w", prefix="ackproof-apt-", suffix=".conf") as aptconf:
-        # mmdebstrap starts from an empty apt configuration; the machine's proxy belongs in it.
+        # mmdebstrap starts with an empty apt configuration, which lacks the machine's proxy.
         aptconf.write(_run(["apt-config", "dump", "Acquire::http", "Acquire::https"]))
         aptconf.flush()
         command = [
@@ -99,7 +100,7 @@ def bootstrap(tarball: Path, packages: Sequence[str], say: Say) -> None:
             "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-include=/usr/share/doc/*/copyright",
             "--dpkgopt=path-exclude=/usr/share/locale/*",
-            # This machine's name and resolver, and its apt sources, are nobody else's business.
+            # The image must not contain this machine's name, resolver and apt sources.
             '--customize-hook=rm -rf "$1"/etc/hostname "$1"/etc/resolv.conf',
             '--customize-hook=rm -rf "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99*',
             codename,
@@ -135,7 +136,7 @@ def _run(command: list[str]) -> str:
 
 
 def _system() -> Mapping[str, str]:
-    """Return os-release of this machine; empty where there is none (macOS)."""
+    """Return this machine's os-release; empty if there is none (macOS)."""
     try:
         return platform.freedesktop_os_release()
     except OSError:
@@ -143,7 +144,7 @@ def _system() -> Mapping[str, str]:
 
 
 def _apt_sources(system: Mapping[str, str]) -> list[Path]:
-    """Return this machine's apt source files that name its own Debian release."""
+    """Return this machine's apt source files for its own Debian release."""
     codename = system.get("VERSION_CODENAME")
     if not codename:
         return []
@@ -158,9 +159,9 @@ def _apt_sources(system: Mapping[str, str]) -> list[Path]:
 
 
 def names_release(sources: str, codename: str) -> bool:
-    """Tell whether apt `sources` (one-line or deb822 form) name the release `codename` itself.
+    """Whether apt `sources` (one-line or deb822 form) contain the suite `codename` itself.
 
-    Third parties' suites (`nodistro`, `cloud-sdk-bookworm`) do not count.
+    Suites of third parties (`nodistro`, `cloud-sdk-bookworm`) do not count.
     """
     one_line = rf"^deb(\s+\[[^\]]*\])?\s+\S+\s+{re.escape(codename)}\s"
     deb822 = rf"^Suites:(.*\s){re.escape(codename)}(\s|$)"

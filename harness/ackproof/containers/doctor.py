@@ -1,4 +1,4 @@
-"""What this machine can and cannot do: one line a capability, and what to do about each lack."""
+"""Checks what this machine supports, with advice for what it lacks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.containers import (
-    engine,
-    fake_clock,
-    images,
-)
-from ackproof.containers import (
-    sidecar as beside,
-)
+from ackproof.containers import engine, fake_clock, images, sidecar
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
@@ -28,12 +21,12 @@ from ackproof_faults import Fault, Need, registered
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_ROOM_BYTES = 2 * 1024**3
+_MIN_FREE_BYTES = 2 * 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing looked at. `missing` prevents runs; `limited` prevents some of them."""
+    """One capability. `missing` prevents all runs, `limited` some of them."""
 
     what: str
     state: Literal["ok", "limited", "missing"]
@@ -42,7 +35,7 @@ class Check:
 
 
 def examine(out: Path) -> list[Check]:
-    """Return every check; none of them changes anything but a sidecar that removes itself."""
+    """Return every check. They start no container except sidecars, which they remove."""
     return [*_host(out), *_containers()]
 
 
@@ -50,7 +43,7 @@ def _host(out: Path) -> Iterator[Check]:
     yield _java()
     yield _module("pyspark", "PySpark", "Install ackproof's dependencies (ci/setup does).")
     yield _connector()
-    yield _room(out)
+    yield _disk_space(out)
 
 
 def _java() -> Check:
@@ -85,29 +78,32 @@ def _connector() -> Check:
         what="Spark's Kafka connector",
         state="limited",
         found="not fetched yet",
-        advice="It is fetched at the first run; ci/setup does so beforehand.",
+        advice="The first run fetches it; ci/setup fetches it in advance.",
     )
 
 
-def _room(out: Path) -> Check:
-    place = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    found = f"{free / 1024**3:.0f} GiB free under {place}"
-    if free < _ROOM_BYTES:
+def _disk_space(out: Path) -> Check:
+    folder = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 1024**3:.0f} GiB free in {folder}"
+    if free < _MIN_FREE_BYTES:
         return Check(
-            what="Room for runs", state="limited", found=found, advice="Free some, or use --out."
+            what="Disk space for runs",
+            state="limited",
+            found=found,
+            advice="Free some space, or use --out.",
         )
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         return Check(
-            what="Room for runs",
+            what="Disk space for runs",
             state="missing",
-            found=f"{place} cannot be written: {error.strerror}",
-            advice="Name another place with --out.",
+            found=f"{folder} cannot be written: {error.strerror}",
+            advice="Choose another folder with --out.",
         )
-    return Check(what="Room for runs", state="ok", found=found)
+    return Check(what="Disk space for runs", state="ok", found=found)
 
 
 def _containers() -> Iterator[Check]:
@@ -125,40 +121,40 @@ def _containers() -> Iterator[Check]:
         what="Broker images",
         state="ok" if local else "limited",
         found=", ".join(local) or "none yet",
-        advice="" if local else f"`ackproof image build {DEFAULT_KAFKA}` makes one.",
+        advice="" if local else f"Run `ackproof image build {DEFAULT_KAFKA}`.",
     )
     yield from _faults(client)
 
 
 def _faults(client: DockerClient) -> Iterator[Check]:
     yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
-    yield _own_clocks(client)
+    yield _adjustable_clocks(client)
     try:
-        sidecar = images.ensure_sidecar(client=client)
+        image = images.ensure_sidecar(client=client)
     except AckproofError as error:
         yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
         return
     for need in Need:
-        lack = _lack(client, sidecar, need)
-        hit = sorted(name for name, kind in registered().items() if need in kind.needs)
+        lack = _lack(client, image, need)
+        affected = sorted(name for name, kind in registered().items() if need in kind.needs)
         yield Check(
             what=need.what,
             state="limited" if lack else "ok",
             found=lack or "works in a container's network namespace",
-            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused; these faults cannot "
-            f"be injected: {', '.join(hit)}."
+            advice=f"The kernel has no {need.kernel}, or NET_ADMIN is refused. These faults cannot "
+            f"be injected: {', '.join(affected)}."
             if lack
             else "",
         )
 
 
-def _own_clocks(client: DockerClient) -> Check:
+def _adjustable_clocks(client: DockerClient) -> Check:
     lack = fake_clock.problem(client)
     return Check(
-        what="Brokers' own clocks (a C compiler)",
+        what="Adjustable clocks (a C compiler)",
         state="limited" if lack else "ok",
-        found=lack or "the library that they need can be compiled",
-        advice="cluster.clock: adjustable and the fault skew_clock are not possible here; Debian: "
+        found=lack or "their library can be compiled",
+        advice="cluster.clock: adjustable and its faults are not possible here. On Debian: "
         "apt-get install gcc."
         if lack
         else "",
@@ -166,31 +162,31 @@ def _own_clocks(client: DockerClient) -> Check:
 
 
 def require_needs(client: DockerClient, faults: Sequence[Fault]) -> None:
-    """Ask the machine for what these faults need; raise EngineError, naming fault and reason."""
+    """Raise EngineError with fault and reason if the kernel lacks what these faults need."""
     needed = {need: fault.name for fault in faults for need in fault.needs}
     if not needed:
         return
-    sidecar = images.ensure_sidecar(client=client)
+    image = images.ensure_sidecar(client=client)
     for need, name in needed.items():
-        if lack := _lack(client, sidecar, need):
+        if lack := _lack(client, image, need):
             raise EngineError(
                 f"the fault {name} cannot be injected here: {need.what} needs {need.kernel}, and "
-                f"the kernel says: {lack}",
-                hint="Run it on another machine, or leave the fault out; `ackproof doctor` lists "
-                "what this one can do.",
+                f"the kernel answers: {lack}",
+                hint="Use another machine, or remove the fault. `ackproof doctor` lists what this "
+                "machine supports.",
             )
 
 
 @cache
-def _lack(client: DockerClient, sidecar: str, need: Need) -> str:
-    """Return what the kernel says if it cannot do this; '' if it can."""
+def _lack(client: DockerClient, image: str, need: Need) -> str:
+    """Return the kernel's error if it does not support this; '' if it does."""
     from docker.errors import APIError
 
     run_id = f"doctor-{os.getpid()}"
     try:
-        result = beside.run(
+        result = sidecar.run(
             client,
-            sidecar,
+            image,
             need.script,
             run_id=run_id,
             cap_add=["NET_ADMIN"],

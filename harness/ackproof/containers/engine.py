@@ -1,16 +1,16 @@
-"""The container engine: reaching it, labelling what we start there, and cleaning up.
+"""The container engine: connection, labels of ackproof's objects, and their removal.
 
-Everything this project starts carries three labels::
+Every container, network and volume that ackproof creates has three labels::
 
-    io.ackproof=1                 it is ours
-    io.ackproof.run=<run_id>      which run it belongs to
+    io.ackproof=1                 created by ackproof
+    io.ackproof.run=<run_id>      the run that it belongs to
     io.ackproof.pid=<pid>         the harness process that owns it
 
-Cleaning goes by these labels and needs no reaper container, which no machine without a container
-registry could pull. An object is left over when its harness process is gone. The process id is
-looked up on this machine, so for an engine shared with another host (or used from inside a
-container) a living harness elsewhere looks dead, and a recycled id makes a dead one look alive;
-then the object is not found (`everything=True` finds it), or must be spared by not cleaning.
+Objects are removed by these labels, without a reaper container, which a machine without a container
+registry could not pull. An object is a leftover when its harness process has ended. The process id
+is looked up on this machine. So for an engine that is shared with another host, or used from inside
+a container, objects of a running harness elsewhere look like leftovers: do not clean there. A
+process id that is in use again hides a leftover; `everything=True` lists it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ LABEL_RUN = "io.ackproof.run"
 LABEL_PID = "io.ackproof.pid"
 
 FREEZE_WAIT_S = 10.0
-"""How long to try to pause a container that runc does not get frozen."""
+"""How long to repeat a pause that runc gives up."""
 
 REMOVAL_WAIT_S = 10.0
-"""How long to retry a network or volume that a dying container still holds."""
+"""How long to repeat the removal of a network or volume that a container still uses."""
 
 Kind = Literal["container", "network", "volume"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One container, network or volume of ours; `pid` is 0 when its label is unreadable."""
+    """A container, network or volume of ackproof; `pid` is 0 if its label is not a number."""
 
     kind: Kind
     id: str
@@ -58,7 +58,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What a cleaning removed, and what it had to leave (`"<kind> <name>: <reason>"`)."""
+    """Counts of removed objects; `kept` are those not removed (`"<kind> <name>: <reason>"`)."""
 
     containers: int = 0
     networks: int = 0
@@ -67,19 +67,19 @@ class Removed:
 
 
 def labels(run_id: str) -> dict[str, str]:
-    """Return the labels for every container, network and volume that this process starts."""
+    """Return the labels for every container, network and volume of this process."""
     return {LABEL: "1", LABEL_RUN: run_id, LABEL_PID: str(os.getpid())}
 
 
 def connect(*, timeout_s: float = 60.0) -> DockerClient:
     """Return a client of an engine that answers; `timeout_s` bounds every request but pulls.
 
-    The engine is `DOCKER_HOST`, else the current Docker context (Docker Desktop, Colima and
-    rootless engines set one). For this process, `DOCKER_HOST` is set to the context's address, so
-    that testcontainers uses the same engine, and testcontainers' reaper is switched off.
+    The engine is `DOCKER_HOST`, otherwise the current Docker context (Docker Desktop, Colima and
+    rootless engines set one). `DOCKER_HOST` is set to the context's address for this process, so
+    that testcontainers uses the same engine; its reaper is switched off.
 
     Raises:
-        EngineError: no Docker library, no engine, a refused socket, or an unusable `DOCKER_HOST`.
+        EngineError: no Docker library, no engine, no permission, or an invalid `DOCKER_HOST`.
     """
     try:
         import docker
@@ -91,10 +91,10 @@ def connect(*, timeout_s: float = 60.0) -> DockerClient:
         ) from error
 
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
-    given = os.environ.get("DOCKER_HOST", "")
-    host = given
+    configured = os.environ.get("DOCKER_HOST", "")
+    host = configured
     try:
-        if not given:
+        if not configured:
             context = ContextAPI.get_current_context()
             host = context.Host if context and context.Host else "unix:///var/run/docker.sock"
             if context and context.name != "default":
@@ -102,13 +102,13 @@ def connect(*, timeout_s: float = 60.0) -> DockerClient:
         client = docker.from_env(timeout=timeout_s)  # type: ignore[arg-type]  # float is fine
         client.ping()
     except Exception as error:
-        # docker-py lets requests', urllib3's, paramiko's and plain ValueErrors through here.
-        raise _engine_error(error, host=host, given=bool(given)) from error
+        # docker-py raises errors of requests, urllib3 and paramiko, and ValueError.
+        raise _engine_error(error, host=host, configured=bool(configured)) from error
     return client
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error` and every exception it wraps: by cause, by context, or as an argument."""
+    """Yield `error` and every exception that it wraps: as cause, context or argument."""
     todo: list[BaseException] = [error]
     seen: set[int] = set()
     while todo:
@@ -121,8 +121,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         todo.extend(item for item in wrapped if isinstance(item, BaseException))
 
 
-def _engine_error(error: Exception, *, host: str, given: bool) -> EngineError:
-    """Say in one sentence why the engine at `host` cannot be used."""
+def _engine_error(error: Exception, *, host: str, configured: bool) -> EngineError:
+    """Return an error with the reason why the engine at `host` cannot be used."""
     if any(isinstance(cause, PermissionError) for cause in _causes(error)):
         user = getpass.getuser()
         return EngineError(
@@ -130,7 +130,7 @@ def _engine_error(error: Exception, *, host: str, given: bool) -> EngineError:
             hint=f"add the user to the socket's group: `sudo usermod -aG {_group(host)} {user}`, "
             "then log in again",
         )
-    if given:
+    if configured:
         return EngineError(
             f"no container engine answers at DOCKER_HOST={host!r}: {error}",
             hint="legal: unix:///path/to/docker.sock, tcp://host:port, ssh://user@host; "
@@ -151,7 +151,7 @@ def _engine_error(error: Exception, *, host: str, given: bool) -> EngineError:
 
 
 def _group(host: str) -> str:
-    """Return the group that owns the socket at `host`; 'docker' when that cannot be seen."""
+    """Return the group that owns the socket at `host`; 'docker' if that is unknown."""
     try:
         return grp.getgrgid(Path(host.removeprefix("unix://")).stat().st_gid).gr_name
     except (OSError, KeyError):
@@ -159,7 +159,7 @@ def _group(host: str) -> str:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return the files as a compressed tar, which the engine unpacks and so does `tar xz`."""
+    """Return the files as a compressed tar, which the engine and `tar xz` can unpack."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in files.items():
@@ -170,16 +170,13 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def leftovers(client: DockerClient, *, everything: bool = False) -> tuple[Leftover, ...]:
-    """List what dead harness processes left on the engine.
-
-    With `everything`, list also what belongs to processes that live, this one included.
-    """
+    """List the objects of harness processes that have ended; `everything`: of all processes."""
     ours = {"label": f"{LABEL}=1"}
     found = [
         *(
             _leftover("container", item["Id"], item["Names"][0].lstrip("/"), item["Labels"])
             for item in client.api.containers(all=True, filters=ours)
-            if item.get("Names")  # a container being created or removed may have none
+            if item.get("Names")  # none while a container is created or removed
         ),
         *(
             _leftover("network", item["Id"], item["Name"], item["Labels"])
@@ -210,7 +207,7 @@ def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:
-        return True  # somebody else's process, but a process
+        return True  # a process of another user
     except (ProcessLookupError, OverflowError):
         return False
     return True
@@ -230,15 +227,15 @@ def remove_run(client: DockerClient, run_id: str) -> Removed:
 def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
     """Remove these objects: containers first, then networks, then volumes.
 
-    An object that is already gone, or that another process is removing, is no error and is not
-    counted. What the engine refuses to remove ends up in `Removed.kept`.
+    Objects that do not exist any more, or that another process is removing, are not counted. What
+    the engine refuses to remove is in `Removed.kept`.
     """
     counts = {"container": 0, "network": 0, "volume": 0}
     kept: list[str] = []
     for kind in counts:
-        ours = [item for item in found if item.kind == kind]
+        items = [item for item in found if item.kind == kind]
         with ThreadPoolExecutor(max_workers=8) as pool:
-            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), ours):
+            for removed, reason in pool.map(lambda item: _try_to_remove(client, item), items):
                 counts[kind] += removed
                 kept += [reason] if reason else []
     return Removed(
@@ -250,7 +247,7 @@ def remove(client: DockerClient, found: Sequence[Leftover]) -> Removed:
 
 
 def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
-    """Return whether the object was removed, and why the engine refused to, if it did."""
+    """Return whether the object was removed, and the engine's reason if it refused."""
     try:
         return _remove(client, item), ""
     except Exception as error:
@@ -260,16 +257,16 @@ def _try_to_remove(client: DockerClient, item: Leftover) -> tuple[bool, str]:
 
 
 def frozen(container: Container) -> bool:
-    """Whether the container is paused, by what the engine says now."""
+    """Whether the container is paused."""
     container.reload()
     return bool(container.attrs["State"]["Paused"])
 
 
 def freeze(container: Container) -> None:
-    """Pause the container; a no-op if it is. Raise APIError if it cannot be.
+    """Pause the container; a no-op if it is paused. Raises APIError if that fails.
 
-    runc gives up, and lets everything go on, when a process that is just forking or waits for a
-    disk does not freeze at once ("unable to freeze"): the next attempt meets it elsewhere.
+    runc gives up ("unable to freeze") and thaws all processes if one does not freeze at once, for
+    example while it forks or waits for a disk. The next attempt may succeed.
     """
     from docker.errors import APIError
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
@@ -300,7 +297,7 @@ def _explanation(error: Any) -> str:
 
 
 def _remove(client: DockerClient, item: Leftover) -> bool:
-    """Remove one object; return False when it was gone or going already."""
+    """Remove one object; return False if it did not exist or was being removed."""
     from docker.errors import APIError, NotFound
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 

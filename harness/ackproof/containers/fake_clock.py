@@ -1,11 +1,10 @@
-"""A clock of its own for a node: what its JVM takes for the time of day, off from the machine's.
+"""Adjustable clocks: the time of day that a node's JVM sees, at an offset from the machine's.
 
-A preload of a few lines (`dockerfiles/clock/clock.c`) answers the JVM's `clock_gettime`,
-`gettimeofday` and `time`, and adds an offset that it reads from a file on the node's disk;
-monotonic clocks stay as they are. This machine's C compiler compiles it once. It links with no
-library, so that images stay what they are, glibc or musl, and it is there only where a scenario
-asks for it (`cluster.clock: adjustable`). libfaketime does more, and takes a JVM thirty times as
-much CPU until a broker is up.
+A small preload (`dockerfiles/clock/clock.c`) replaces `clock_gettime`, `gettimeofday` and `time`,
+and adds an offset that it reads from a file on the node's volume. Monotonic clocks are unchanged.
+The C compiler of this machine compiles it once. It links with no library, so it works with glibc
+and musl and needs no other image. It is loaded only with `cluster.clock: adjustable`. libfaketime
+supports more, but the start of a broker's JVM takes thirty times as much CPU with it.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cache import cache_dir
-from ackproof.cluster.topology import CONFIG_DIR, VOLUME_DIR
 from ackproof.containers.image_build import template
+from ackproof.containers.paths import CONFIG_DIR, VOLUME_DIR
 from ackproof.errors import EngineError
 
 if TYPE_CHECKING:
@@ -36,22 +35,22 @@ PRELOAD = f"""
 [ -f {_OFFSET} ] || head -c 8 /dev/zero > {_OFFSET}
 export LD_PRELOAD={CONFIG_DIR}/{LIBRARY}
 """
-"""What a node's script does last before it turns into the JVM."""
+"""The end of a node's start script before its JVM is executed."""
 
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILE_S = 60
 
-#: The engine's words for what Python calls these machines.
+#: The engine's names of Python's machine names.
 _ENGINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def problem(client: DockerClient) -> str:
-    """Say why nodes on this engine cannot have clocks of their own; '' if they can."""
+    """Return why nodes on this engine cannot have adjustable clocks; '' if they can."""
     engine = client.version()["Arch"]
     if platform.system() != "Linux" or _ENGINES.get(platform.machine()) != engine:
         return (
-            f"it is compiled for {platform.system()} on {platform.machine()} here, and the "
-            f"engine's containers are Linux on {engine}"
+            f"this machine compiles for {platform.system()} on {platform.machine()}, and the "
+            f"engine's containers run Linux on {engine}"
         )
     if _compiler() is None:
         return f"no C compiler is on the PATH ({', '.join(_COMPILERS)})"
@@ -59,31 +58,31 @@ def problem(client: DockerClient) -> str:
 
 
 def library(client: DockerClient) -> bytes:
-    """Return the preload, compiled now or earlier.
+    """Return the preload from the cache, or compile it.
 
-    Raises EngineError, with the reason, where it cannot be had.
+    Raises EngineError with the reason if it cannot be compiled for this engine.
     """
-    if lack := problem(client):
+    if reason := problem(client):
         raise EngineError(
-            f"cluster.clock: adjustable needs a small library that is preloaded: {lack}",
-            hint="Install a C compiler (Debian: apt-get install gcc), or leave out the clock and "
-            "its faults; `ackproof doctor` says what this machine can do.",
+            f"cluster.clock: adjustable needs a library that is compiled here: {reason}",
+            hint="Install a C compiler (Debian: apt-get install gcc), or remove cluster.clock and "
+            "its faults; `ackproof doctor` lists what this machine supports.",
         )
     source = template("clock/clock.c")
     name = hashlib.sha256(f"{_OFFSET}\n{source}".encode()).hexdigest()[:16]
-    kept = cache_dir() / f"clock-{platform.machine()}-{name}.so"
-    if not kept.exists():
+    cached = cache_dir() / f"clock-{platform.machine()}-{name}.so"
+    if not cached.exists():
         with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
             compiled = Path(folder) / LIBRARY
             _compile(source, compiled)
-            compiled.rename(kept)  # whole or not at all, whoever else compiles it
-    return kept.read_bytes()
+            compiled.rename(cached)  # atomic, so that two processes may compile it
+    return cached.read_bytes()
 
 
-def setting(seconds: float) -> str:
-    """Return the script that sets a node's clock off by so much, run where its disk is."""
+def offset_script(seconds: float) -> str:
+    """Return the script that sets a node's offset; it runs where the node's volume is mounted."""
     content = "".join(f"\\x{byte:02x}" for byte in struct.pack("=q", round(seconds * 1e9)))
-    # In place, and never shorter: the JVM has the file mapped.
+    # The JVM has the file mapped, so it is overwritten in place and not truncated.
     return f"[ -f {_OFFSET} ] && printf '{content}' | dd of={_OFFSET} conv=notrunc status=none"
 
 
@@ -106,7 +105,7 @@ def _compile(source: str, target: Path) -> None:
     )
     if done.returncode != 0:
         raise EngineError(
-            f"{compiler} cannot compile the library that nodes' clocks need: "
+            f"{compiler} cannot compile the library of adjustable clocks: "
             f"{' / '.join(done.stderr.strip().splitlines()[-4:])}",
-            hint="Another C compiler may; or leave out cluster.clock.",
+            hint="Try another C compiler, or remove cluster.clock.",
         )

@@ -1,6 +1,6 @@
-"""Building an image through the engine's classic builder, from the Dockerfiles packaged here.
+"""Builds an image with the engine's classic builder, from the Dockerfiles in this package.
 
-Docker 20.10 offers no other builder through its API, so the Dockerfiles use no BuildKit feature.
+Docker 20.10 has no other builder in its API, so the Dockerfiles use no BuildKit feature.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 LABEL_IMAGE = "io.ackproof.image"
-"""The label of every image made here; its value is a Kafka version, `base` or `sidecar`."""
+"""The label of every image built here; its value is a Kafka version, `base` or `sidecar`."""
 
 
 def template(name: str) -> str:
-    """Return the packaged file `name` of the folder `dockerfiles`."""
+    """Return the text of the file `name` in the folder `dockerfiles`."""
     return (files(__package__) / "dockerfiles" / name).read_text()
 
 
@@ -36,10 +36,10 @@ def docker_build(
     paths: Mapping[str, Path] | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> None:
-    """Build an image from `texts` and `paths` (names in the build context to their content).
+    """Build an image from `texts` and `paths`: contents by their names in the build context.
 
     The engine sets the tag `reference` last, so an interrupted build leaves no image of that name.
-    The caller holds the build lock.
+    The caller must hold the build lock.
 
     Raises:
         ImageError: a step of the build failed; the message has its last lines.
@@ -67,23 +67,23 @@ def docker_build(
                 forcerm=True,
             )
         except BuildError as error:
-            said = [str(line.get("stream", "")).rstrip() for line in error.build_log]
-            tail = "\n  ".join([line for line in said if line][-15:])
+            lines = [str(line.get("stream", "")).rstrip() for line in error.build_log]
+            tail = "\n  ".join([line for line in lines if line][-15:])
             raise ImageError(
                 f"building {reference} failed: {error.msg}\n  {tail}",
-                hint="the lines above are the build's last words",
+                hint="the lines above are the end of the build's output",
             ) from error
         except APIError as error:
             raise ImageError(
                 f"building {reference} failed: {error.explanation or error}",
-                hint="`docker info` shows what the engine can do",
+                hint="`docker info` shows the state of the engine",
             ) from error
         finally:
             context_path.unlink()
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:
-    """Describe one file without this machine's owners and times."""
+    """Return the header of a file, without this machine's owners and times."""
     member = tarfile.TarInfo(name)
     member.size = size
     return member

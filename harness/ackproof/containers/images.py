@@ -1,9 +1,10 @@
-"""Images: which broker image a Kafka version runs in, and how it got onto this engine.
+"""The broker image of a Kafka version, and the sidecar image of faults.
 
-In this order: an image that is already local (`apache/kafka:<version>`, then the one built here,
-`ackproof/kafka:<version>`); the published `apache/kafka:<version>`, pulled; one built on the spot
-from Kafka's Maven artifacts on a Debian base. Both kinds have `/opt/kafka/libs/*.jar`, `java` and
-`bash` on the PATH, and run as uid 1000, so that this command boots a broker in either::
+A broker image comes from the first of these sources that has it: the engine
+(`apache/kafka:<version>`, then `ackproof/kafka:<version>`, which is built here); a registry
+(`apache/kafka:<version>`); a build from Kafka's Maven artifacts on a Debian base. Both kinds have
+`/opt/kafka/libs/*.jar`, `java` and `bash` on the PATH, and run as uid 1000. This command boots a
+broker in either::
 
     java $JAVA_OPTIONS -cp '/opt/kafka/libs/*' kafka.Kafka server.properties
 """
@@ -44,12 +45,12 @@ JAVA_OPTIONS = (
 )
 """JVM options that shorten a broker's start in an image built here, with exactly `CLASSPATH`.
 
-Where the archive is absent or was made for another class path (the published image's), the JVM
-goes on without it.
+Without the archive, or with one for another class path (in the published image), the JVM starts
+without it.
 """
 
 REGISTRY_TIMEOUT_S = 15.0
-"""How long the engine may take to find out whether a registry has an image."""
+"""How long the engine may take to find whether a registry has an image."""
 
 _PUBLISHED_SINCE = (3, 7)  # KIP-975
 
@@ -62,8 +63,8 @@ Source = Literal["local", "pulled", "built"]
 class BrokerImage:
     """An image on this engine that runs Kafka `version`.
 
-    `source` says how this call came by it; `reason` says why it had to be built (why nothing was
-    pulled), and is empty otherwise.
+    `source` is where this call found it; `reason` is why nothing was pulled if it was built, and
+    empty otherwise.
     """
 
     reference: str
@@ -74,9 +75,9 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalImage:
-    """One of our images on this engine.
+    """A broker image or an image of ackproof on this engine.
 
-    `kind` is a Kafka version, `base`, `sidecar`, or what `ci/image` makes: `ackproof`, `python`.
+    `kind` is a Kafka version, `base`, `sidecar`, or an image of `ci/image`: `ackproof`, `python`.
     """
 
     reference: str
@@ -92,7 +93,7 @@ class LocalImage:
 def ensure(
     version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
 ) -> BrokerImage:
-    """Return a broker image for `version` that is on the engine, pulling or building it if need be.
+    """Return a broker image for `version`; pull or build it if the engine has none.
 
     Raises:
         EngineError: no engine answers.
@@ -103,7 +104,7 @@ def ensure(
     if found := _local(client, version):
         return found
     with exclusive("images", say):
-        if found := _local(client, version):  # whoever held the lock made it
+        if found := _local(client, version):  # another process built it meanwhile
             return found
         published = f"{PUBLISHED}:{version}"
         if not (reason := _unpublished(version) or _pull(client, published, say)):
@@ -112,8 +113,8 @@ def ensure(
         say(f"{published} cannot be pulled: {reason}")
         if problems := _build_problems(client, version):
             raise ImageError(
-                f"no broker image for Kafka {version}: none is local, {published} cannot be pulled "
-                f"({reason}), and none can be built here: {'; '.join(problems)}",
+                f"no broker image for Kafka {version}: the engine has none, {published} cannot be "
+                f"pulled ({reason}), and none can be built here: {'; '.join(problems)}",
                 hint=f"`docker pull {published}` or `docker load` must work; {_BUILD_HINT}",
             )
         reference = _build(client, version, say)
@@ -123,7 +124,7 @@ def ensure(
 def build(
     version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
 ) -> BrokerImage:
-    """Build `ackproof/kafka:<version>`, whatever images exist, without any container registry.
+    """Build `ackproof/kafka:<version>` without a container registry, even if an image exists.
 
     Raises:
         EngineError: no engine answers.
@@ -141,13 +142,13 @@ def build(
 
 
 def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> str:
-    """Return an image with `nft`, `tc`, `ss` and `bash` that is on the engine, made if need be.
+    """Return an image with `nft`, `tc`, `ss` and `bash`; build it if the engine has none.
 
-    It is our base image where that exists or can be built, else a small one from a public Debian.
+    It is the base image if that exists or can be built, otherwise a small image on a public Debian.
 
     Raises:
         EngineError: no engine answers.
-        ImageError: neither image can be made here.
+        ImageError: neither image can be built here.
     """
     client = client or connect()
     for reference in (BASE, SIDECAR):
@@ -164,20 +165,20 @@ def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> 
 
 
 def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
-    """List the broker images and our own images on this engine, by reference."""
-    ours = client.api.images(filters={"label": LABEL_IMAGE})
+    """List the broker images and ackproof's images on this engine, by reference."""
+    labelled = client.api.images(filters={"label": LABEL_IMAGE})
     published = client.api.images(name=PUBLISHED)
-    found = {
+    by_tag = {
         tag: LocalImage(
             reference=tag,
             kind=(item["Labels"] or {}).get(LABEL_IMAGE) or tag.rpartition(":")[2],
             size_bytes=item["Size"],
         )
-        for item in (*ours, *published)
+        for item in (*labelled, *published)
         for tag in item["RepoTags"] or ()
         if tag != "<none>:<none>"
     }
-    return tuple(found[tag] for tag in sorted(found))
+    return tuple(by_tag[tag] for tag in sorted(by_tag))
 
 
 def check_version(version: str) -> None:
@@ -206,16 +207,16 @@ def _local(client: DockerClient, version: str) -> BrokerImage | None:
 
 
 def _unpublished(version: str) -> str:
-    """Say why there is no published image of `version`; '' if there may be one."""
+    """Return why there is no published image of `version`; '' if there may be one."""
     if numbers(version) >= _PUBLISHED_SINCE:
         return ""
-    return f"{PUBLISHED} begins with 3.7.0"
+    return f"{PUBLISHED} exists from 3.7.0 on"
 
 
 def _pull(client: DockerClient, reference: str, say: Say) -> str:
     """Pull `reference`; return '' on success, else the reason in one line.
 
-    A pull has no time limit, so the registry is first asked, within one, whether it has the image.
+    A pull has no timeout, so a request with a timeout first checks that the registry has the image.
     """
     from docker.errors import APIError
     from requests import RequestException
@@ -251,7 +252,7 @@ def _build_problems(client: DockerClient, version: str) -> list[str]:
 
 
 def _build(client: DockerClient, version: str, say: Say) -> str:
-    """Build and tag the image; the tag is set last, on an image that passed its smoke test."""
+    """Build and tag the image; the tag is set last, after the image passed its smoke test."""
     jars = kafka_jars(version, say)
     if not _exists(client, BASE):
         build_base(client, say)

@@ -1,8 +1,8 @@
-"""Kafka's jars, resolved by Maven: the way to a broker where no container registry answers.
+"""Kafka's jars, resolved by Maven, for an image that is built without a container registry.
 
-Maven gets a local repository of its own below the cache directory: a repository that two resolvers
-fill (Maven here, Ivy for Spark's connector) ends up with descriptions whose jars are missing.
-Which registry Maven asks is the machine's configuration.
+Maven uses a separate local repository in the cache directory: in a repository that is shared with
+another resolver (Ivy, for Spark's connector), some descriptions end up without their jars. The
+machine's configuration says which registry Maven uses.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ MAVEN_TIMEOUT_S = 1800
 _BINDINGS = {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j", "slf4j-log4j12"}
 
 _WITHOUT_JAXB = (1, 0)
-"""Older brokers use javax.xml.bind, which Java has not brought since 11."""
+"""Older brokers use javax.xml.bind, which is not part of Java from version 11 on."""
+
 Coordinate = tuple[str, str, str]
 """A Maven group, artifact and version."""
 
 
 def jars_problem(version: str) -> str:
-    """Say why the jars of `version` could not be had here, without trying; '' if nothing is known.
+    """Return why the jars of `version` cannot be resolved here; '' if no reason is known.
 
-    Jars in the cache need no Maven.
+    Nothing is resolved for that. Jars in the cache need no Maven.
     """
     if _finished(version).is_dir() or shutil.which("mvn"):
         return ""
@@ -40,9 +41,9 @@ def jars_problem(version: str) -> str:
 
 
 def kafka_jars(version: str, say: Say) -> Path:
-    """Return the cached folder of all jars to run a Kafka broker and its tools, filled if need be.
+    """Return the cached folder of the jars of a Kafka broker and its tools; resolve them if absent.
 
-    The caller holds the build lock.
+    The caller must hold the build lock.
 
     Raises:
         ImageError: Maven is missing, cannot reach its registry, or lacks an artifact of `version`.
@@ -55,18 +56,18 @@ def kafka_jars(version: str, say: Say) -> Path:
     say(f"resolving the jars of Kafka {version} with Maven")
     work = cache_dir() / "jars" / f"{version}.partial"
     shutil.rmtree(work, ignore_errors=True)
-    wanted = [
+    artifacts = [
         ("org.apache.kafka", f"kafka_{scala(version)}", version),
         ("org.apache.kafka", "kafka-tools", version),
     ]
     if numbers(version) < _WITHOUT_JAXB:
-        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))
-    _copy_dependencies(wanted, work / "libs", version)
+        artifacts.append(("javax.xml.bind", "jaxb-api", "2.3.1"))
+    _copy_dependencies(artifacts, work / "libs", version)
     binding = logging_binding(path.name for path in (work / "libs").iterdir())
     if binding is not None:
-        # Named in Kafka's distribution, not in its pom: without it every log line is dropped.
+        # Kafka's distribution has it, but not its pom. Without it no log line is printed.
         shutil.rmtree(work / "libs")
-        _copy_dependencies([*wanted, binding], work / "libs", version)
+        _copy_dependencies([*artifacts, binding], work / "libs", version)
     (work / "libs").rename(finished)
     shutil.rmtree(work)
     return finished
@@ -77,9 +78,9 @@ def _finished(version: str) -> Path:
 
 
 def logging_binding(jars: Iterable[str]) -> Coordinate | None:
-    """Return the artifact that connects slf4j to the logger among `jars`; None if it is there.
+    """Return the slf4j binding for the logger among `jars`; None if it is among them.
 
-    Kafka 4 logs by log4j 2 and names its version in the pom; Kafka 3 by reload4j; before that, by
+    Kafka 4 logs by log4j 2, whose version is in the pom; Kafka 3 by reload4j, older versions by
     log4j 1.
     """
     versions = {
@@ -99,7 +100,7 @@ def logging_binding(jars: Iterable[str]) -> Coordinate | None:
 
 
 def _pom(dependencies: Sequence[Coordinate]) -> str:
-    wanted = "".join(
+    elements = "".join(
         f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
         f"<version>{escape(version)}</version></dependency>"
         for group, artifact, version in dependencies
@@ -107,7 +108,7 @@ def _pom(dependencies: Sequence[Coordinate]) -> str:
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>io.ackproof</groupId><artifactId>broker</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{wanted}</dependencies></project>"
+        f"<packaging>pom</packaging><dependencies>{elements}</dependencies></project>"
     )
 
 
@@ -119,7 +120,7 @@ def _copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: st
         "mvn",
         "--batch-mode",
         "--quiet",
-        "--update-snapshots",  # asks again for what was missing the last time
+        "--update-snapshots",  # looks again for artifacts that were missing before
         f"--file={pom}",
         f"-Dmaven.repo.local={cache_dir() / 'maven-repository'}",
         "dependency:copy-dependencies",
@@ -147,7 +148,7 @@ def _copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: st
 
 
 def maven_error(version: str, output: str) -> ImageError:
-    """Turn Maven's `output` into one sentence: an artifact is missing, or something else failed."""
+    """Return the reason in Maven's `output`: missing artifacts, or its first error."""
     missing = sorted(
         set(
             re.findall(
@@ -159,12 +160,12 @@ def maven_error(version: str, output: str) -> ImageError:
     if missing:
         return ImageError(
             f"Kafka {version} is not complete in the Maven registry: "
-            f"{', '.join(missing)} missing at the version it needs",
-            hint="name a released version of Apache Kafka, for example 3.9.1 or 4.3.1; "
-            "a release can take a while to arrive in a mirror",
+            f"{', '.join(missing)} is missing in the required version",
+            hint="use a released version of Apache Kafka, for example 3.9.1 or 4.3.1; "
+            "a mirror may get a new release late",
         )
     first = next((line for line in output.splitlines() if "ERROR" in line), output.strip())
     return ImageError(
-        f"Kafka {version}: Maven could not resolve the jars: {first.removeprefix('[ERROR] ')}",
+        f"Kafka {version}: Maven cannot resolve the jars: {first.removeprefix('[ERROR] ')}",
         hint="check the network and Maven's settings.xml",
     )

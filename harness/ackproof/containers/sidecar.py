@@ -1,4 +1,4 @@
-"""Short-lived containers that act on a node from beside it: in its network, or at its disk."""
+"""Short-lived containers that share a node's network namespace or volume."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ackproof.containers.engine import labels
-from ackproof_faults import CommandResult
+from ackproof_faults.interfaces.command import CommandResult
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 
 def run(
-    client: DockerClient, image: str, script: str, *, run_id: str, **where: Any
+    client: DockerClient, image: str, script: str, *, run_id: str, **options: Any
 ) -> CommandResult:
     """Run a bash script as root in a container that is removed afterwards.
 
-    `where` says what it is given: a network, a volume, capabilities, in docker-py's words.
+    `options` are docker-py's: network, volumes, capabilities.
     """
     from docker.errors import ContainerError
     from docker.types import LogConfig
@@ -26,8 +26,8 @@ def run(
         output = client.containers.run(
             image,
             **_as_root(script, run_id),
-            **where,
-            log_config=LogConfig(type="json-file"),  # with others docker-py returns no output
+            **options,
+            log_config=LogConfig(type="json-file"),  # docker-py cannot read other drivers
             remove=True,
             stdout=True,
             stderr=True,
@@ -38,14 +38,14 @@ def run(
 
 
 def start(
-    client: DockerClient, image: str, script: str, *, name: str, run_id: str, **where: Any
+    client: DockerClient, image: str, script: str, *, name: str, run_id: str, **options: Any
 ) -> None:
-    """Start such a container under a name and let it go on."""
-    client.containers.run(image, **_as_root(script, run_id), **where, name=name, detach=True)
+    """Start such a container in the background, with a name."""
+    client.containers.run(image, **_as_root(script, run_id), **options, name=name, detach=True)
 
 
 def end(client: DockerClient, name: str) -> None:
-    """End and remove what `start` started; a no-op if it is gone."""
+    """End and remove a container that `start` started; a no-op if there is none."""
     from docker.errors import NotFound
 
     try:

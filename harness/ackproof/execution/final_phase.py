@@ -35,7 +35,7 @@ def settle(
         except (ClusterError, FaultError) as error:
             recording.troubles.append(str(error))
             reason = "the ISR was not full"
-    begins, ends = cluster.admin.begin_offsets(places), cluster.admin.end_offsets(places)
+    begins, ends = cluster.admin.begin_offsets(places), cluster.admin.write_end_markers(places)
     if recording.end_live is not None:
         recording.end_live(ends)
     if crew.consumers:
@@ -87,6 +87,6 @@ def _take_forwarded(scenario: Scenario, cluster: AnyCluster, recording: Recordin
             run_id=recording.run_id,
             of=scenario.workload.topic,
             groups=scenario.forwarded,
-            ends=cluster.admin.end_offsets(places),
+            ends=cluster.admin.write_end_markers(places),
             settings={"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_settings},
         )

@@ -161,4 +161,4 @@ def record(
         except (DockerException, RequestException) as error:
             recording.troubles.append(f"the container engine failed: {error}")
         if lease is not None and not recording.troubles:
-            lease.give_back()
+            lease.allow_reuse()

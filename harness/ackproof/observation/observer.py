@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.cluster import kafka_tools
-from ackproof.cluster.topology import DATA_DIR
 from ackproof.cluster.zookeeper import SNAPSHOT_DIR
+from ackproof.containers.paths import DATA_DIR
 from ackproof.errors import ClusterError
 from ackproof.observation import metadata_log, zookeeper_log
 from ackproof.observation.clocks import Clock, engine_clock, node_clock

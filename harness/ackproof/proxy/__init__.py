@@ -1,1 +1,1 @@
-"""A proxy between clients and brokers that understands Kafka's framing."""
+"""A proxy between clients and brokers, or between nodes, that reads Kafka's framing."""

@@ -1,9 +1,8 @@
-"""Kafka's framing: what a proxy must understand of requests and responses to tell them apart.
+"""Kafka's framing: the part of requests and responses that the proxy reads.
 
-A message is its length (int32) and so many bytes. A request begins with API key (int16), API
-version (int16), correlation id (int32) and client id (nullable string); a response with its
-correlation id.
-It is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
+A message is a length (int32) and so many bytes. A request begins with API key (int16), API version
+(int16), correlation id (int32) and client id (nullable string); a response with the correlation id.
+This part is the same in every version (`RequestHeader.json`, `ResponseHeader.json`).
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from dataclasses import dataclass
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">ihhih")
 _RESPONSE = struct.Struct(">ii")
-#: `socket.request.max.bytes` is 100 MiB by default; TLS would begin with a longer one.
-_LONGEST = 200 << 20
+#: `socket.request.max.bytes` is 100 MiB by default. The first bytes of TLS give more.
+_MAX_LENGTH = 200 << 20
 
 
 class FramingError(ValueError):
-    """What came is not Kafka's protocol (TLS, for one)."""
+    """The bytes are not Kafka's protocol; they may be TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHeader:
-    """What a request says of itself."""
+    """The header of a request."""
 
     api_key: int
     api_version: int
@@ -34,31 +33,31 @@ class RequestHeader:
 
 
 class Framer:
-    """Cuts a stream of bytes into whole messages, length included."""
+    """Splits a stream of bytes into whole messages, with their lengths."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the messages that are complete now; raise FramingError for what is none."""
+        """Return the messages that are complete now; raise FramingError for an invalid length."""
         self._rest += data
-        found: list[bytes] = []
+        messages: list[bytes] = []
         at = 0
         while len(self._rest) - at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._rest, at)
-            if not 0 < length < _LONGEST:
+            if not 0 < length < _MAX_LENGTH:
                 raise FramingError(f"a message of {length} bytes")
             end = at + _LENGTH.size + length
             if end > len(self._rest):
                 break
-            found.append(bytes(self._rest[at:end]))
+            messages.append(bytes(self._rest[at:end]))
             at = end
         del self._rest[:at]
-        return found
+        return messages
 
 
 def request_header(message: bytes) -> RequestHeader:
-    """Return a request's header; raise FramingError if it is too short for one."""
+    """Return a request's header; raise FramingError if the message is too short."""
     if len(message) < _REQUEST.size:
         raise FramingError(f"a request of {len(message)} bytes")
     _, key, version, correlation_id, length = _REQUEST.unpack_from(message)
@@ -72,7 +71,7 @@ def request_header(message: bytes) -> RequestHeader:
 
 
 def correlation_id(response: bytes) -> int:
-    """Return which request a response answers."""
+    """Return the correlation id of a response; raise FramingError if the message is too short."""
     if len(response) < _RESPONSE.size:
         raise FramingError(f"a response of {len(response)} bytes")
     return int(_RESPONSE.unpack_from(response)[1])
@@ -81,19 +80,18 @@ def correlation_id(response: bytes) -> int:
 class Pending:
     """The requests of one connection that have no response yet.
 
-    A broker answers a connection's requests in order. So what is older than a request that was
-    answered will never be (Produce with acks=0).
+    A broker answers a connection's requests in order. A request that is older than an answered one
+    gets no response (Produce with acks=0).
     """
 
     def __init__(self) -> None:
         self._requests: OrderedDict[int, RequestHeader] = OrderedDict()
 
     def sent(self, header: RequestHeader) -> None:
-        """Remember a request."""
         self._requests[header.correlation_id] = header
 
     def answered(self, correlation: int) -> RequestHeader | None:
-        """Return the request of this response; None if there is none (a second answer)."""
+        """Remove and return the request of this response; None for a second response."""
         if correlation not in self._requests:
             return None
         while True:

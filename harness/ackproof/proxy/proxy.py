@@ -1,7 +1,7 @@
-"""The proxy: for each node a port of this machine in front of a listener of it.
+"""The link proxy: a port of this machine in front of each proxied listener of a node.
 
-It runs in a thread of its own and ends with the process, so that a SIGKILL of the harness leaves
-nothing of it. Without a rule every message is passed on as soon as it is whole.
+It runs in a thread of this process, so a SIGKILL of the harness ends it, too. Without a rule, it
+forwards every message as soon as it has received all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ackproof.proxy.protocol import (
     correlation_id,
     request_header,
 )
-from ackproof_faults.interfaces.kafka_proxy import API_KEYS, Direction, Rule
+from ackproof_faults.interfaces.kafka_proxy import API_KEYS, Direction, Link, Rule
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where those connect who want to reach a node, and where it is: each an address and a port."""
+    """The proxy's port for a listener of a node, and the listener; each with its address."""
 
     broker: int
     listen: tuple[str, int]
@@ -39,8 +39,8 @@ class Route:
 
 
 @dataclass(slots=True, kw_only=True)
-class _InForce:
-    """A rule, what it was applied to, and what waits for its end."""
+class _ActiveRule:
+    """A rule, the messages that it matched, and the number of messages that it holds."""
 
     rule: Rule
     removed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -48,25 +48,25 @@ class _InForce:
     held: int = 0
 
 
-class LinkProxy:
-    """Leads clients and nodes to nodes, and holds, delays, drops, repeats or cuts what rules say.
+class LinkProxy(Link):
+    """Forwards messages of clients and nodes to nodes, and applies the rules of faults to them.
 
-    Its methods may be called from any thread; `ackproof_faults.interfaces.kafka_proxy.Link`.
+    Its methods may be called from any thread.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="link")
-        self._rules: dict[Rule, _InForce] = {}
-        #: Rules that were removed while something was held by them.
-        self._ending: dict[Rule, _InForce] = {}
+        self._rules: dict[Rule, _ActiveRule] = {}
+        #: Removed rules that may still hold messages.
+        self._ending: dict[Rule, _ActiveRule] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._hit = threading.Condition()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Run until the context ends; routes are added meanwhile."""
+        """Run until the context ends. Routes may be added inside it."""
         self._thread.start()
         try:
             yield
@@ -74,7 +74,7 @@ class LinkProxy:
             self._close()
 
     def add_route(self, route: Route) -> None:
-        """Listen for a broker's clients; raise ClusterError if the port is taken."""
+        """Listen for a broker's clients; raise ClusterError if the port is in use."""
 
         async def listen() -> None:
             async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,7 +82,7 @@ class LinkProxy:
                 assert task is not None  # asyncio runs this in a task
                 self._connections.add(task)
                 task.add_done_callback(self._connections.discard)
-                with contextlib.suppress(asyncio.CancelledError):  # the proxy ends
+                with contextlib.suppress(asyncio.CancelledError):  # `_close` cancels it
                     await self._serve(route, reader, writer)
 
             self._servers.append(await asyncio.start_server(accept, *route.listen, limit=_CHUNK))
@@ -93,8 +93,8 @@ class LinkProxy:
             raise ClusterError(
                 f"the link proxy cannot listen on port {route.listen[1]} of {route.listen[0]}: "
                 f"{error}",
-                hint="Start again: another port is chosen each time. INTERNAL and CONTROLLER can "
-                "lead through the proxy only where the container engine runs on this machine.",
+                hint="Start again: each start chooses other ports. INTERNAL and CONTROLLER can be "
+                "proxied only if the container engine runs on this machine.",
             ) from error
 
     def _close(self) -> None:
@@ -114,11 +114,9 @@ class LinkProxy:
         self._loop.close()
 
     def add(self, rule: Rule) -> None:
-        """Act on messages by this rule from now on."""
-        self._in_loop(lambda: self._rules.setdefault(rule, _InForce(rule=rule)))
+        self._in_loop(lambda: self._rules.setdefault(rule, _ActiveRule(rule=rule)))
 
     def remove(self, rule: Rule) -> None:
-        """Act on no further message, and let go what is held; a no-op without the rule."""
 
         def end() -> None:
             if found := self._rules.pop(rule, None):
@@ -128,7 +126,6 @@ class LinkProxy:
         self._in_loop(end)
 
     def hits(self, rule: Rule, *, at_least: int, within_s: float) -> list[str]:
-        """Return what the rule was applied to, in words, after waiting for so many of them."""
         with self._hit:
             self._hit.wait_for(
                 lambda: rule not in self._rules or len(self._rules[rule].hits) >= at_least,
@@ -138,7 +135,6 @@ class LinkProxy:
             return list(found.hits) if found else []
 
     def held(self, rule: Rule) -> int:
-        """Return how many messages are held or delayed by the rule now."""
 
         def count() -> int:
             found = self._rules.get(rule) or self._ending.get(rule)
@@ -152,22 +148,22 @@ class LinkProxy:
 
         return asyncio.run_coroutine_threadsafe(acted(), self._loop).result()
 
-    # Everything below runs in the proxy's thread.
+    # The methods below run in the proxy's thread.
 
     async def _serve(
         self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Pass on what one client and its broker say until one of them ends."""
+        """Forward both directions of one connection until one side closes it."""
         with _closing(writer):
             try:
-                there, back = await asyncio.open_connection(*route.forward, limit=_CHUNK)
+                responses, requests = await asyncio.open_connection(*route.forward, limit=_CHUNK)
             except OSError:
-                return  # the broker is down: so is its port
-            with _closing(back):
+                return  # the broker is down, so its port is closed, too
+            with _closing(requests):
                 pending = Pending()
                 pumps = [
-                    asyncio.create_task(self._pump(route, "request", reader, back, pending)),
-                    asyncio.create_task(self._pump(route, "response", there, writer, pending)),
+                    asyncio.create_task(self._pump(route, "request", reader, requests, pending)),
+                    asyncio.create_task(self._pump(route, "response", responses, writer, pending)),
                 ]
                 try:
                     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -184,26 +180,26 @@ class LinkProxy:
         writer: asyncio.StreamWriter,
         pending: Pending,
     ) -> None:
-        """Pass on one direction of a connection; returning closes it."""
+        """Forward one direction of a connection until it ends or a rule cuts it."""
         framer = Framer()
         with contextlib.suppress(OSError, FramingError):
             while data := await reader.read(_CHUNK):
                 for message in framer.feed(data):
                     header = _header(direction, message, pending)
-                    times = await self._times(route, direction, header)
-                    if times is None:
+                    copies = await self._copies(route, direction, header)
+                    if copies is None:
                         return
-                    for _ in range(times):
+                    for _ in range(copies):
                         writer.write(message)
                 await writer.drain()
 
-    async def _times(
+    async def _copies(
         self, route: Route, direction: Direction, header: RequestHeader | None
     ) -> int | None:
-        """Return how often a message is passed on, when it is time; None to cut instead."""
+        """Wait if a rule holds the message; return how often to forward it, None to cut instead."""
         found = self._matching(route, direction, header) if self._rules and header else None
         if found is None or header is None:
-            # A second answer, to a request that was repeated, would confuse the client.
+            # A second response, to a duplicated request, would be invalid for the client.
             return 1 if header is not None else 0
         rule = found.rule
         self._note(found, route, header)
@@ -220,7 +216,7 @@ class LinkProxy:
 
     def _matching(
         self, route: Route, direction: Direction, header: RequestHeader | None
-    ) -> _InForce | None:
+    ) -> _ActiveRule | None:
         if header is None:
             return None
         for found in self._rules.values():
@@ -235,7 +231,7 @@ class LinkProxy:
                 return found
         return None
 
-    def _note(self, found: _InForce, route: Route, header: RequestHeader) -> None:
+    def _note(self, found: _ActiveRule, route: Route, header: RequestHeader) -> None:
         rule = found.rule
         with self._hit:
             found.hits.append(
@@ -246,7 +242,7 @@ class LinkProxy:
 
 
 def _header(direction: Direction, message: bytes, pending: Pending) -> RequestHeader | None:
-    """Return the header of the request that a message is or answers; None for a second answer."""
+    """Return the header of a request or of a response's request, None for a second response."""
     if direction == "response":
         return pending.answered(correlation_id(message))
     header = request_header(message)
@@ -256,7 +252,7 @@ def _header(direction: Direction, message: bytes, pending: Pending) -> RequestHe
 
 @contextlib.contextmanager
 def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
-    """Close a connection at once: what is still to be sent is of no use to a client that left."""
+    """Close a connection at once, without sending what is buffered."""
     try:
         yield
     finally:

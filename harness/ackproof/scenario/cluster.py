@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ackproof.cluster import security
-from ackproof.cluster.security import SecuritySpec
 from ackproof.kafka_versions import FEATURES_SINCE, numbers, uses_zookeeper
+from ackproof.scenario import security
 from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.security import SecuritySpec
 from ackproof.scenario.types import Model, Place, Setting
 
 #: Settings that make the cluster what it is; a scenario cannot change them.
@@ -44,6 +44,9 @@ PER_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 #: Settings in milliseconds that the prediction depends on.
 TIMERS = ("replica.lag.time.max.ms", "broker.session.timeout.ms", "zookeeper.session.timeout.ms")
+
+#: The node id of the first dedicated controller; the others follow.
+CONTROLLER_ID = 100
 
 #: Listeners that every cluster has.
 OWN_LISTENERS = ("INTERNAL", "CONTROLLER", "EXTERNAL")

@@ -16,5 +16,5 @@ DESCRIBED = (
     ("feature", "level"),
     [("group.version", "1"), ("metadata.version", "4.3-IV0"), ("transaction.version", None)],
 )
-def test_the_finalized_level_is_read_not_the_supported_one(feature: str, level: str | None) -> None:
+def test_parse_returns_the_finalized_level(feature: str, level: str | None) -> None:
     assert parse(DESCRIBED, feature) == level

@@ -16,13 +16,13 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
 
 
-def test_a_port_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_is_reserved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "PORTS", range(20000, 20040))
     with ports.reserved(20) as first, ports.reserved(15) as second:
         assert not set(first) & set(second)
 
 
-def test_a_port_that_something_listens_on_is_not_handed_out(
+def test_a_port_with_a_listener_is_not_reserved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.socket() as taken:
@@ -34,14 +34,14 @@ def test_a_port_that_something_listens_on_is_not_handed_out(
             pass
 
 
-def test_ports_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_are_released_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "PORTS", range(20000, 20003))
     for _ in range(3):
         with ports.reserved(3) as found:
             assert sorted(found) == [20000, 20001, 20002]
 
 
-def test_another_process_gets_others_and_its_death_releases_them(
+def test_the_death_of_a_process_releases_its_ports(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = (

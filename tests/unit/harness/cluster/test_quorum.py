@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.cluster import kafka_tools, quorum
 
-# As kafka-metadata-quorum of 4.3.1 prints it, without its padding.
+# Output of kafka-metadata-quorum 4.3.1, without padding.
 REPLICATION = """\
 NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\t
 100\tAAAAAAAAAAAAAAAAAAAAAA\t301\t0\t1795268087860\t1795268087860\tLeader\t
@@ -17,7 +17,7 @@ NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestam
 """
 
 
-def test_voters_are_told_apart_from_observers_and_laggards() -> None:
+def test_parse_distinguishes_voters_observers_and_lagging_replicas() -> None:
     assert quorum.parse(REPLICATION) == {
         100: "leader",
         101: "follower",
@@ -26,20 +26,22 @@ def test_voters_are_told_apart_from_observers_and_laggards() -> None:
     }
 
 
-def test_nothing_printed_is_nobody() -> None:
+def test_empty_output_has_no_replicas() -> None:
     assert quorum.parse("") == {}
 
 
 @pytest.mark.parametrize(
-    ("there", "run"),
+    ("existing", "executed"),
     [(["org.new.Tool", "old.Tool"], "org.new.Tool"), (["old.Tool"], "old.Tool"), ([], "old.Tool")],
 )
-def test_the_newest_place_of_a_tool_is_taken(there: list[str], run: str, tmp_path: Path) -> None:
-    jar = "".join(f"{name.replace('.', '/')}.class\n" for name in there)
+def test_the_newest_existing_class_of_a_tool_runs(
+    existing: list[str], executed: str, tmp_path: Path
+) -> None:
+    jar = "".join(f"{name.replace('.', '/')}.class\n" for name in existing)
     (tmp_path / "tools.jar").write_text(jar)
     script = kafka_tools.command(("org.new.Tool", "old.Tool"), "--flag").replace(
         "/opt/kafka/libs/", f"{tmp_path}/"
     )
     script = f'java() {{ echo "$@"; }}\n{script}'
-    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert said.stdout.split()[-2:] == [run, "--flag"]
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == [executed, "--flag"]

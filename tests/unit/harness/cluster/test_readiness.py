@@ -1,10 +1,9 @@
-"""Full ISR is what every broker tells, not only the one that is asked."""
+"""Full ISR means: in the committed state and in the metadata of every broker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,54 +11,56 @@ from ackproof.cluster.admin import PartitionView, TopicPartition
 from ackproof.cluster.readiness import await_full_isr
 from ackproof.errors import ClusterError
 
-PLACE = ("orders", 0)
-Told = Mapping[TopicPartition, PartitionView]
+PARTITION = ("orders", 0)
+Views = Mapping[TopicPartition, PartitionView]
 
 
-def view(leader: int, *isr: int) -> Told:
-    return {PLACE: PartitionView(leader=leader, replicas=(1, 2), isr=isr)}
+def view(leader: int, *isr: int) -> Views:
+    return {PARTITION: PartitionView(leader=leader, replicas=(1, 2), isr=isr)}
 
 
 FULL, SMALLER, OLD_LEADER = view(1, 1, 2), view(1, 1), view(2, 1, 2)
 
 
 class Brokers:
-    """Three brokers, of which the third tells these things one after the other."""
+    """Three brokers; the third reports these views one after the other, then the last again."""
 
-    def __init__(self, *told: Told, zookeeper: bool = False) -> None:
-        self.nodes: dict[int, Any] = {}
+    def __init__(self, *reports: Views, zookeeper: bool = False) -> None:
         self.topology = SimpleNamespace(zookeeper=zookeeper)
-        self.left = list(told)
+        self.left = list(reports)
 
-    def partitions(self) -> Told:
+    def require_all_alive(self) -> None:
+        pass
+
+    def partitions(self) -> Views:
         return FULL
 
     def broker_ids(self) -> list[int]:
         return [1, 2, 3]
 
-    def told_by(self, broker: int) -> Told:
+    def partitions_known_to(self, broker: int) -> Views:
         if broker < 3:
             return FULL
         return self.left.pop(0) if len(self.left) > 1 else self.left[0]
 
 
-def await_it(brokers: Brokers, *, within_s: float = 30) -> None:
-    await_full_isr(brokers, [PLACE], within_s=within_s)  # type: ignore[arg-type]
+def await_partition(brokers: Brokers, *, within_s: float = 30) -> None:
+    await_full_isr(brokers, [PARTITION], within_s=within_s)  # type: ignore[arg-type]
 
 
-def test_it_ends_when_the_last_broker_has_heard() -> None:
+def test_the_wait_ends_when_the_last_broker_is_up_to_date() -> None:
     brokers = Brokers({}, OLD_LEADER, SMALLER, FULL)
-    await_it(brokers)
+    await_partition(brokers)
     assert brokers.left == [FULL]
 
 
-@pytest.mark.parametrize("told", [{}, OLD_LEADER, SMALLER], ids=["nothing", "leader", "ISR"])
-def test_a_broker_that_never_hears_is_named(told: Told) -> None:
-    with pytest.raises(ClusterError, match="broker 3 has not heard of it"):
-        await_it(Brokers(told), within_s=0.1)
+@pytest.mark.parametrize("report", [{}, OLD_LEADER, SMALLER], ids=["nothing", "leader", "ISR"])
+def test_the_error_names_an_outdated_broker(report: Views) -> None:
+    with pytest.raises(ClusterError, match="the metadata of broker 3 is not up to date"):
+        await_partition(Brokers(report), within_s=0.1)
 
 
-def test_with_zookeeper_brokers_hear_late_of_an_isr_and_need_not() -> None:
-    await_it(Brokers(SMALLER, zookeeper=True), within_s=0.1)
+def test_with_zookeeper_an_outdated_isr_is_accepted_and_an_outdated_leader_is_not() -> None:
+    await_partition(Brokers(SMALLER, zookeeper=True), within_s=0.1)
     with pytest.raises(ClusterError):
-        await_it(Brokers(OLD_LEADER, zookeeper=True), within_s=0.1)
+        await_partition(Brokers(OLD_LEADER, zookeeper=True), within_s=0.1)

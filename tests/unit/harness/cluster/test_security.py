@@ -1,4 +1,4 @@
-"""What brokers and clients are told, and that no text of it shows a secret."""
+"""Security settings of brokers and clients; no `repr` shows a secret."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ackproof.cluster.certificates import issue
-from ackproof.cluster.security import (
-    Security,
-    SecuritySpec,
-    problems,
-    secured,
-)
+from ackproof.cluster.security import Security, secured
 from ackproof.cluster.topology import arrange
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.security import SecuritySpec
 
 
 def made(**spec: str) -> Security:
@@ -25,7 +21,7 @@ def made(**spec: str) -> Security:
     return found
 
 
-def test_nothing_asked_for_is_nothing_made() -> None:
+def test_without_security_there_are_no_secrets() -> None:
     assert secured(SecuritySpec()) is None
 
 
@@ -38,7 +34,7 @@ def test_nothing_asked_for_is_nothing_made() -> None:
         ({"tls": "server", "sasl": "scram-sha-512"}, "SASL_SSL"),
     ],
 )
-def test_the_protocol_follows(spec: dict[str, str], protocol: str) -> None:
+def test_tls_and_sasl_determine_the_protocol(spec: dict[str, str], protocol: str) -> None:
     assert made(**spec).client_settings["security.protocol"] == protocol
 
 
@@ -47,7 +43,7 @@ def test_only_mutual_tls_gives_clients_a_certificate() -> None:
     assert "ssl.key.pem" in made(tls="mutual").client_settings
 
 
-def test_the_text_of_it_shows_no_secret() -> None:
+def test_repr_shows_no_secret() -> None:
     security = made(tls="mutual", sasl="scram-sha-512")
     for secret in (
         security.password,
@@ -64,7 +60,7 @@ def arranged(security: Security | None, listeners: tuple[str, ...] = ()) -> obje
     return arrange(spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=security)
 
 
-def test_clients_listeners_are_secured_and_the_inner_ones_are_not() -> None:
+def test_only_the_listeners_of_clients_are_secured() -> None:
     spec = ClusterSpec(brokers=1, listeners=["REPORTING"])
     topology = arrange(
         spec, "4.3.1", cluster_id="x", ports=range(1, 9), security=made(tls="server", sasl="plain")
@@ -82,7 +78,7 @@ def test_clients_listeners_are_secured_and_the_inner_ones_are_not() -> None:
     assert "keystore" not in topology.server_properties(controller)
 
 
-def test_certificates_are_short_lived_and_made_for_where_clients_look() -> None:
+def test_certificates_expire_soon_and_name_the_address_of_brokers() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     found = issue(password="store", now=now)
     _, broker, others = pkcs12.load_key_and_certificates(found.broker_keystore, b"store")
@@ -95,21 +91,7 @@ def test_certificates_are_short_lived_and_made_for_where_clients_look() -> None:
     broker.verify_directly_issued_by(authority)
 
 
-def test_two_runs_share_nothing() -> None:
+def test_two_clusters_share_no_secret() -> None:
     first, second = made(tls="mutual", sasl="plain"), made(tls="mutual", sasl="plain")
     assert first.password != second.password
     assert first.certificates.authority_pem != second.certificates.authority_pem
-
-
-@pytest.mark.parametrize(
-    ("spec", "kafka", "said"),
-    [
-        ({"tls": "server"}, "0.10.2.2", "from 2.0.0"),
-        ({"sasl": "scram-sha-512"}, "3.4.0", "KIP-900"),
-        ({"sasl": "scram-sha-512"}, "2.6.2", "KIP-900"),
-    ],
-)
-def test_what_a_version_cannot_do_is_said(spec: dict[str, str], kafka: str, said: str) -> None:
-    ((_, problem),) = problems(SecuritySpec.model_validate(spec), kafka)
-    assert said in problem
-    assert list(problems(SecuritySpec.model_validate(spec), "4.3.1")) == []

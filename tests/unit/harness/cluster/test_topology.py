@@ -16,7 +16,7 @@ from ackproof.scenario.cluster import ClusterSpec, problems
 
 
 def topology(*, kafka: str = "4.3.1", **cluster: Any) -> Topology:
-    """Arrange a cluster on ports from 20001."""
+    """Return a cluster on ports from 20001 on."""
     spec = ClusterSpec.model_validate(cluster)
     ports = range(20001, 20001 + ports_needed(spec, kafka))
     return arrange(spec, kafka, cluster_id="a" * 22, ports=ports, gateway="10.0.0.1")
@@ -31,7 +31,7 @@ def brokers(of: Topology) -> list[dict[str, str]]:
     return [properties(of, node) for node in of.brokers]
 
 
-def test_replication_clients_and_quorum_have_a_listener_each() -> None:
+def test_replication_clients_and_quorum_have_separate_listeners() -> None:
     broker = brokers(topology())[0]
     assert broker["listeners"] == "INTERNAL://:9092,EXTERNAL://:9094"
     assert broker["inter.broker.listener.name"] == "INTERNAL"
@@ -50,7 +50,7 @@ def test_the_controller_is_dedicated() -> None:
     }
 
 
-def test_three_controllers_vote_and_every_node_knows_them() -> None:
+def test_every_node_knows_all_voters() -> None:
     found = topology(controllers=3)
     assert [node.name for node in found.nodes[:3]] == [
         "controller-100",
@@ -76,7 +76,7 @@ def test_combined_controllers_are_the_first_brokers() -> None:
 
 
 class TestZooKeeper:
-    def test_brokers_are_told_of_zookeeper_and_of_no_quorum(self) -> None:
+    def test_brokers_have_zookeeper_settings_and_no_quorum_settings(self) -> None:
         found = topology(kafka="2.6.2")
         assert [node.name for node in found.controllers] == ["zookeeper-100"]
         for number, broker in enumerate(brokers(found), start=1):
@@ -86,7 +86,7 @@ class TestZooKeeper:
             assert not {"node.id", "process.roles", "controller.quorum.voters"} & broker.keys()
             assert "CONTROLLER" not in "".join(broker.values())
 
-    def test_it_keeps_its_whole_log_and_is_asked_from_outside(self) -> None:
+    def test_zookeeper_keeps_its_whole_log_and_publishes_its_port(self) -> None:
         found = topology(kafka="0.10.2.2")
         settings = properties(found, found.controllers[0])
         assert settings["autopurge.purgeInterval"] == "0"
@@ -94,18 +94,18 @@ class TestZooKeeper:
         assert found.controllers[0].external_port == 20001
         assert not [key for key in settings if key.startswith("server.")]
 
-    def test_three_of_them_are_an_ensemble(self) -> None:
+    def test_three_nodes_are_an_ensemble(self) -> None:
         found = topology(kafka="2.6.2", controllers=3)
         settings = properties(found, found.controllers[0])
         assert settings["server.101"] == "zookeeper-101:2888:3888"
         assert brokers(found)[0]["zookeeper.connect"].count(":2181") == 3
 
-    def test_its_port_is_where_the_controllers_would_be(self) -> None:
+    def test_the_port_of_controller_is_zookeepers(self) -> None:
         assert topology(kafka="2.6.2").port("CONTROLLER") == 2181
         assert topology().port("CONTROLLER") == 9093
 
 
-def test_further_listeners_have_ports_of_their_own_inside_and_outside() -> None:
+def test_further_listeners_have_separate_ports_inside_and_outside() -> None:
     found = topology(brokers=2, listeners=["SLOW", "CUT"])
     first = brokers(found)[0]
     assert first["listeners"].endswith("EXTERNAL://:9094,SLOW://:9095,CUT://:9096")
@@ -118,7 +118,7 @@ def test_further_listeners_have_ports_of_their_own_inside_and_outside() -> None:
     assert (found.port("SLOW"), found.port("CUT")) == (9095, 9096)
 
 
-def test_nodes_reach_each_other_by_way_of_the_proxy_where_that_is_wanted() -> None:
+def test_nodes_reach_proxied_listeners_through_the_proxy() -> None:
     found = topology(brokers=2, controllers=3, proxied=["INTERNAL", "CONTROLLER"])
     ports = [one.gateway_ports["CONTROLLER"] for one in found.controllers]
     voters = ",".join(f"{100 + n}@10.0.0.1:{port}" for n, port in enumerate(ports))
@@ -141,27 +141,27 @@ def test_nodes_reach_each_other_by_way_of_the_proxy_where_that_is_wanted() -> No
         ({"controllers": 3}, "2.6.2", True),
     ],
 )
-def test_only_controllers_of_their_own_are_led_to_through_the_proxy(
+def test_only_dedicated_kraft_controllers_can_be_proxied(
     cluster: dict[str, Any], kafka: str, refused: bool
 ) -> None:
     spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
-    said = [problem for _, problem in problems(spec, kafka)]
-    assert any("only controllers of their own" in one for one in said) is refused
+    messages = [problem for _, problem in problems(spec, kafka)]
+    assert any("only controllers of their own" in one for one in messages) is refused
 
 
-def test_racks_are_dealt_in_turn_and_a_broker_may_have_another() -> None:
+def test_racks_are_assigned_in_turn_and_can_be_overridden() -> None:
     found = topology(brokers=4, racks=["a", "b"], overrides={4: {"rack": "z"}})
     assert [broker["broker.rack"] for broker in brokers(found)] == ["a", "b", "a", "z"]
     assert "broker.rack" not in brokers(topology())[0]
 
 
-def test_log_directories_lie_side_by_side() -> None:
+def test_further_log_directories_are_in_the_same_volume() -> None:
     found = topology(overrides={2: {"log_dirs": 3}})
     assert [broker["log.dirs"].count(",") for broker in brokers(found)] == [0, 2, 0]
     assert brokers(found)[1]["log.dirs"].split(",")[1] == "/var/lib/ackproof/data-2"
 
 
-def test_one_broker_may_be_smaller_and_set_otherwise() -> None:
+def test_overrides_change_limits_and_settings_of_one_broker() -> None:
     found = topology(
         memory="1g",
         settings={"num.io.threads": 3},
@@ -174,25 +174,25 @@ def test_one_broker_may_be_smaller_and_set_otherwise() -> None:
     assert {broker["num.io.threads"] for broker in brokers(found)} == {"3"}
 
 
-def test_settings_of_the_scenario_reach_every_broker_in_kafkas_words() -> None:
+def test_settings_of_the_scenario_reach_every_broker_in_kafkas_form() -> None:
     found = topology(settings={"replica.lag.time.max.ms": 30000, "log.preallocate": False})
     for broker in brokers(found):
         assert broker["replica.lag.time.max.ms"] == "30000"
         assert broker["log.preallocate"] == "false"
 
 
-def test_clients_begin_at_every_broker_on_loopback() -> None:
+def test_bootstrap_servers_are_all_brokers_on_loopback() -> None:
     assert topology().bootstrap_servers == "127.0.0.1:20001,127.0.0.1:20002,127.0.0.1:20003"
 
 
 @pytest.mark.parametrize(("number", "replicas"), [(1, "1"), (2, "2"), (7, "3")])
-def test_internal_topics_are_never_the_weak_point(number: int, replicas: str) -> None:
+def test_internal_topics_have_up_to_three_replicas(number: int, replicas: str) -> None:
     settings = brokers(topology(brokers=number))[0]
     assert settings["offsets.topic.replication.factor"] == replicas
     assert settings["transaction.state.log.replication.factor"] == replicas
 
 
-def test_a_scenario_may_make_internal_topics_the_weak_point() -> None:
+def test_settings_may_reduce_the_replicas_of_internal_topics() -> None:
     settings = brokers(topology(settings={"offsets.topic.replication.factor": 1}))[0]
     assert settings["offsets.topic.replication.factor"] == "1"
 
@@ -202,7 +202,7 @@ def test_ids_have_kafkas_form() -> None:
         assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", new_id())
 
 
-def test_every_directory_has_an_id_of_its_own() -> None:
+def test_every_directory_has_a_new_id() -> None:
     first, second = (
         dict(line.split("=", 1) for line in text.splitlines())
         for text in (meta_properties(cluster_id="c", node_id=n) for n in (1, 2))

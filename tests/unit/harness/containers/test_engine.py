@@ -1,4 +1,4 @@
-"""The engine's errors say what to do; cleaning finds what the dead left, and nothing else."""
+"""Errors of the engine have advice; leftovers are the objects of ended processes only."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def use_context(monkeypatch, host, name="default"):
 
 
 def refuse(monkeypatch, error):
-    """Let docker-py fail the way it does: the cause is an argument of an argument."""
+    """Return an error in docker-py's form: the cause is an argument of an argument."""
 
     def from_env(**_):
         raise DockerException("Error while fetching server API version") from ConnectionError(
@@ -45,7 +45,7 @@ def refuse(monkeypatch, error):
 
 
 class TestConnect:
-    def test_no_engine_says_how_to_start_one(self, monkeypatch, tmp_path):
+    def test_without_an_engine_the_error_says_how_to_start_one(self, monkeypatch, tmp_path):
         use_context(monkeypatch, f"unix://{tmp_path}/none.sock", name="mine")
         with pytest.raises(EngineError) as caught:
             engine.connect()
@@ -53,13 +53,13 @@ class TestConnect:
         assert "dockerd" in caught.value.hint
         assert caught.value.exit_code is ExitCode.ENVIRONMENT
 
-    def test_engine_that_refuses_connections_is_no_engine(self, monkeypatch):
+    def test_a_refused_connection_is_a_missing_engine(self, monkeypatch):
         use_context(monkeypatch, "unix:///sock")
         refuse(monkeypatch, ConnectionRefusedError(111, "Connection refused"))
         with pytest.raises(EngineError, match="no container engine answers at unix:///sock"):
             engine.connect()
 
-    def test_denied_socket_names_its_group(self, monkeypatch, tmp_path):
+    def test_a_permission_error_names_the_group_of_the_socket(self, monkeypatch, tmp_path):
         socket = tmp_path / "docker.sock"
         socket.touch()
         use_context(monkeypatch, f"unix://{socket}")
@@ -78,14 +78,14 @@ class TestConnect:
     @pytest.mark.parametrize(
         "host", ["unix:///nonexistent/docker.sock", "tcp://127.0.0.1:1", "smoke://signal", "?"]
     )
-    def test_wrong_docker_host_is_named_with_the_legal_forms(self, monkeypatch, host):
+    def test_an_invalid_docker_host_is_named_with_the_legal_forms(self, monkeypatch, host):
         monkeypatch.setenv("DOCKER_HOST", host)
         with pytest.raises(EngineError) as caught:
             engine.connect()
         assert f"DOCKER_HOST={host!r}" in caught.value.message
         assert "legal: unix:///" in caught.value.hint
 
-    def test_other_failures_keep_their_words(self, monkeypatch):
+    def test_other_failures_keep_their_message(self, monkeypatch):
         use_context(monkeypatch, "unix:///sock")
         refuse(monkeypatch, ValueError("client version 1.9 is too old"))
         with pytest.raises(EngineError, match="cannot be used: Error while fetching"):
@@ -96,7 +96,7 @@ class TestConnect:
         with pytest.raises(EngineError, match="'docker' cannot be imported"):
             engine.connect()
 
-    def test_answering_engine_is_shared_with_testcontainers_without_a_reaper(self, monkeypatch):
+    def test_testcontainers_uses_the_same_engine_without_a_reaper(self, monkeypatch):
         client = SimpleNamespace(ping=lambda: True)
         monkeypatch.setattr(docker, "from_env", lambda **_: client)
         use_context(monkeypatch, "unix:///home/ada/.colima/docker.sock", name="colima")
@@ -104,7 +104,7 @@ class TestConnect:
         assert os.environ["TESTCONTAINERS_RYUK_DISABLED"] == "true"
         assert os.environ["DOCKER_HOST"] == "unix:///home/ada/.colima/docker.sock"
 
-    def test_default_context_leaves_docker_host_alone(self, monkeypatch):
+    def test_the_default_context_does_not_set_docker_host(self, monkeypatch):
         monkeypatch.setattr(docker, "from_env", lambda **_: SimpleNamespace(ping=lambda: True))
         use_context(monkeypatch, "unix:///var/run/docker.sock")
         engine.connect()
@@ -118,7 +118,7 @@ def api_error(status, explanation):
 
 
 class FreezingContainer:
-    """A container whose pausing follows a script of errors."""
+    """A container whose pauses raise these errors in order."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -136,7 +136,7 @@ class FreezingContainer:
 
 
 class TestFreeze:
-    def test_what_did_not_freeze_at_once_is_tried_again(self):
+    def test_a_pause_that_runc_gave_up_is_repeated(self):
         busy = api_error(500, "OCI runtime pause failed: unable to freeze: unknown")
         container = FreezingContainer(busy, busy)
         engine.freeze(container)
@@ -145,7 +145,7 @@ class TestFreeze:
         engine.freeze(container)
         assert container.attempts == 3  # it is frozen
 
-    def test_what_cannot_be_paused_is_not_tried_again(self):
+    def test_other_errors_of_a_pause_are_not_repeated(self):
         container = FreezingContainer(api_error(409, "container is not running"))
         with pytest.raises(APIError):
             engine.freeze(container)
@@ -153,7 +153,7 @@ class TestFreeze:
 
 
 class FakeApi:
-    """An engine's three lists, with a script of errors per object name."""
+    """An engine's objects, with errors of their removal by name."""
 
     def __init__(self, containers=(), networks=(), volumes=None, errors=None):
         self.lists = {"containers": containers, "networks": networks, "volumes": volumes}
@@ -210,7 +210,7 @@ class TestLeftovers:
             "io.ackproof.pid": str(os.getpid()),
         }
 
-    def test_only_what_dead_processes_left(self, dead_pid):
+    def test_leftovers_are_objects_of_ended_processes(self, dead_pid):
         found = engine.leftovers(
             client(
                 containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))],
@@ -224,31 +224,31 @@ class TestLeftovers:
             ("volume", "vol", "r1", dead_pid),
         ]
 
-    def test_everything_includes_the_living(self, dead_pid):
+    def test_everything_includes_objects_of_running_processes(self, dead_pid):
         found = engine.leftovers(
             client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))]),
             everything=True,
         )
         assert [item.name for item in found] == ["mine", "orphan"]
 
-    def test_removal_spares_the_living_unless_everything_is_asked_for(self, dead_pid):
+    def test_objects_of_running_processes_are_removed_only_with_everything(self, dead_pid):
         fake = client(containers=[("mine", marks(os.getpid())), ("orphan", marks(dead_pid))])
         assert engine.remove_leftovers(fake).containers == 1
         assert fake.api.removed == ["orphan"]
         assert engine.remove_leftovers(fake, everything=True).containers == 2
 
     @pytest.mark.parametrize("pid", ["", "abc", "-1", "0", "9" * 30])
-    def test_unreadable_owner_counts_as_dead(self, pid):
+    def test_an_invalid_process_id_counts_as_ended(self, pid):
         assert len(engine.leftovers(client(containers=[("x", marks(pid))]))) == 1
 
-    def test_other_users_process_counts_as_alive(self, monkeypatch):
+    def test_a_process_of_another_user_counts_as_running(self, monkeypatch):
         def kill(pid, signal):
             raise PermissionError
 
         monkeypatch.setattr(os, "kill", kill)
         assert engine.leftovers(client(containers=[("x", marks(4711))])) == ()
 
-    def test_removal_counts_and_goes_containers_first(self, dead_pid):
+    def test_containers_are_removed_first_and_counted(self, dead_pid):
         fake = client(
             containers=[("c1", marks(dead_pid)), ("c2", marks(dead_pid))],
             networks=[("n", marks(dead_pid))],
@@ -259,7 +259,7 @@ class TestLeftovers:
         assert removed == engine.Removed(containers=2, networks=1, volumes=1)
         assert fake.api.removed[2:] == ["n", "v"]
 
-    def test_already_gone_or_going_is_neither_counted_nor_an_error(self, dead_pid):
+    def test_objects_that_are_gone_or_being_removed_are_not_counted(self, dead_pid):
         fake = client(
             containers=[("gone", marks(dead_pid)), ("going", marks(dead_pid))],
             volumes=[("gone-too", marks(dead_pid))],
@@ -271,7 +271,7 @@ class TestLeftovers:
         )
         assert engine.remove_leftovers(fake) == engine.Removed()
 
-    def test_object_held_for_a_moment_is_tried_again(self, dead_pid):
+    def test_the_removal_of_an_object_in_use_is_repeated(self, dead_pid):
         fake = client(
             volumes=[("v", marks(dead_pid))],
             errors={"v": [api_error(409, "volume is in use")]},
@@ -279,7 +279,7 @@ class TestLeftovers:
         assert engine.remove_leftovers(fake) == engine.Removed(volumes=1)
         assert fake.api.removed == ["v"]
 
-    def test_what_stays_held_is_kept_and_the_rest_removed(self, dead_pid, monkeypatch):
+    def test_an_object_that_stays_in_use_is_kept(self, dead_pid, monkeypatch):
         monkeypatch.setattr(engine, "REMOVAL_WAIT_S", 0.0)
         fake = client(
             networks=[("n", marks(dead_pid))],

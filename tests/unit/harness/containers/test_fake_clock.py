@@ -1,4 +1,4 @@
-"""The preload that sets a program's clock off, compiled here, and seen by a Python program."""
+"""The preload of adjustable clocks, compiled here and loaded into a Python program."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import pytest
 from ackproof.containers import fake_clock
 from ackproof.errors import EngineError
 
-TELL = "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
+PRINT_CLOCKS = (
+    "import sys, time\nfor _ in sys.stdin: print(time.time(), time.monotonic(), flush=True)"
+)
 
 
 class Engine:
-    """An engine on this machine, or on one of another kind."""
+    """An engine with this machine's architecture or another one."""
 
     def __init__(self, arch: str | None = None) -> None:
         self.arch = arch
@@ -33,7 +35,7 @@ HERE: Any = Engine()
 
 @pytest.fixture
 def offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the library looks for the offset, in place of a node's disk."""
+    """The file with the offset, in place of the one in a node's volume."""
     path = tmp_path / "clock"
     path.write_bytes(bytes(8))
     monkeypatch.setattr(fake_clock, "_OFFSET", str(path))
@@ -43,8 +45,8 @@ def offset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def library(offset: Path, tmp_path: Path) -> Path:
-    if lack := fake_clock.problem(HERE):
-        pytest.skip(lack)
+    if reason := fake_clock.problem(HERE):
+        pytest.skip(reason)
     path = tmp_path / fake_clock.LIBRARY
     path.write_bytes(fake_clock.library(HERE))
     return path
@@ -52,9 +54,9 @@ def library(offset: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(library: Path) -> Iterator[subprocess.Popen[str]]:
-    """A program that tells its time for each line it is given."""
+    """A program that prints its clocks for each line of its standard input."""
     with subprocess.Popen(
-        [sys.executable, "-c", TELL],
+        [sys.executable, "-c", PRINT_CLOCKS],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -65,58 +67,58 @@ def program(library: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def ahead(process: subprocess.Popen[str]) -> tuple[float, float, float]:
-    """Return by how much the program's clock is ahead, at least and at most, and its monotonic."""
+    """Return bounds of how far the program's clock is ahead, and its monotonic clock."""
     assert process.stdin is not None
     assert process.stdout is not None
     before = time.time()
     process.stdin.write("\n")
     process.stdin.flush()
-    told, monotonic = map(float, process.stdout.readline().split())
-    return told - time.time(), told - before, monotonic
+    printed, monotonic = map(float, process.stdout.readline().split())
+    return printed - time.time(), printed - before, monotonic
 
 
-def test_a_program_that_runs_sees_its_clock_jump_and_no_other(
+def test_a_running_program_sees_the_offset_and_the_machine_does_not(
     program: subprocess.Popen[str], offset: Path
 ) -> None:
     for seconds in (0, 5400, -5400, 1.25, -1.25, 0):
-        subprocess.run(["bash", "-c", fake_clock.setting(seconds)], check=True)
+        subprocess.run(["bash", "-c", fake_clock.offset_script(seconds)], check=True)
         assert offset.stat().st_size == 8
         least, most, monotonic = ahead(program)
         assert least - 1e-3 <= seconds <= most + 1e-3
         assert monotonic <= time.monotonic()
 
 
-def test_without_the_file_a_program_goes_by_the_machines_clock(library: Path, offset: Path) -> None:
+def test_without_the_file_a_program_has_the_machines_clock(library: Path, offset: Path) -> None:
     offset.unlink()
     before = time.time()
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", "import time; print(time.time())"],
         env={"LD_PRELOAD": str(library)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert before <= float(told.stdout) <= time.time()
+    assert before <= float(printed.stdout) <= time.time()
 
 
-def test_a_clock_that_is_not_there_cannot_be_set(offset: Path) -> None:
+def test_the_offset_cannot_be_set_without_the_file(offset: Path) -> None:
     offset.unlink()
-    assert subprocess.run(["bash", "-c", fake_clock.setting(1)], check=False).returncode != 0
+    assert subprocess.run(["bash", "-c", fake_clock.offset_script(1)], check=False).returncode != 0
     assert not offset.exists()
 
 
-def test_it_is_compiled_once(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_compiled_once(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake_clock, "_compile", lambda *_: pytest.fail("compiled again"))
     assert fake_clock.library(HERE) == library.read_bytes()
 
 
-def test_an_engine_of_another_kind_is_refused() -> None:
+def test_an_engine_of_another_architecture_is_refused() -> None:
     other: Any = Engine("riscv64")
-    with pytest.raises(EngineError, match="containers are Linux on riscv64"):
+    with pytest.raises(EngineError, match="containers run Linux on riscv64"):
         fake_clock.library(other)
 
 
-def test_without_a_compiler_it_is_refused(
+def test_a_machine_without_a_compiler_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -124,7 +126,7 @@ def test_without_a_compiler_it_is_refused(
         fake_clock.library(HERE)
 
 
-def test_what_a_compiler_says_is_handed_on(
+def test_the_error_has_the_output_of_the_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: Path
 ) -> None:
     broken = tmp_path / "cc"

@@ -1,4 +1,4 @@
-"""An image is taken from here, else from a registry, else built; and one knows which."""
+"""The sources of images: the engine, a registry, a build."""
 
 import os
 import stat
@@ -33,7 +33,7 @@ def own_cache(monkeypatch, tmp_path):
 
 
 class FakeEngine:
-    """An engine with some images, and a registry that has some, or fails with an error."""
+    """An engine with some images, and a registry with some images or an error."""
 
     def __init__(self, *local, registry=()):
         self.local = set(local)
@@ -59,7 +59,7 @@ class FakeEngine:
 
 @pytest.fixture
 def buildable(monkeypatch, tmp_path):
-    """A machine that can build everything; yields what was built, in order."""
+    """A machine that can build every image; yields the built images in order."""
     built = []
     jars = tmp_path / "jars"
     jars.mkdir()
@@ -83,7 +83,7 @@ def buildable(monkeypatch, tmp_path):
 
 
 class TestEnsure:
-    def test_local_published_image_comes_before_the_one_built_here(self, buildable):
+    def test_a_local_published_image_comes_before_one_built_here(self, buildable):
         engine = FakeEngine(PUBLISHED, BUILT, registry=[PUBLISHED])
         image = images.ensure("4.3.1", client=engine)
         assert (image.reference, image.source) == (PUBLISHED, "local")
@@ -119,7 +119,7 @@ class TestEnsure:
         assert said[0] == f"{PUBLISHED} cannot be pulled: {reason}"
         assert said[-1] == f"built {BUILT}"
 
-    def test_registry_is_asked_with_a_short_limit_that_does_not_stay(self, buildable):
+    def test_the_request_to_the_registry_has_a_short_timeout_of_its_own(self, buildable):
         engine = FakeEngine(registry=requests.ConnectTimeout("slow"))
         images.ensure("4.3.1", client=engine)
         assert engine.asked == [(PUBLISHED, images.REGISTRY_TIMEOUT_S)]
@@ -129,7 +129,7 @@ class TestEnsure:
         images.ensure("4.3.1", client=FakeEngine(images.BASE))
         assert buildable == [(BUILT, "4.3.1")]
 
-    def test_image_made_while_waiting_for_the_lock_is_used(self, buildable, monkeypatch):
+    def test_an_image_built_meanwhile_by_another_process_is_used(self, buildable, monkeypatch):
         engine = FakeEngine()
         take = cache.exclusive
 
@@ -141,7 +141,7 @@ class TestEnsure:
         assert images.ensure("4.3.1", client=engine).source == "local"
         assert buildable == []
 
-    def test_no_way_at_all_is_one_error_with_every_reason(self, buildable, monkeypatch):
+    def test_the_error_has_every_reason_why_there_is_no_image(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
         monkeypatch.setattr(images, "base_problems", lambda: ("not root", "not Debian"))
         with pytest.raises(ImageError) as caught:
@@ -151,17 +151,17 @@ class TestEnsure:
         assert "apt-get install maven mmdebstrap" in caught.value.hint
         assert buildable == []
 
-    def test_base_needs_nothing_where_its_tarball_is_cached(self, buildable, monkeypatch):
+    def test_the_base_needs_no_tools_if_its_tarball_is_cached(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "base_problems", lambda: ("not root",))
         images.base_tarball().touch()
         assert images.ensure("4.3.1", client=FakeEngine()).source == "built"
 
     @pytest.mark.parametrize("version", ["latest", "4.3", "4.3.1 ", "v4.3.1", ""])
-    def test_what_is_no_version_is_refused(self, version):
+    def test_an_invalid_version_is_refused(self, version):
         with pytest.raises(ScenarioError, match="is not a Kafka version"):
             images.ensure(version, client=FakeEngine())
 
-    def test_versions_before_the_published_image_are_not_asked_for(self, buildable):
+    def test_versions_before_the_published_image_are_not_pulled(self, buildable):
         engine = FakeEngine(images.BASE)
         image = images.ensure("2.6.2", client=engine)
         assert (image.reference, image.source) == ("ackproof/kafka:2.6.2", "built")
@@ -174,13 +174,13 @@ class TestEnsure:
 
 
 class TestBuild:
-    def test_builds_though_images_are_there_and_a_registry_answers(self, buildable):
+    def test_build_ignores_local_images_and_registries(self, buildable):
         engine = FakeEngine(PUBLISHED, BUILT, images.BASE, registry=[PUBLISHED])
         assert images.build("4.3.1", client=engine).source == "built"
         assert buildable == [(BUILT, "4.3.1")]
         assert engine.asked == []
 
-    def test_what_is_missing_is_named(self, buildable, monkeypatch):
+    def test_the_error_names_what_is_missing(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "jars_problem", lambda version: "no Maven")
         with pytest.raises(ImageError, match=r"Kafka 4.3.1 can be built here: no Maven"):
             images.build("4.3.1", client=FakeEngine(images.BASE))
@@ -188,26 +188,26 @@ class TestBuild:
 
 
 class TestSidecar:
-    def test_present_base_serves(self, buildable):
+    def test_an_existing_base_is_used(self, buildable):
         assert images.ensure_sidecar(client=FakeEngine(images.BASE)) == images.BASE
         assert buildable == []
 
-    def test_present_sidecar_serves(self, buildable):
+    def test_an_existing_sidecar_is_used(self, buildable):
         assert images.ensure_sidecar(client=FakeEngine(images.SIDECAR)) == images.SIDECAR
         assert buildable == []
 
-    def test_base_is_built_where_it_can_be(self, buildable):
+    def test_the_base_is_built_if_possible(self, buildable):
         assert images.ensure_sidecar(client=FakeEngine()) == images.BASE
         assert buildable == [(images.BASE, "base")]
 
-    def test_else_a_small_image_on_a_public_debian(self, buildable, monkeypatch):
+    def test_otherwise_a_small_image_on_a_public_debian_is_built(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
         engine = FakeEngine(registry=["debian:stable-slim"])
         assert images.ensure_sidecar(client=engine) == images.SIDECAR
         assert "debian:stable-slim" in engine.local
         assert buildable == [(images.SIDECAR, "sidecar")]
 
-    def test_neither_is_an_error_with_both_reasons(self, buildable, monkeypatch):
+    def test_without_either_the_error_has_both_reasons(self, buildable, monkeypatch):
         monkeypatch.setattr(images, "base_problems", lambda: ("not Debian",))
         with pytest.raises(ImageError, match=r"not Debian.*manifest unknown"):
             images.ensure_sidecar(client=FakeEngine())
@@ -271,12 +271,12 @@ class TestLoggingBinding:
             "2.25.4",
         )
 
-    def test_slf4j_2_needs_the_other_artifact(self):
+    def test_slf4j_2_needs_another_artifact(self):
         binding = kafka_jars.logging_binding(["log4j-core-2.25.4.jar", "slf4j-api-2.0.17.jar"])
         assert binding is not None
         assert binding[1] == "log4j-slf4j2-impl"
 
-    def test_present_binding_is_enough(self):
+    def test_an_existing_binding_suffices(self):
         assert kafka_jars.logging_binding(["slf4j-reload4j-1.7.36.jar"]) is None
 
     def test_log4j_1_gets_its_own_binding(self):
@@ -284,7 +284,7 @@ class TestLoggingBinding:
         assert kafka_jars.logging_binding(jars) == ("org.slf4j", "slf4j-log4j12", "1.7.30")
         assert kafka_jars.logging_binding([*jars, "slf4j-log4j12-1.7.30.jar"]) is None
 
-    def test_no_logger_at_all_gets_one(self):
+    def test_reload4j_is_the_default_binding(self):
         binding = kafka_jars.logging_binding(["slf4j-api-1.7.30.jar"])
         assert binding == ("org.slf4j", "slf4j-reload4j", "1.7.30")
 
@@ -292,7 +292,7 @@ class TestLoggingBinding:
 class TestKafkaJars:
     @pytest.fixture
     def maven(self, monkeypatch, tmp_path):
-        """Put a shell script in Maven's place; returns how to set its body and count its runs."""
+        """Replace Maven by a shell script; returns a function that sets its body."""
         folder = tmp_path / "bin"
         folder.mkdir()
         script, log = folder / "mvn", tmp_path / "calls"
@@ -324,9 +324,7 @@ class TestKafkaJars:
         ("version", "scala", "jaxb"),
         [("0.10.2.2", "2.11", True), ("2.6.2", "2.13", False), ("4.3.1", "2.13", False)],
     )
-    def test_each_era_gets_its_scala_and_what_java_no_longer_brings(
-        self, maven, version, scala, jaxb
-    ):
+    def test_old_versions_get_their_scala_and_jaxb(self, maven, version, scala, jaxb):
         maven('cp "$out/../pom.xml" "$out/slf4j-reload4j-1.7.36.jar"')
         folder = kafka_jars.kafka_jars(version, cache.silent)
         pom = (folder / "slf4j-reload4j-1.7.36.jar").read_text()
@@ -339,7 +337,7 @@ class TestKafkaJars:
         assert len(maven.calls()) == 2
         assert "<artifactId>log4j-slf4j-impl</artifactId>" in (folder / "pom.jar").read_text()
 
-    def test_interrupted_resolution_is_not_taken_for_a_finished_one(self, maven):
+    def test_an_interrupted_resolution_is_repeated(self, maven):
         maven('touch "$out/half.jar"; echo "[ERROR] Connection reset"; exit 1')
         with pytest.raises(ImageError, match="Connection reset"):
             kafka_jars.kafka_jars("9.9.9", cache.silent)
@@ -347,7 +345,7 @@ class TestKafkaJars:
         folder = kafka_jars.kafka_jars("9.9.9", cache.silent)
         assert [path.name for path in folder.iterdir()] == ["slf4j-reload4j-1.7.36.jar"]
 
-    def test_no_maven_is_said_before_trying(self, monkeypatch, tmp_path):
+    def test_missing_maven_is_reported_first(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
         assert "mvn" in kafka_jars.jars_problem("9.9.9")
         with pytest.raises(ImageError, match="mvn"):
@@ -365,14 +363,14 @@ class TestKafkaJars:
             "[ERROR] Failure to find org.apache.kafka:kafka-tools-api:jar:4.4.0 in y was cached",
         ],
     )
-    def test_incomplete_release_names_what_is_missing(self, line):
+    def test_the_error_names_missing_artifacts(self, line):
         error = kafka_jars.maven_error("4.4.0", f"noise\n{line}\n")
         assert "Kafka 4.4.0 is not complete" in error.message
-        assert "org.apache.kafka:kafka-tools-api missing" in error.message
+        assert "org.apache.kafka:kafka-tools-api is missing" in error.message
 
     def test_other_failures_show_the_first_error_line(self):
         error = kafka_jars.maven_error("4.3.1", "noise\n[ERROR] Unknown host\n[ERROR] more\n")
-        assert error.message.endswith("could not resolve the jars: Unknown host")
+        assert error.message.endswith("cannot resolve the jars: Unknown host")
 
 
 class TestBase:
@@ -391,7 +389,7 @@ class TestBase:
             ("deb-src http://mirror bookworm main", False),
         ],
     )
-    def test_only_the_distributions_own_sources_count(self, sources, named):
+    def test_only_sources_of_the_release_itself_count(self, sources, named):
         assert base_image.names_release(sources, "bookworm") is named
 
     @pytest.fixture
@@ -414,7 +412,7 @@ class TestBase:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         monkeypatch.setattr(base_image.shutil, "which", lambda name: None)
         assert base_image.base_problems() == (
-            "this is Fedora 44, not Debian",
+            "this machine runs Fedora 44, not Debian",
             "not running as root",
             "mmdebstrap is not on the PATH",
         )
@@ -426,11 +424,11 @@ class TestBase:
     def test_debian_without_sources_cannot_build(self, debian, tmp_path):
         (tmp_path / "sources.list").unlink()
         [problem] = base_image.base_problems()
-        assert "names no source for bookworm" in problem
+        assert "has no source for bookworm" in problem
 
     @pytest.fixture
     def bootstrap(self, debian, monkeypatch):
-        """Stand in for mmdebstrap: it writes its tarball, then succeeds or fails as told."""
+        """Replace mmdebstrap by a function that writes a tarball, then succeeds or fails."""
 
         def behave(*, fails):
             def run(command, **_):
@@ -476,7 +474,7 @@ def run_in(image, script):
 class TestReal:
     @pytest.fixture(autouse=True)
     def own_cache(self):
-        """Use the machine's cache here."""
+        """Use the machine's cache."""
 
     def test_broker_image_has_kafka_its_tools_and_a_logger(self):
         image = images.ensure()
@@ -491,7 +489,7 @@ class TestReal:
         assert "Could not find or load main class no.such.Class" in output  # the control
         assert "log4j-slf4j-impl" in output
 
-    def test_image_built_here_has_a_class_archive_that_fits(self):
+    def test_an_image_built_here_has_a_valid_class_archive(self):
         image = images.ensure()
         if not image.reference.startswith(images.BUILT):
             pytest.skip("the published image's archive fits another class path")

@@ -106,9 +106,11 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         {"sequence": [{"fault": "none"}], "repeat": 2},
         {"fault": "kill", "target": "any broker"},
         {"fault": "kill", "target": "active controller"},
+        {"fault": "kill", "target": 1, "when": "5 acked or after 3s"},
+        {"fault": "kill", "target": 1, "heal_when": ["after 3s", "after 1s or 5 acked"]},
     ],
 )
-def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
+def test_of_blocks_drawn_targets_and_alternatives_nothing_is_excluded(step: dict[str, Any]) -> None:
     record = replication.foresee(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
     assert "the model has no words for" in record.prediction.reasons["lost"]

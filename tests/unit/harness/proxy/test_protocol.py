@@ -31,7 +31,7 @@ def response(correlation: int, body: bytes = b"") -> bytes:
     bodies=st.lists(st.binary(max_size=50), max_size=6),
     cuts=st.lists(st.integers(min_value=1, max_value=20), min_size=1, max_size=50),
 )
-def test_messages_are_whole_however_they_come(bodies: list[bytes], cuts: list[int]) -> None:
+def test_messages_are_whole_for_any_split(bodies: list[bytes], cuts: list[int]) -> None:
     messages = [request(0, number, body=body) for number, body in enumerate(bodies)]
     stream, framer, found, at = b"".join(messages), Framer(), [], 0
     for length in [*cuts, len(stream)]:
@@ -42,12 +42,12 @@ def test_messages_are_whole_however_they_come(bodies: list[bytes], cuts: list[in
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", struct.pack(">i", -1), b"\0\0\0\0"])
-def test_what_is_not_kafka_is_refused(first: bytes) -> None:
+def test_an_invalid_length_is_an_error(first: bytes) -> None:
     with pytest.raises(FramingError):
         Framer().feed(first + b"\xff" * 4)
 
 
-def test_a_request_says_what_it_is() -> None:
+def test_headers_are_parsed() -> None:
     assert request_header(request(26, 7, "p-1", b"body")) == RequestHeader(
         api_key=26, api_version=9, correlation_id=7, client_id="p-1"
     )
@@ -57,12 +57,12 @@ def test_a_request_says_what_it_is() -> None:
         request_header(b"\0\0\0\1x")
 
 
-def test_an_answer_belongs_to_its_request_and_comes_once() -> None:
+def test_a_response_belongs_to_one_request() -> None:
     pending = Pending()
     headers = [request_header(request(0, number)) for number in range(4)]
     for header in headers:
         pending.sent(header)
-    assert pending.answered(1) == headers[1]  # 0 asked for no answer
+    assert pending.answered(1) == headers[1]  # request 0 gets no response
     assert pending.answered(0) is None
     assert pending.answered(1) is None
     assert pending.answered(3) == headers[3]

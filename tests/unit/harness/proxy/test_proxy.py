@@ -1,4 +1,4 @@
-"""The proxy between a client and a server that answers each request with its number."""
+"""The proxy between a client and a server that answers each request with its correlation id."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HERE = "127.0.0.1"
 
 
 class Server:
-    """Answers every request, and remembers what it was asked."""
+    """Answers every request and collects the correlation ids of requests."""
 
     def __init__(self, port: int) -> None:
-        self.asked: list[int] = []
+        self.received: list[int] = []
         self._listening = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -41,7 +41,7 @@ class Server:
             while data := connection.recv(4096):
                 for message in framer.feed(data):
                     number = request_header(message).correlation_id
-                    self.asked.append(number)
+                    self.received.append(number)
                     connection.sendall(response(number))
 
     def close(self) -> None:
@@ -52,19 +52,19 @@ class Client:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         self._framer = Framer()
-        self._come: list[int] = []
+        self._responses: list[int] = []
 
     def send(self, key: int, number: int, name: str = "c") -> None:
         self._socket.sendall(request(key, number, name))
 
     def answer(self) -> int | None:
-        """Return the next answer's number; None if the connection ends."""
-        while not self._come:
+        """Return the next response's correlation id; None if the connection is closed."""
+        while not self._responses:
             data = self._socket.recv(4096)
             if not data:
                 return None
-            self._come += [correlation_id(message) for message in self._framer.feed(data)]
-        return self._come.pop(0)
+            self._responses += [correlation_id(message) for message in self._framer.feed(data)]
+        return self._responses.pop(0)
 
     def ask(self, key: int, number: int, name: str = "c") -> int | None:
         self.send(key, number, name)
@@ -102,20 +102,20 @@ def rule(action: str, direction: str = "response", **more: object) -> Rule:
     )
 
 
-def test_without_a_rule_everything_passes(link: Link) -> None:
+def test_without_a_rule_every_message_is_forwarded(link: Link) -> None:
     _, server, client = link
     assert [client.ask(PRODUCE, n) for n in range(50)] == list(range(50))
-    assert server.asked == list(range(50))
+    assert server.received == list(range(50))
 
 
-def test_a_held_response_comes_when_it_is_let_go_and_nothing_overtakes_it(link: Link) -> None:
+def test_a_held_response_is_forwarded_in_order_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
     held = rule("hold")
     proxy.add(held)
     client.send(PRODUCE, 1)
     assert proxy.hits(held, at_least=1, within_s=10) == ["Produce v9 response 1 of c at broker 1"]
     assert proxy.held(held) == 1
-    assert server.asked == [1]  # it was done; only nobody knows
+    assert server.received == [1]  # the server has answered it
     client.send(METADATA, 2)
     proxy.remove(held)
     assert [client.answer(), client.answer()] == [1, 2]
@@ -123,18 +123,18 @@ def test_a_held_response_comes_when_it_is_let_go_and_nothing_overtakes_it(link: 
     assert client.ask(PRODUCE, 3) == 3
 
 
-def test_a_held_request_is_not_done_before_it_is_let_go(link: Link) -> None:
+def test_a_held_request_reaches_the_server_when_the_rule_is_removed(link: Link) -> None:
     proxy, server, client = link
     held = rule("hold", "request")
     proxy.add(held)
     client.send(PRODUCE, 1)
     assert proxy.hits(held, at_least=1, within_s=10)
-    assert server.asked == []
+    assert server.received == []
     proxy.remove(held)
     assert client.answer() == 1
 
 
-def test_other_apis_clients_and_brokers_are_left_alone(link: Link) -> None:
+def test_a_rule_matches_api_client_and_broker(link: Link) -> None:
     proxy, _, client = link
     for other in (
         rule("drop", api="EndTxn"),
@@ -151,43 +151,43 @@ def test_other_apis_clients_and_brokers_are_left_alone(link: Link) -> None:
     assert len(proxy.hits(mine, at_least=1, within_s=10)) == 1
 
 
-def test_a_dropped_response_never_comes_and_a_dropped_request_is_never_asked(link: Link) -> None:
+def test_a_dropped_message_does_not_arrive(link: Link) -> None:
     proxy, server, client = link
     lost = rule("drop", count=1)
     proxy.add(lost)
     client.send(PRODUCE, 1)
-    assert client.ask(PRODUCE, 2) == 2  # only one
-    assert server.asked == [1, 2]
+    assert client.ask(PRODUCE, 2) == 2  # the count of the rule is 1
+    assert server.received == [1, 2]
     proxy.remove(lost)
     proxy.add(rule("drop", "request"))
     client.send(PRODUCE, 3)
     assert client.ask(METADATA, 4) == 4
-    assert server.asked == [1, 2, 4]
+    assert server.received == [1, 2, 4]
 
 
-def test_a_repeated_request_is_asked_twice_and_answered_once(link: Link) -> None:
+def test_a_duplicated_request_arrives_twice_and_has_one_response(link: Link) -> None:
     proxy, server, client = link
     proxy.add(rule("duplicate", "request"))
     assert client.ask(PRODUCE, 1) == 1
     assert client.ask(METADATA, 2) == 2
-    assert server.asked == [1, 1, 2]
+    assert server.received == [1, 1, 2]
 
 
-def test_a_repeated_response_comes_twice(link: Link) -> None:
+def test_a_duplicated_response_arrives_twice(link: Link) -> None:
     proxy, _, client = link
     proxy.add(rule("duplicate"))
     client.send(PRODUCE, 1)
     assert [client.answer(), client.answer()] == [1, 1]
 
 
-def test_a_cut_response_ends_the_connection_after_the_request_was_done(link: Link) -> None:
+def test_a_cut_response_closes_the_connection_after_the_request_arrived(link: Link) -> None:
     proxy, server, client = link
     proxy.add(rule("cut"))
     assert client.ask(PRODUCE, 1) is None
-    assert server.asked == [1]
+    assert server.received == [1]
 
 
-def test_a_delayed_response_comes_by_itself(link: Link) -> None:
+def test_a_delayed_response_arrives_without_removal_of_the_rule(link: Link) -> None:
     proxy, _, client = link
     late = rule("delay", delay_s=0.05)
     proxy.add(late)
@@ -196,14 +196,14 @@ def test_a_delayed_response_comes_by_itself(link: Link) -> None:
     assert proxy.held(late) == 0
 
 
-def test_what_is_not_kafka_ends_the_connection(link: Link) -> None:
+def test_an_invalid_message_closes_the_connection(link: Link) -> None:
     _, server, client = link
     client._socket.sendall(struct.pack(">i", -5))
     assert client.answer() is None
-    assert server.asked == []
+    assert server.received == []
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_the_error_names_a_port_that_is_in_use() -> None:
     with reserved(1) as (port,):
         server = Server(port)
         proxy = LinkProxy()

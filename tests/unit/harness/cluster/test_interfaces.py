@@ -1,0 +1,121 @@
+"""The interfaces that clusters offer to faults, and the errors that these raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from docker.errors import APIError
+from requests import ConnectionError as EngineConnectionError
+
+from ackproof.cluster.attached import AttachedCluster
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.fault_errors import raises_fault_errors, refusals_are_fault_errors
+from ackproof.cluster.topology import arrange, ports_needed
+from ackproof.errors import ClusterError
+from ackproof.scenario.attach import AttachSpec
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof_faults.errors import FaultError
+from ackproof_faults.interfaces.cluster import INTERFACES
+
+
+def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
+    """Return a cluster whose nodes are not booted."""
+    spec = ClusterSpec()
+    topology = arrange(
+        spec, "4.3.1", cluster_id="c", ports=range(20001, 20001 + ports_needed(spec, "4.3.1"))
+    )
+    unused: Any = None
+    factory: Any = SimpleNamespace(clock=clock)
+    given: Any = proxy
+    return KafkaCluster(
+        topology, {}, client=unused, run_id="test", sidecar=str, factory=factory, proxy=given
+    )
+
+
+def attached(**more: object) -> AttachedCluster:
+    preflight: Any = SimpleNamespace(addresses=lambda: {1: "kafka-1:9092", 2: "kafka-2:9092"})
+    spec = {"bootstrap": "kafka-1:9092", "topic_prefix": "test-", **more}
+    return AttachedCluster(AttachSpec.model_validate(spec), {}, preflight)
+
+
+def test_a_started_cluster_lacks_only_clients_proxy_and_clocks() -> None:
+    assert cluster().interfaces.missing(INTERFACES) == ["clocks", "clients", "proxy"]
+
+
+def test_proxied_listeners_adjustable_clocks_and_clients_add_interfaces() -> None:
+    full = cluster(clock=b"library", proxy=object())
+    full.interfaces.offer("clients", object())
+    assert full.interfaces.missing(INTERFACES) == []
+
+
+def test_an_attached_cluster_offers_its_metadata() -> None:
+    interfaces = attached().interfaces
+    assert list(interfaces.offered) == ["metadata"]
+    assert interfaces.metadata.broker_ids() == [1, 2]
+    with pytest.raises(FaultError, match="does not offer processes"):
+        _ = interfaces.processes
+
+
+def test_listed_containers_offer_their_processes() -> None:
+    interfaces = attached(i_own="kafka-1:9092", containers={1: "kafka-1"}).interfaces
+    assert sorted(interfaces.offered) == ["metadata", "processes"]
+    with pytest.raises(FaultError, match=r"broker 2 has no container in cluster\.attach"):
+        interfaces.processes.kill(2)
+
+
+REFUSALS = [
+    (ClusterError("broker-1 runs"), "broker-1 runs"),
+    (APIError("no such container"), "no such container"),
+    (EngineConnectionError("refused"), "refused"),
+    (TimeoutError(), "no answer"),
+    (
+        KafkaException(KafkaError(KafkaError.TOPIC_EXCEPTION, "invalid")),
+        "Kafka refuses the request",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message"), REFUSALS, ids=[type(r).__name__ for r, _ in REFUSALS]
+)
+def test_refusals_become_fault_errors(refusal: Exception, message: str) -> None:
+    @raises_fault_errors
+    class Interface:
+        def act(self) -> None:
+            raise refusal
+
+    with pytest.raises(FaultError, match=message) as caught:
+        Interface().act()
+    assert caught.value.__cause__ is refusal
+
+
+def test_the_message_names_the_action() -> None:
+    def raised(error: Exception) -> str:
+        with pytest.raises(FaultError) as caught, refusals_are_fault_errors("the removal"):
+            raise error
+        return str(caught.value)
+
+    assert raised(ClusterError("too few brokers")) == "the removal: too few brokers"
+    assert raised(TimeoutError()) == "the removal: no answer"
+
+
+def test_other_errors_stay() -> None:
+    @raises_fault_errors
+    class Interface:
+        def act(self) -> None:
+            raise ZeroDivisionError
+
+        def _act(self) -> None:
+            raise ClusterError("internal")
+
+    calls: list[tuple[Callable[[], None], type[Exception]]] = [
+        (Interface().act, ZeroDivisionError),
+        (Interface()._act, ClusterError),
+    ]
+    for call, kind in calls:
+        with pytest.raises(kind):
+            call()
