@@ -1,30 +1,36 @@
-"""Kills a leader under a producer of one's own, and looks whether what was acked is still there.
+"""Kills a leader while an application produces, and checks that every acked record is still there.
 
 python examples/kill_a_leader.py
 """
 
+from threading import Thread
 from uuid import uuid4
 
 from confluent_kafka import Producer
 
 import ackproof as ap
+from ackproof_faults import Kill, acked, isr, leader
 
-orders = {"partitions": 1, "settings": {"min.insync.replicas": 2}}
-with ap.start_cluster(topics={"orders": orders}) as kafka:
+orders = ap.TopicSpec(partitions=1, settings={"min.insync.replicas": 2})
+with ap.start_cluster({"orders": orders}) as kafka:
     ledger = ap.Ledger(kafka)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
 
     def send(count: int) -> None:
-        """Send so many records and wait for their delivery reports."""
+        """Send records and wait for their delivery reports."""
         for _ in range(count):
             producer.produce("orders", uuid4().bytes, on_delivery=ledger.on_delivery)
+            producer.poll(0)
         producer.flush()
 
-    send(500)
-    with ap.inject(kafka, "kill", target="leader of orders-0") as fault:
-        print(f"killed: {fault.window.evidence}")
+    first_half = Thread(target=send, args=[500])
+    first_half.start()
+    kill = Kill(target=leader("orders", 0), when=acked(300) & (isr("orders", 0) == 3))
+    with ap.inject(kafka, kill, ledger=ledger) as guard:
+        print(f"{guard.window.trigger}: {guard.window.evidence}")
+        first_half.join()
         send(500)
-    found = ledger.verify()
+    result = ledger.verify()
 
-print(found.evidence())
-raise SystemExit(not found.holds)
+print(result.evidence())
+raise SystemExit(not result.holds)

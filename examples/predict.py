@@ -1,4 +1,4 @@
-"""What may these configurations lose? Asks the model; needs no cluster.
+"""Predicts which configurations of a scenario can lose records. Needs no cluster.
 
 python examples/predict.py scenarios/acks.yaml
 """

@@ -1,4 +1,4 @@
-"""When was nothing acked? Reads the ledger of a stored run; needs no cluster.
+"""Prints the outcomes in the ledger of a stored run, and its longest time without an ack.
 
 python examples/read_ledger.py runs/latest
 """

@@ -1,4 +1,4 @@
-"""Runs a scenario file and looks at its verdicts.
+"""Runs a scenario file and prints its verdicts.
 
 python examples/run_scenario.py scenarios/acks-all.yaml
 """

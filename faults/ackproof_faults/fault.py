@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ackproof_faults.conditions.conditions import Conditions, Trigger
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
+from ackproof_faults.conditions.trigger import Conditions, Trigger
 from ackproof_faults.effects import Effect
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames

@@ -1,15 +1,12 @@
-"""Starts clusters, runs clients and faults against them, and says what came of it.
+"""Chaos tests of Kafka clusters.
 
-The front door (docs/library.md)::
+::
 
     import ackproof as ap
+    from ackproof_faults import Kill, leader
 
-    start_cluster, inject        a cluster, and faults, as context managers
-    Ledger                       what an application was told, against what is there
-    predict, run, read_ledger    scenario files from Python
-    AckproofError                the root of every error
-
-Names are imported when they are first used: `import ackproof` costs nothing.
+docs/library.md describes it. Names are imported when they are first used: `import ackproof` itself
+imports nothing else.
 """
 
 from __future__ import annotations
@@ -19,18 +16,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ackproof.api import (
+        AckproofError,
+        BrokerSpec,
+        ClusterSpec,
+        KafkaCluster,
+        Ledger,
+        SecuritySpec,
+        TopicSpec,
+        Verification,
         inject,
         predict,
         read_ledger,
         run,
         start_cluster,
     )
-    from ackproof.errors import AckproofError
-    from ackproof.ledger.application import Ledger, Verification
+
+    __version__: str
 
 __all__ = [
     "AckproofError",
+    "BrokerSpec",
+    "ClusterSpec",
+    "KafkaCluster",
     "Ledger",
+    "SecuritySpec",
+    "TopicSpec",
     "Verification",
     "inject",
     "predict",
@@ -39,20 +49,16 @@ __all__ = [
     "start_cluster",
 ]
 
-_HOME = {
-    "AckproofError": "errors",
-    "Ledger": "ledger.application",
-    "Verification": "ledger.application",
-    "inject": "api",
-    "predict": "api",
-    "read_ledger": "api",
-    "run": "api",
-    "start_cluster": "api",
-}
+if not TYPE_CHECKING:  # or a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name; `__version__` is that of the installed distribution."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("ackproof")
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.api"), name)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name of the front door when it is first asked for."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

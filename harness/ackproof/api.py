@@ -1,54 +1,84 @@
-"""ackproof as a library: a cluster, faults, ledgers and predictions from Python.
+"""The Python API: clusters, faults, ledgers and predictions.
 
 ::
 
     import ackproof as ap
+    from ackproof_faults import Kill, acked, isr, leader
 
-    with ap.start_cluster(topics={"orders": {"settings": {"min.insync.replicas": 2}}}) as kafka:
+    orders = ap.TopicSpec(settings={"min.insync.replicas": 2})
+    with ap.start_cluster({"orders": orders}) as kafka:
         ledger = ap.Ledger(kafka)
-        ...  # produce with on_delivery=ledger.on_delivery
-        with ap.inject(kafka, "kill", target="leader of orders-0"):
-            ...  # go on producing
+        ...  # a thread produces with on_delivery=ledger.on_delivery
+        kill = Kill(target=leader("orders", 0), when=acked(3000) & (isr("orders", 0) == 3))
+        with ap.inject(kafka, kill, ledger=ledger):
+            ...  # the leader is down
         print(ledger.verify().evidence())
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from pydantic import ValidationError
 
-from ackproof.errors import ClusterError, ScenarioError
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.errors import AckproofError, ClusterError, ScenarioError
+from ackproof.ledger.application import Ledger, Verification
 from ackproof.runs.directory import PredictionRecord
+from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.security import SecuritySpec
 from ackproof.waiting import wait_for
-from ackproof_faults import FaultError, Guard, registered
+from ackproof_faults import Fault, FaultError, Guard, SendCounts, registered
 from ackproof_faults import inject as inject_fault
+from ackproof_faults.conditions.partition_state import LeaderChanges
+from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.schedule.context import ScheduleContext
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ackproof.cluster.cluster import KafkaCluster
     from ackproof.runs.verdict import Verdict
 
+__all__ = [
+    "AckproofError",
+    "BrokerSpec",
+    "ClusterSpec",
+    "KafkaCluster",
+    "Ledger",
+    "SecuritySpec",
+    "TopicSpec",
+    "Verification",
+    "inject",
+    "predict",
+    "read_ledger",
+    "run",
+    "start_cluster",
+]
+
+_BEGIN_S = 300.0
 _RECOVER_S = 90.0
 
 
 @contextlib.contextmanager
 def start_cluster(
-    topics: Mapping[str, Mapping[str, Any]] | None = None,
+    topics: Mapping[str, TopicSpec | Mapping[str, Any]] | None = None,
+    cluster: ClusterSpec | None = None,
     *,
     kafka: str = "",
-    **spec: Any,
+    **cluster_fields: Any,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster with these topics, and remove it in the end.
 
-    `topics` and `spec` have the keys of `topics` and `cluster` in a scenario file; `kafka` is a
-    version. Raises ScenarioError if they are wrong, EngineError, ImageError or ClusterError if no
-    cluster can be had.
+    A topic is a `TopicSpec` or a mapping of its fields. The cluster is a `ClusterSpec`, or its
+    fields as keyword arguments. `kafka` is a version. Raises ScenarioError if a field is wrong;
+    EngineError, ImageError or ClusterError if the cluster cannot be booted.
     """
     from uuid import uuid4
 
@@ -56,69 +86,155 @@ def start_cluster(
     from ackproof.containers import images
     from ackproof.containers.engine import connect
     from ackproof.kafka_versions import DEFAULT_KAFKA
-    from ackproof.scenario.cluster import ClusterSpec
-    from ackproof.scenario.model import TopicSpec
 
+    if cluster is not None and cluster_fields:
+        fields = ", ".join(cluster_fields)
+        raise ScenarioError(f"both a ClusterSpec and fields of one ({fields}): pass one of them")
     version = kafka or DEFAULT_KAFKA
-    with _legal("a cluster"):
-        wanted = ClusterSpec.model_validate(spec)
-        made = {name: TopicSpec.model_validate(topic) for name, topic in (topics or {}).items()}
+    with _scenario_errors("a cluster"):
+        spec = cluster or ClusterSpec.model_validate(cluster_fields)
+        topic_specs = {
+            name: TopicSpec.model_validate(topic) for name, topic in (topics or {}).items()
+        }
     client = connect()
     image = images.ensure(version, client=client)
     with booted(
-        wanted,
+        spec,
         client=client,
         image=image.reference,
         run_id=f"library-{uuid4().hex[:12]}",
         sidecar=lambda: images.ensure_sidecar(client=client),
         kafka=version,
     ) as kafka_cluster:
-        kafka_cluster.create_topics(made)
+        kafka_cluster.create_topics(topic_specs)
         yield kafka_cluster
 
 
-@contextlib.contextmanager
-def inject(cluster: KafkaCluster, fault: str, **fields: Any) -> Iterator[Guard]:
-    """Hold a fault in force; in the end heal it and wait until all it struck works again.
+@overload
+def inject(
+    cluster: KafkaCluster,
+    fault: Fault,
+    *,
+    ledger: Ledger | None = None,
+    within_s: float = _BEGIN_S,
+) -> contextlib.AbstractContextManager[Guard]: ...
 
-    `fault` and `fields` are those of a scenario's `faults`. The guard has the fault's `window`,
-    and `heal()` for an earlier end. Raises ScenarioError if there is no such fault, FaultError if
-    it did not take effect, ClusterError if what it struck does not recover.
+
+@overload
+def inject(
+    cluster: KafkaCluster,
+    fault: str,
+    *,
+    ledger: Ledger | None = None,
+    within_s: float = _BEGIN_S,
+    **fields: Any,
+) -> contextlib.AbstractContextManager[Guard]: ...
+
+
+def inject(
+    cluster: KafkaCluster,
+    fault: Fault | str,
+    *,
+    ledger: Ledger | None = None,
+    within_s: float = _BEGIN_S,
+    **fields: Any,
+) -> contextlib.AbstractContextManager[Guard]:
+    """Hold a fault in force; in the end heal it and wait until everything it touched works again.
+
+    `fault` is a fault of `ackproof_faults`, or its name in a scenario with its `fields`. Its `when`
+    and `or_after` are waited for, at most `within_s`; `ledger` counts acks for them. The end of the
+    `with` block heals, so `heal_when` and `heal_after` are refused. The guard has the fault's
+    `window`, and `heal()` for an earlier end.
+
+    Raises ScenarioError if the fault is wrong, FaultError if it does not take effect, ClusterError
+    if it cannot begin in time or the cluster does not recover.
     """
+    if isinstance(fault, str):
+        fault = _named_fault(fault, fields)
+    elif fields:
+        raise TypeError(f"{fault.name} has its fields already; not taken: {', '.join(fields)}")
+    if fault.ends_by_itself:
+        raise ScenarioError(
+            f"{fault.name}: the end of the 'with' block heals: leave out heal_when and heal_after"
+        )
+    return _held(cluster, fault, _send_counter(fault, ledger), within_s)
+
+
+def _named_fault(name: str, fields: Mapping[str, Any]) -> Fault:
     kinds = registered()
-    if fault not in kinds:
-        legal = ", ".join(sorted(kinds))
-        raise ScenarioError(f"{fault!r} is not a fault ({legal})")
-    with _legal(fault):
-        made = kinds[fault].model_validate({"fault": fault, **fields})
-    guard = inject_fault(made, cluster.interfaces, clock=lambda: datetime.now(UTC))
+    if name not in kinds:
+        close = get_close_matches(name, kinds, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ScenarioError(f"{name!r} is not a fault ({', '.join(sorted(kinds))}){hint}")
+    with _scenario_errors(name):
+        return kinds[name].model_validate({"fault": name, **fields})
+
+
+def _send_counter(fault: Fault, ledger: Ledger | None) -> Callable[[], SendCounts]:
+    """Return a counter of the acks that the fault's conditions ask for."""
+    for condition in fault.when.simple:
+        if not isinstance(condition, ProgressIs):
+            continue
+        if condition.outcome == "sent":
+            raise ScenarioError(f"'{condition}': a Ledger knows acks, not sends: use 'acked'")
+        if ledger is None:
+            raise ScenarioError(f"'{condition}' needs the Ledger that counts acks: pass ledger=")
+    return lambda: SendCounts(sent=0, acked=0 if ledger is None else ledger.acked)
+
+
+@contextlib.contextmanager
+def _held(
+    cluster: KafkaCluster, fault: Fault, sends: Callable[[], SendCounts], within_s: float
+) -> Iterator[Guard]:
+    context = ScheduleContext(
+        cluster=cluster.interfaces,
+        partitions=[
+            (one.topic, one.partition)
+            for one in fault.when.simple
+            if isinstance(one, LeaderChanges)
+        ],
+        sends=sends,
+        clock=lambda: datetime.now(UTC),
+        monotonic=time.monotonic,
+    )
+    start = context.reference(context.leaders({}))
+    trigger = wait_for(
+        lambda: context.due(fault.when, fault.or_after, reference=start),
+        lambda due: due is not None,
+        within_s=within_s,
+        failure=lambda _: ClusterError(
+            f"{fault.name} of {fault.target} did not begin within {within_s:g} s ({fault.when})"
+        ),
+    )
+    guard = inject_fault(fault, context.cluster, trigger=str(trigger), clock=context.clock)
     with guard:
         if not guard.window.verified:
-            raise FaultError(f"{fault} of {guard.window.target}: {guard.window.evidence}")
+            raise FaultError(f"{fault.name} of {guard.window.target}: {guard.window.evidence}")
         yield guard
     wait_for(
         guard.recovered,
         bool,
         within_s=_RECOVER_S,
         failure=lambda _: ClusterError(
-            f"{fault} is healed, but not recovered after {_RECOVER_S:g} s"
+            f"{fault.name} is healed, but not recovered after {_RECOVER_S:g} s"
         ),
     )
 
 
 @contextlib.contextmanager
-def _legal(what: str) -> Iterator[None]:
+def _scenario_errors(subject: str) -> Iterator[None]:
+    """Turn pydantic's errors into a ScenarioError about `subject`."""
     try:
         yield
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
         )
-        raise ScenarioError(f"{what}: {problems}") from None
+        raise ScenarioError(f"{subject}: {problems}") from None
 
 
 def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
-    """Return what the model allows, for each configuration of a scenario file; needs no cluster."""
+    """Return the model's prediction for each configuration of a scenario file; needs no cluster."""
     from ackproof.prediction.replication import foresee
     from ackproof.scenario.loader import load
 
@@ -126,7 +242,7 @@ def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
 
 
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:
-    """Run every configuration of a scenario file; return run directories and verdicts."""
+    """Run every configuration of a scenario file; return the run directories and verdicts."""
     from rich.console import Console
 
     from ackproof.containers.engine import connect
@@ -146,7 +262,7 @@ def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, V
 
 
 def read_ledger(run_dir: Path | str) -> pa.Table:
-    """Return every send of a stored run: `tables.LEDGER`'s columns."""
+    """Return every send of a stored run, in the columns of `ackproof_spark.tables.LEDGER`."""
     import pyarrow.parquet as pq
 
     from ackproof.runs.directory import read_record

@@ -1,14 +1,14 @@
-"""pytest and chaos: scenario files as tests, and clusters under faults for tests.
+"""pytest plugin: scenario files as tests, and clusters with faults for tests.
 
 - `*.chaos.yaml` files are collected: one item for each configuration, trial and expectation.
-- `@pytest.mark.chaos("scenario.yaml")` runs a scenario before a test; a scenario that does not hold
-  fails the test, and `chaos_run` has its verdict.
+- `@pytest.mark.chaos("scenario.yaml")` runs a scenario before a test. The test fails if the
+  scenario does not hold; `chaos_run` has its verdict.
 - `chaos_run` without that mark is a cluster for the test's own application: `chaos_run.cluster`,
   `chaos_run.inject(…)`, `chaos_run.ledger`.
 
-Nothing of ackproof is imported before something here is used. A scenario is run once in a session,
-however many items, workers (xdist) or reruns ask: its result lies in `--chaos-out`. So a rerun
-cannot hide a loss; neither can one of a test with its own application, which stays failed.
+The plugin imports nothing of ackproof before it is used. A scenario is run once in a session, for
+all of its items, workers (xdist) and reruns; the result is kept in `--chaos-out`. So a rerun cannot
+hide a loss. A test with its own application that has found a loss fails at every rerun.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from ackproof.ledger.application import Ledger, Verification
     from ackproof.runs.verdict import Verdict
     from ackproof.scenario.loader import Configured
+    from ackproof_faults import Fault, Guard
 
-_MARK = "chaos(scenario, judge=True): run this scenario first; judge=False: the test judges it"
+_MARK = (
+    "chaos(scenario, judge=True): run a scenario file before the test, and fail the test if the "
+    "scenario does not hold; with judge=False the test looks at chaos_run.verdict itself"
+)
 _SUFFIX = (".chaos.yaml", ".chaos.yml")
 _SESSION = "ACKPROOF_PYTEST_SESSION"
 _LOSSES = pytest.StashKey[dict[str, str]]()
@@ -44,16 +48,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--chaos-seed`, `--chaos-trials`, `--chaos-out`, each also an ini setting."""
     group = parser.getgroup("ackproof", "chaos against real Kafka brokers (ackproof)")
     for name, default, text in (
-        ("seed", "", "the first seed of every scenario, instead of its own"),
-        ("trials", "1", "run every scenario so often, each with the next seed"),
-        ("out", "runs", "where run directories go"),
+        ("seed", "", "first seed of every scenario (default: the seed in its file)"),
+        ("trials", "1", "number of runs of each scenario, each with the next seed (default: 1)"),
+        ("out", "runs", "folder for run directories (default: runs)"),
     ):
         group.addoption(f"--chaos-{name}", default=None, metavar=name.upper(), help=text)
         parser.addini(f"chaos_{name}", text, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and name the session, so that its workers share what was run."""
+    """Register the mark, and name the session, so that its workers share finished runs."""
     config.addinivalue_line("markers", _MARK)
     config.stash[_LOSSES] = {}
     if not hasattr(config, "workerinput"):
@@ -68,7 +72,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have a marked test its `chaos_run`, whether it asks for it or not."""
+    """Give a marked test the fixture `chaos_run`, also if it does not request it."""
     if not isinstance(item, pytest.Function) or item.get_closest_marker("chaos") is None:
         return
     if "chaos_run" not in item.fixturenames:
@@ -77,7 +81,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a marked test whose scenario does not hold, with the evidence."""
+    """Fail a marked test, with the evidence, if its scenario does not hold."""
     mark = item.get_closest_marker("chaos")
     if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
         finished: Any = item.funcargs["chaos_run"]
@@ -89,7 +93,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A scenario that was run: `chaos_run` of a test with the mark."""
+    """The run of a scenario: `chaos_run` of a test with the mark."""
 
     run_dir: Path
     verdict: Verdict
@@ -104,46 +108,46 @@ class ChaosRun:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin."""
+        """The `bootstrap.servers` of clients."""
         return self.cluster.bootstrap_servers
 
-    def inject(self, fault: str, **fields: Any) -> AbstractContextManager[Any]:
-        """Hold a fault in force: a context manager, see `ackproof.inject`."""
+    def inject(self, fault: Fault | str, **fields: Any) -> AbstractContextManager[Guard]:
+        """Hold a fault in force, as `ackproof.inject` does; its conditions count this ledger."""
         from ackproof.api import inject
 
-        return inject(self.cluster, fault, **fields)
+        return inject(self.cluster, fault, ledger=self.ledger.ledger, **fields)
 
 
 class ChaosLedger:
     """The application's ledger: pass `on_delivery` to its producers, then `verify`."""
 
-    def __init__(self, ledger: Ledger, remember: Callable[[str], None]) -> None:
-        self._ledger = ledger
-        self._remember = remember
+    def __init__(self, ledger: Ledger, remember_loss: Callable[[str], None]) -> None:
+        self.ledger = ledger
+        self._remember_loss = remember_loss
         self.on_delivery = ledger.on_delivery
 
     @property
     def acked(self) -> int:
-        """How many records were acked so far."""
-        return self._ledger.acked
+        """The number of records acked so far."""
+        return self.ledger.acked
 
     def verify(self, *, check: bool = True) -> Verification:
         """Read the final log; fail the test with the evidence if an acked record is lost.
 
-        Without `check` a loss is returned, not failed on: for tests that expect one.
+        `check=False` only returns the result: for tests that expect a loss.
         """
         __tracebackhide__ = True
-        found = self._ledger.verify()
-        if check and not found.holds:
-            if found.lost:
-                self._remember(found.evidence())
-            pytest.fail(found.evidence(), pytrace=False)
-        return found
+        result = self.ledger.verify()
+        if check and not result.holds:
+            if result.lost:
+                self._remember_loss(result.evidence())
+            pytest.fail(result.evidence(), pytrace=False)
+        return result
 
 
 @pytest.fixture(scope="session")
 def cluster_factory() -> Iterator[Callable[..., KafkaCluster]]:
-    """Boots clusters, with the arguments of `ackproof.start_cluster`; all end together."""
+    """Boot clusters, with the arguments of `ackproof.start_cluster`, until the session ends."""
     from ackproof.api import start_cluster
 
     with contextlib.ExitStack() as stack:
@@ -152,13 +156,13 @@ def cluster_factory() -> Iterator[Callable[..., KafkaCluster]]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(cluster_factory: Callable[..., KafkaCluster]) -> KafkaCluster:
-    """Three brokers of the default version, one cluster for the session (xdist: for a worker)."""
+    """Return three brokers of the default version, for the session (xdist: for each worker)."""
     return cluster_factory()
 
 
 @pytest.fixture
 def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
-    """With the mark `chaos`: the scenario's run. Without: the cluster and a ledger for the test."""
+    """Return the scenario's run with the mark `chaos`; without it a cluster and a ledger."""
     mark = request.node.get_closest_marker("chaos")
     config = request.config
     if mark is None:
@@ -173,10 +177,10 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
             )
         cluster = request.getfixturevalue("kafka_cluster")
 
-        def remember(evidence: str) -> None:
+        def remember_loss(evidence: str) -> None:
             losses[name] = evidence
 
-        return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember))
+        return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember_loss))
     configured = _marked_scenario(request.node.path.parent, mark)
     run_dir, verdict = _run_once(config, configured, trial=0)
     return FinishedRun(run_dir=run_dir, verdict=verdict)
@@ -187,14 +191,22 @@ def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:
     from ackproof.scenario.loader import load
 
     if len(mark.args) != 1:
-        pytest.fail(f"{_MARK}: name one scenario file", pytrace=False)
+        pytest.fail(
+            f"@pytest.mark.chaos{mark.args!r} has {len(mark.args)} arguments: give it one scenario "
+            "file",
+            pytrace=False,
+        )
     path = folder / mark.args[0]
     try:
         [configured, *more] = load(path)
     except ScenarioError as error:
         pytest.fail(str(error), pytrace=False)
     if more:
-        pytest.fail(f"{path} has a matrix: *.chaos.yaml is collected with all of it", pytrace=False)
+        pytest.fail(
+            f"{path} has a matrix, and the mark runs one configuration: name the file "
+            "*.chaos.yaml, so that all of them are collected",
+            pytrace=False,
+        )
     return configured
 
 
@@ -221,7 +233,7 @@ class ChaosFile(pytest.File):
                     item = ChaosItem.from_parent(
                         self, name=name, configured=configured, trial=trial, what=what
                     )
-                    # With `--dist loadgroup` the items of a run go to one worker: none waits.
+                    # With `--dist loadgroup` one worker gets all items of a run, and none waits.
                     group = f"{self.nodeid}[{', '.join(label)}]"
                     item.add_marker(pytest.mark.xdist_group(group))
                     yield item
@@ -241,14 +253,14 @@ class ChaosItem(pytest.Item):
         self.what = what
 
     def runtest(self) -> None:
-        """Run the scenario, unless it was run already, and judge this expectation."""
+        """Run the scenario, if this session has not, and judge this expectation."""
         run_dir, verdict = _run_once(self.config, self.configured, trial=self.trial)
         problem = _evidence(verdict, run_dir, self.what)
         if problem:
             pytest.fail(problem, pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
-        """Return the evidence, or an error's one message; a traceback of ackproof helps nobody."""
+        """Return the evidence, or the message of an error, without a traceback of ackproof."""
         from ackproof.errors import AckproofError
 
         if isinstance(excinfo.value, (AckproofError, pytest.fail.Exception)):
@@ -256,7 +268,7 @@ class ChaosItem(pytest.Item):
         return str(super().repr_failure(excinfo, style))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the scenario stands."""
+        """Return the scenario's path, and its name for reports."""
         return self.path, None, f"{self.path.name}: {self.name}"
 
 
@@ -266,7 +278,7 @@ def _option(config: pytest.Config, name: str) -> str:
 
 
 def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> tuple[Path, Verdict]:
-    """Return the run of a configuration and trial in this session; run it if nobody has yet."""
+    """Return the run of a configuration and trial; run it if this session has not."""
     from dataclasses import replace
 
     from ackproof.runs.directory import read_verdict
@@ -275,11 +287,11 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
     scenario = configured.scenario.model_copy(update={"seed": seed})
     out = config.rootpath / _option(config, "out")
     key = hashlib.sha256(f"{configured.path}/{configured.name}/{seed}".encode()).hexdigest()[:16]
-    place = out / ".pytest" / os.environ[_SESSION]
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be running it: wait for the result
-        result = place / f"{key}.json"
+    session = out / ".pytest" / os.environ[_SESSION]
+    session.mkdir(parents=True, exist_ok=True)
+    with (session / f"{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held by the worker that runs the scenario
+        result = session / f"{key}.json"
         if not result.exists():
             run_dir = _run(replace(configured, scenario=scenario), out)
             result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
@@ -305,19 +317,19 @@ def _run(configured: Configured, out: Path) -> Path:
 
 
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
-    """Say why a run (or one expectation of it) does not hold; nothing if it does."""
+    """Return why a run (or one expectation of it) does not hold; '' if it does."""
     from ackproof.report import wording
     from ackproof.report.data.losses import read_telling
 
-    lines = [line for line in verdict.expectations if what in ("", "verdict", line.what)]
-    broken = [line for line in lines if not line.met]
+    judged = [one for one in verdict.expectations if what in ("", "verdict", one.what)]
+    broken = [one for one in judged if not one.met]
     if verdict.verdict == "holds" or (verdict.verdict == "violated" and what and not broken):
         return ""
     head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"
-    said = [f"{head}: {verdict.reason}"]
-    said += [f"{one.what}: wanted {one.wanted}, observed {one.observed}" for one in broken]
-    said += wording.cause_sentences(verdict)
-    said += [wording.story(record, verdict.faults) for record in read_telling(run_dir)[:8]]
-    said += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
-    said.append(f"report: {run_dir / 'report.html'}")
-    return "\n".join(said)
+    lines = [f"{head}: {verdict.reason}"]
+    lines += [f"{one.what}: wanted {one.wanted}, observed {one.observed}" for one in broken]
+    lines += wording.cause_sentences(verdict)
+    lines += [wording.story(record, verdict.faults) for record in read_telling(run_dir)[:8]]
+    lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
+    lines.append(f"report: {run_dir / 'report.html'}")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What the user tests: the shop, on brokers that fail."""
+"""Tests of a user of ackproof: the shop, on brokers that fail."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import pytest
 from harness.shop import Shop
 
 import ackproof as ap
+from ackproof_faults import IsolateReplication, Kill, leader
 
 
 @pytest.fixture
 def kafka_cluster(cluster_factory):
     return cluster_factory(
-        topics={"orders": {"partitions": 1, "settings": {"min.insync.replicas": 2}}}
+        {"orders": ap.TopicSpec(partitions=1, settings={"min.insync.replicas": 2})}
     )
 
 
-def test_the_users_harness_is_the_users() -> None:
+def test_the_package_harness_is_the_one_of_the_user() -> None:
     assert "user_project" in harness.__file__
     assert "user_project" not in ap.__file__
 
@@ -24,19 +25,19 @@ def test_the_users_harness_is_the_users() -> None:
 def test_orders_survive_the_death_of_a_leader_with_acks_all(chaos_run) -> None:
     shop = Shop(chaos_run.bootstrap_servers, acks="all", on_delivery=chaos_run.ledger.on_delivery)
     shop.order(200)
-    with chaos_run.inject("kill", target="leader of orders-0"):
+    with chaos_run.inject(Kill(target=leader("orders", 0))):
         shop.order(200)
         shop.close()
-    found = chaos_run.ledger.verify()
-    assert found.acked == 400
+    result = chaos_run.ledger.verify()
+    assert result.acked == 400
 
 
-def test_orders_with_acks_1_do_not_survive_a_leader_that_nobody_followed(chaos_run) -> None:
-    """Fails, as it must: the tests of ackproof look for its evidence."""
+def test_orders_with_acks_1_do_not_survive_a_leader_without_followers(chaos_run) -> None:
+    """Fails on purpose: the tests of ackproof check its evidence."""
     shop = Shop(chaos_run.bootstrap_servers, acks="1", on_delivery=chaos_run.ledger.on_delivery)
     shop.order(100)
     shop.close()
-    with chaos_run.inject("isolate_replication", target="leader of orders-0") as cut:
+    with chaos_run.inject(IsolateReplication(target=leader("orders", 0))) as cut:
         shop.order(100)
         shop.close()
         with chaos_run.inject("kill", target="leader of orders-0"):

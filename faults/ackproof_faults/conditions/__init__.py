@@ -1,1 +1,1 @@
-"""Conditions, targets and durations, and their text form."""
+"""Targets of faults, and the conditions under which faults begin and end."""

@@ -1,4 +1,4 @@
-"""Lengths of time as a scenario writes them: ``5s``, ``250ms``, ``2m``, or a number of seconds."""
+"""Durations as a scenario writes them: ``5s``, ``250ms``, ``2m``, or a number of seconds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_WRITTEN = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m)")
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_WRITTEN = re.compile(rf"({_NUMBER}) ?(ms|s|m)")
 
-#: A duration, as part of a longer pattern.
-DURATION = _WRITTEN.pattern
+#: The pattern of a duration, without groups, for longer patterns.
+DURATION = rf"{_NUMBER} ?(?:ms|s|m)"
 
 
 def format_duration(seconds: float) -> str:
@@ -22,7 +23,7 @@ def format_duration(seconds: float) -> str:
 def parse_duration(value: object) -> float:
     """Return the seconds in ``5s``, ``250ms``, ``2m`` or a bare number of seconds.
 
-    Raises ValueError with the value and what is legal.
+    Raises ValueError with the value and the legal forms.
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
@@ -33,9 +34,9 @@ def parse_duration(value: object) -> float:
 
 
 def parse_offset(value: object) -> float:
-    """Return the seconds of a duration that may have a sign: ``-90m``, ``+5s``, ``-3``.
+    """Return the seconds of a duration with or without a sign: ``-90m``, ``+5s``, ``-3``.
 
-    Raises ValueError with the value and what is legal.
+    Raises ValueError with the value and the legal forms.
     """
     sign = 1
     if isinstance(value, str) and value[:1] in ("-", "+"):

@@ -1,20 +1,21 @@
-"""Whom a fault hits: a role that is resolved when the fault begins, or brokers by id.
+"""The nodes that a fault hits: a role that is resolved when the fault begins, or broker ids.
 
 ``leader of orders-0``, ``followers of orders-0``, ``all``, ``2``, ``[1, 3]``; drawn from the seed:
-``any broker``, ``any 2 brokers``; who decides over metadata: ``active controller``, ``minority of
-controllers``, ``majority of controllers``.
+``any broker``, ``any 2 brokers``; voters of the metadata quorum: ``active controller``, ``minority
+of controllers``, ``majority of controllers``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from ackproof_faults.conditions.condition import did_you_mean
 from ackproof_faults.interfaces.cluster import Cluster
 
 Role = Literal[
@@ -28,8 +29,9 @@ Role = Literal[
     "majority of controllers",
 ]
 
-#: A Kafka topic name (`org.apache.kafka.common.internals.Topic`), then a partition number.
-TOPIC_PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]+)"
+#: A Kafka topic name (`org.apache.kafka.common.internals.Topic`).
+TOPIC = "[A-Za-z0-9._-]+"
+TOPIC_PARTITION = rf"(?P<topic>{TOPIC})-(?P<partition>[0-9]+)"
 _ROLE = re.compile(rf"(?P<role>leader|followers) of {TOPIC_PARTITION}")
 _ANY = re.compile(r"any (?:broker|(?P<count>[1-9][0-9]*) brokers)")
 _CONTROLLERS: tuple[Role, ...] = (
@@ -37,18 +39,23 @@ _CONTROLLERS: tuple[Role, ...] = (
     "minority of controllers",
     "majority of controllers",
 )
+_SCHEMA = (
+    rf"^(all|(leader|followers) of {TOPIC}-[0-9]+|any (broker|[1-9][0-9]* brokers)"
+    rf"|{'|'.join(_CONTROLLERS)})$"
+)
 _LEGAL = (
     "'leader of TOPIC-N', 'followers of TOPIC-N', 'all', 'any broker', 'any N brokers', "
     "'active controller', 'minority of controllers', 'majority of controllers', a broker id, or "
     "a list of broker ids"
 )
+_WORDS = set(re.findall("[a-z]+", f"{_SCHEMA} brokers"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSpec:
-    """A target as written: a role of one partition, brokers, or controllers.
+    """A target as written: a role of one partition, brokers by id, or controllers.
 
-    `any` is `count` brokers that a schedule draws from its seed before the fault begins.
+    `any` is `count` brokers that the schedule draws from its seed before the fault begins.
     """
 
     role: Role
@@ -59,43 +66,40 @@ class TargetSpec:
 
     @property
     def of_controllers(self) -> bool:
-        """Whether it names who decides over metadata, not brokers."""
+        """Whether the target is voters of the metadata quorum, not brokers."""
         return self.role in _CONTROLLERS
 
     def resolve(self, cluster: Cluster) -> tuple[int, ...]:
-        """Return the node ids the target means now; empty if the role has no holder."""
+        """Return the node ids that the target means now; empty if no node has the role."""
         if self.role == "brokers":
             return self.brokers
         if self.role == "all":
             return tuple(cluster.metadata.broker_ids())
         if self.of_controllers:
             return _controllers(self.role, cluster)
-        leader = None if self.role == "any" else cluster.metadata.leader(self.topic, self.partition)
+        drawn_later = self.role == "any"
+        leader = None if drawn_later else cluster.metadata.leader(self.topic, self.partition)
         if leader is None:
             return ()
         if self.role == "leader":
             return (leader,)
-        return tuple(
-            b for b in cluster.metadata.replicas(self.topic, self.partition) if b != leader
-        )
+        replicas = cluster.metadata.replicas(self.topic, self.partition)
+        return tuple(broker for broker in replicas if broker != leader)
 
     def __str__(self) -> str:
-        """Return the target as a scenario writes it."""
-        if self.role == "all":
-            return "all"
         if self.role == "any":
             return "any broker" if self.count == 1 else f"any {self.count} brokers"
-        if self.of_controllers:
-            return self.role
         if self.role == "brokers":
             return "broker " + ", ".join(map(str, self.brokers))
-        return f"{self.role} of {self.topic}-{self.partition}"
+        if self.role in ("leader", "followers"):
+            return f"{self.role} of {self.topic}-{self.partition}"
+        return self.role
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate instances only (text is parsed before), and write them as text."""
+        """Accept instances (`parse_target` has parsed text before), and write them as text."""
         return core_schema.is_instance_schema(
             cls, serialization=core_schema.plain_serializer_function_ser_schema(_as_written)
         )
@@ -107,28 +111,21 @@ class TargetSpec:
         """Publish what a scenario may write."""
         return {
             "anyOf": [
-                {"type": "string", "pattern": _WRITTEN},
+                {"type": "string", "pattern": _SCHEMA},
                 {"type": "integer", "minimum": 0},
                 {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
             ]
         }
 
 
-_PLAIN = r"[A-Za-z0-9._-]+-[0-9]+"
-_WRITTEN = (
-    rf"^(all|(leader|followers) of {_PLAIN}|any (broker|[1-9][0-9]* brokers)"
-    rf"|{'|'.join(_CONTROLLERS)})$"
-)
-
-
 def _controllers(role: Role, cluster: Cluster) -> tuple[int, ...]:
     """Return the active controller first: a majority without it would leave the old one alone."""
-    voters, active = list(cluster.controllers.ids()), cluster.controllers.active()
+    active = cluster.controllers.active()
     if role == "active controller":
         return () if active is None else (active,)
+    voters = sorted(cluster.controllers.ids(), key=lambda node: (node != active, node))
     majority = len(voters) // 2 + 1
-    ranked = sorted(voters, key=lambda one: (one != active, one))
-    return tuple(ranked[: majority if role == "majority of controllers" else majority - 1])
+    return tuple(voters[: majority if role == "majority of controllers" else majority - 1])
 
 
 def _as_written(target: TargetSpec) -> str | list[int]:
@@ -138,23 +135,31 @@ def _as_written(target: TargetSpec) -> str | list[int]:
 def parse_target(value: object) -> TargetSpec:
     """Return the target that `value` (text, an id or a list of ids) names.
 
-    Raises ValueError with the value and the legal set.
+    Raises ValueError with the value and the legal forms.
     """
     if isinstance(value, TargetSpec):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
+        return TargetSpec(**{one.name: getattr(value, one.name) for one in fields(value)})
+    if type(value) is int:
         return TargetSpec(role="brokers", brokers=(value,))
     if isinstance(value, list) and value and all(type(item) is int for item in value):
         return TargetSpec(role="brokers", brokers=tuple(value))
+    target = _read(value) if isinstance(value, str) else None
+    if target is None:
+        hint = did_you_mean(value, _WORDS, lambda corrected: _read(corrected) is not None)
+        raise ValueError(f"{value!r} is not a target ({_LEGAL}){hint}")
+    return target
+
+
+def _read(text: str) -> TargetSpec | None:
     for fixed in ("all", *_CONTROLLERS):
-        if value == fixed:
+        if text == fixed:
             return TargetSpec(role=fixed)
-    if isinstance(value, str) and (drawn := _ANY.fullmatch(value)):
+    if drawn := _ANY.fullmatch(text):
         return TargetSpec(role="any", count=int(drawn["count"] or 1))
-    match = _ROLE.fullmatch(value) if isinstance(value, str) else None
+    match = _ROLE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{value!r} is not a target ({_LEGAL})")
-    role: Literal["leader", "followers"] = "leader" if match["role"] == "leader" else "followers"
+        return None
+    role: Role = "leader" if match["role"] == "leader" else "followers"
     return TargetSpec(role=role, topic=match["topic"], partition=int(match["partition"]))
 
 

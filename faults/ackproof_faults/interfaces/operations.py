@@ -39,7 +39,7 @@ class Operations(Protocol):
         """Return what `look` returns once it is `good`, or its last result after `within_s`."""
 
     def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
-        """Elect the preferred leaders; with `unclean`, any live replica where there is no leader."""
+        """Elect the preferred leaders; with `unclean`, any live replica if there is no leader."""
 
     def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
         """Request other replicas; do not wait until they have copied everything."""

@@ -1,1 +1,1 @@
-"""Schedules of faults: blocks, sampling, execution, blast radius."""
+"""Schedules of faults: blocks, sampling, runners, blast radius."""

@@ -1,11 +1,11 @@
-"""What stands in a list of faults: a fault, or a block of steps.
+"""Steps of a schedule: a fault, or a block of steps.
 
 ======================  =========================================================================
 ``sequence: [...]``     steps in order; with ``repeat``, ``every``, ``for``, ``until`` a loop,
                         with ``probability`` only sometimes
-``parallel: [...]``     every step at once, each on its own
-``one_of: [...]``       one of them, drawn from the seed, by ``weights``
-``random: [...]``       a nemesis: faults drawn from the seed, one after another, for a while
+``parallel: [...]``     steps that begin together, each on its own
+``one_of: [...]``       one of the steps, drawn from the seed by ``weights``
+``random: [...]``       a nemesis: faults drawn from the seed, one after another, for a time
 ======================  =========================================================================
 
 A step after a block begins when everything in the block has recovered.
@@ -28,19 +28,22 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from ackproof_faults.conditions.conditions import Conditions, Trigger
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.conditions.trigger import Conditions, Trigger
 from ackproof_faults.fault import Fault
 from ackproof_faults.registry import registered
 
 if TYPE_CHECKING:
-    Step = Any  #: a `Fault` or a `Block`; at run time `step_type` says which there are
+    Step = Any  #: a `Fault` or a `Block`; `step_type` is the union at run time
+
+#: Keys and indices that lead to a step in the file: (0,), or (1, 'parallel', 0).
+Location = tuple[str | int, ...]
 
 Weights = list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
 
 class Block(BaseModel):
-    """Steps, and how they follow each other."""
+    """Several steps as one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -48,23 +51,23 @@ class Block(BaseModel):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The steps in it, as written."""
+        """The steps of the block, as written."""
         return list(getattr(self, self.key))
 
 
 class SequenceBlock(Block):
     """Steps in order, once or in a loop.
 
-    A loop ends before the turn that `repeat`, `for` or `until` forbids; what has begun is not cut
-    short. With only `every` it goes on until the workload ends.
+    A loop begins no turn that `repeat`, `for` or `until` forbids; a turn that has begun is not cut
+    short. With `every` alone a loop goes on until the workload ends.
     """
 
     key: ClassVar[str] = "sequence"
 
     sequence: list[Step] = Field(min_length=1, description="steps that begin in this order")
-    repeat: int | None = Field(default=None, ge=1, description="so many turns at most")
+    repeat: int | None = Field(default=None, ge=1, description="at most so many turns")
     every: Duration | None = Field(
-        default=None, description="at least so long from the begin of a turn to the next"
+        default=None, description="shortest time from the start of a turn to the start of the next"
     )
     for_: Duration | None = Field(
         default=None, alias="for", description="no new turn after so long"
@@ -73,18 +76,18 @@ class SequenceBlock(Block):
         default=Conditions(), description="no new turn once all of these conditions hold"
     )
     probability: float = Field(
-        default=1.0, gt=0, le=1, description="with which each turn takes place, from the seed"
+        default=1.0, gt=0, le=1, description="probability of each turn, drawn from the seed"
     )
 
     @property
     def loops(self) -> bool:
-        """Whether it may have more than one turn."""
+        """Whether the sequence may have more than one turn."""
         bounds = (self.every, self.for_, self.until or None)
         return any(bound is not None for bound in bounds) or (self.repeat or 1) > 1
 
     @property
     def endless(self) -> bool:
-        """Whether only the end of the workload ends it."""
+        """Whether only the end of the workload ends the loop."""
         return self.loops and self.repeat is None and self.for_ is None and not self.until
 
 
@@ -105,19 +108,19 @@ class ChoiceBlock(Block):
     weights: Weights = Field(default_factory=list, description="1 for each unless given")
 
     @model_validator(mode="after")
-    def _as_many_weights(self) -> Self:
-        return _weighed(self, self.weights, self.one_of)
+    def _check(self) -> Self:
+        return _with_checked_weights(self, self.weights, self.one_of)
 
 
 class RandomBlock(Block):
-    """A nemesis: one fault after another, each drawn from the seed with its length and pause."""
+    """A nemesis: one fault after another, each drawn from the seed with its duration and pause."""
 
     key: ClassVar[str] = "random"
 
     random: list[Step] = Field(min_length=1, description="faults to draw from")
     weights: Weights = Field(default_factory=list, description="1 for each unless given")
     for_: Duration = Field(
-        alias="for", gt=0, description="so much time is filled with faults and pauses"
+        alias="for", gt=0, description="length of the time that is filled with faults and pauses"
     )
     lasting: tuple[Duration, Duration] = Field(
         default=(1.0, 10.0), description="shortest and longest time that a fault holds"
@@ -130,7 +133,7 @@ class RandomBlock(Block):
     )
 
     @model_validator(mode="after")
-    def _drawn_are_plain_faults(self) -> Self:
+    def _check(self) -> Self:
         for step in self.random:
             if not isinstance(step, Fault):
                 raise ValueError(f"random draws from faults only, not from a {step.key!r} block")
@@ -142,17 +145,19 @@ class RandomBlock(Block):
         for name in ("lasting", "stable"):
             shortest, longest = getattr(self, name)
             if shortest > longest:
-                raise ValueError(f"{name}: the shortest, {shortest:g}s, is above {longest:g}s")
+                raise ValueError(
+                    f"{name}: the first, {shortest:g}s, must not exceed the second, {longest:g}s"
+                )
         pause = self.pause_before(self.lasting[0], self.stable[0])
         if self.lasting[0] + pause > self.for_:
             raise ValueError(
                 f"for: {self.for_:g}s is too short for one pause and one fault "
                 f"({pause:g}s + {self.lasting[0]:g}s at least)"
             )
-        return _weighed(self, self.weights, self.random)
+        return _with_checked_weights(self, self.weights, self.random)
 
     def pause_before(self, lasting: float, stable: float) -> float:
-        """Return `stable`, or more if a fault of this length needs it for the fault-free share."""
+        """Return `stable`, or the longer pause that the fault-free share needs after this fault."""
         return max(stable, lasting * self.fault_free / (1 - self.fault_free))
 
 
@@ -165,29 +170,29 @@ BLOCKS: dict[str, type[Block]] = {
 
 def every_fault(steps: Sequence[Step]) -> Iterator[Fault]:
     """Yield every fault in the steps and their blocks, as written."""
-    for _, fault in placed_faults(steps):
+    for _, fault in located_faults(steps):
         yield fault
 
 
-def placed_faults(
-    steps: Sequence[Step], where: tuple[str | int, ...] = ()
-) -> Iterator[tuple[tuple[str | int, ...], Fault]]:
-    """Yield every fault with its place in the file: (0,), or (1, 'parallel', 0)."""
+def located_faults(
+    steps: Sequence[Step], location: Location = ()
+) -> Iterator[tuple[Location, Fault]]:
+    """Yield every fault with its location in the file."""
     for index, step in enumerate(steps):
         if isinstance(step, Block):
-            yield from placed_faults(step.steps, (*where, index, step.key))
+            yield from located_faults(step.steps, (*location, index, step.key))
         else:
-            yield (*where, index), step
+            yield (*location, index), step
 
 
 def plain(steps: Sequence[Step]) -> bool:
-    """Whether the steps are faults only, one after another, and nothing is drawn."""
+    """Whether the steps are faults only, one after another, and no target is drawn."""
     return all(isinstance(step, Fault) and step.target.role != "any" for step in steps)
 
 
 @cache
 def step_type() -> Any:
-    """Return what pydantic reads a step as: by `fault`, or by the block's key."""
+    """Return the union of all steps for pydantic, told apart by `fault` or by the block's key."""
     kinds = [*registered().items(), *BLOCKS.items()]
     union: Any = Annotated[kinds[0][1], Tag(kinds[0][0])]
     for name, kind in kinds[1:]:
@@ -199,7 +204,7 @@ def step_type() -> Any:
 
 
 class StepList:
-    """Has pydantic read a field as a list of steps."""
+    """Makes pydantic read a field as a list of steps."""
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -210,7 +215,7 @@ class StepList:
 
 
 def _kind(step: Any) -> str | None:
-    """Return by which key a step is read; None if it has none."""
+    """Return the tag of a step in `step_type`, None if it has none."""
     if isinstance(step, Block):
         return step.key
     if isinstance(step, Fault):
@@ -222,7 +227,7 @@ def _kind(step: Any) -> str | None:
     return next((key for key in BLOCKS if key in step), None)
 
 
-def _weighed(block: B, weights: Weights, steps: Sequence[Step]) -> B:
+def _with_checked_weights(block: B, weights: Weights, steps: Sequence[Step]) -> B:
     if weights and len(weights) != len(steps):
-        raise ValueError(f"weights: {len(weights)} for {len(steps)} steps: name one for each")
+        raise ValueError(f"weights: {len(weights)} for {len(steps)} steps: give one for each")
     return block

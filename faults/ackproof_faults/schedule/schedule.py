@@ -1,7 +1,7 @@
-"""The order of faults: each begins on its trigger, ends on its trigger, and is made good.
+"""A schedule of faults: each begins on its trigger, is healed on its trigger, and recovers.
 
-`Schedule.tick` is called every few milliseconds by whoever runs the workload. It never sleeps
-and never waits for a condition, so that Ctrl-C and a dying workload are noticed at once.
+The code that runs the workload calls `Schedule.tick` every few milliseconds. It never sleeps and
+never waits for a condition, so that Ctrl-C and a workload that ends are noticed at once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ackproof_faults.fault import Fault
 from ackproof_faults.guard import FaultWindow
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.schedule.blast_radius import BlastRadius
-from ackproof_faults.schedule.execution import InOrder, Stage
-from ackproof_faults.schedule.observation import Progress, Watch
-from ackproof_faults.schedule.sampling import Draw
+from ackproof_faults.schedule.context import ScheduleContext
+from ackproof_faults.schedule.observation import SendCounts
+from ackproof_faults.schedule.runners import SequenceRunner
 
 if TYPE_CHECKING:
     from ackproof_faults.schedule.blocks import Step
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Schedule:
     """Runs a list of steps (faults, and blocks of them) against one cluster.
 
-    `progress` counts sends now; `clock` returns UTC time for the windows, `monotonic` seconds
-    for waiting. `partitions` are those whose leader is remembered before every injection, for
-    `leader of T-P changed`. What is random is drawn from `seed`.
+    `sends` counts the sends so far; `clock` returns UTC time for the windows, `monotonic` seconds
+    for conditions on time. The leaders of `partitions` are noted before every injection, for
+    `leader of T-P changed`. Random choices are sampled from `seed`.
     """
 
     def __init__(
@@ -37,89 +37,85 @@ class Schedule:
         cluster: Cluster,
         *,
         partitions: Sequence[tuple[str, int]],
-        progress: Callable[[], Progress],
+        sends: Callable[[], SendCounts],
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
         seed: int = 0,
         blast_radius: BlastRadius | None = None,
     ) -> None:
-        draw = Draw(seed=seed, brokers=tuple(cluster.metadata.broker_ids()))
-        self._stage = Stage(
+        self._context = ScheduleContext(
             cluster=cluster,
             partitions=partitions,
-            progress=progress,
+            sends=sends,
             clock=clock,
             monotonic=monotonic,
-            draw=draw,
+            seed=seed,
             blast_radius=blast_radius or BlastRadius(),
-            watch=Watch(cluster, monotonic),
         )
-        self._steps = InOrder(self._stage, draw.schedule(steps).steps)
+        sampled = self._context.sampler.schedule(steps)
+        self._steps = SequenceRunner(self._context, sampled.steps)
 
     @property
     def windows(self) -> list[FaultWindow]:
         """The window of every fault so far, in order of injection."""
-        return [one.guard.window for one in self._stage.injected]
+        return [one.guard.window for one in self._context.injected]
 
     @property
     def waiting(self) -> list[Fault]:
-        """The faults that have not begun yet; of a loop, those of the turn under way."""
+        """The faults that have not begun; of a loop, those of the current turn."""
         return self._steps.waiting
 
     @property
     def unended(self) -> list[Fault]:
-        """The faults in force whose own trigger to heal has not come true."""
+        """The faults in force whose own condition to heal has not held."""
         return self._steps.unended
 
     @property
     def done(self) -> bool:
-        """Whether every fault has been injected, healed and recovered from."""
+        """Whether every fault has begun, was healed and has recovered."""
         return self._steps.over
 
     @property
     def waiting_for(self) -> str:
-        """What the schedule is waiting for now, in words, for progress and error messages."""
-        return self._stage.held_back or self._steps.waiting_for or self._recovering or "nothing"
+        """What the schedule waits for, in words, for progress and error messages."""
+        return self._context.held_back or self._steps.waiting_for or self._recovering or "nothing"
 
     @property
     def held_back(self) -> str:
-        """Why a fault that is due may not begin yet; '' if none is held back."""
-        return self._stage.held_back
+        """Why a fault that is due waits for the recovery of others; '' if none does."""
+        return self._context.held_back
 
     @property
     def _recovering(self) -> str:
-        for one in self._stage.injected:
-            if not one.recovered:
-                return f"recovery from {one.guard.window.fault} of {one.guard.window.target}"
-        return ""
+        unrecovered = (one for one in self._context.injected if not one.recovered)
+        return next((f"recovery from {one}" for one in unrecovered), "")
 
     def tick(self) -> None:
         """Inject, heal and check recovery, as far as conditions allow now.
 
-        Raises FaultError if a fault's target names nobody, a fault cannot be healed, one would undo
-        another, or one would exceed the blast radius for good.
+        Raises FaultError if no node has the role of a fault's target, a fault cannot be healed, a
+        fault would undo another, or no recovery can make room for it in the blast radius.
         """
-        self._stage.held_back = ""
+        self._context.held_back = ""
         self._steps.tick()
         self.check_recovered()
 
     def heal_all(self) -> None:
-        """Drop what has not begun and heal everything in force, the newest first.
+        """Drop the faults that have not begun, and heal those in force, the newest first.
 
-        Raises FaultError, after having tried all, if something could not be healed.
+        Raises FaultError, after all were tried, if one could not be healed.
         """
         self._steps.stop()
         errors = []
-        for one in reversed(self._stage.injected):
+        for one in reversed(self._context.injected):
             try:
                 one.guard.heal()
             except FaultError as error:
-                window = one.guard.window
-                errors.append(f"{window.fault} of {window.target}: {error}")
+                errors.append(f"{one}: {error}")
         if errors:
             raise FaultError("not healed: " + "; ".join(errors))
 
     def check_recovered(self) -> bool:
-        """Whether everything that was injected is healed and works again."""
-        states = [one.guard.recovered() for one in self._stage.injected]  # ask all, not up to one
-        return all(states)
+        """Check every injected fault; return whether all are healed and have recovered."""
+        recovered = [one.guard.recovered() for one in self._context.injected]
+        return all(recovered)

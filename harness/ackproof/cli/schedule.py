@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ackproof_faults.schedule.sampling import Draw, Drawn
+    from ackproof_faults.schedule.sampling import SampledStep, Sampler
 
 #: So many turns of a loop are shown; each further one is drawn in the same way.
 _TURNS = 3
@@ -28,13 +28,15 @@ def schedule(
     Example: [bold]ackproof schedule scenarios/nemesis.yaml --seed 7[/]
     """
     from ackproof.scenario.loader import load
-    from ackproof_faults.schedule.sampling import Draw
+    from ackproof_faults.schedule.sampling import Sampler
 
     found = {}
     for one in load(scenario):
         brokers = tuple(range(1, one.scenario.cluster.brokers + 1))
-        draw = Draw(seed=one.scenario.seed if seed is None else seed, brokers=brokers)
-        found[one.name or one.scenario.name] = _shown(draw, draw.schedule(one.scenario.faults))
+        sampler = Sampler(seed=one.scenario.seed if seed is None else seed, brokers=brokers)
+        found[one.name or one.scenario.name] = _shown(
+            sampler, sampler.schedule(one.scenario.faults)
+        )
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -44,18 +46,18 @@ def schedule(
             typer.echo(line)
 
 
-def _shown(draw: Draw, step: Drawn) -> Any:
+def _shown(sampler: Sampler, step: SampledStep) -> Any:
     """Return a drawn step as plain data: a fault's settings, or a block of steps."""
-    from ackproof_faults.schedule.sampling import Loop, Once, Together
+    from ackproof_faults.schedule.sampling import SampledLoop, SampledParallel, SampledSequence
 
     match step:
-        case Once():
-            return [_shown(draw, one) for one in step.steps]
-        case Together():
-            return {"parallel": [_shown(draw, branch) for branch in step.branches]}
-        case Loop():
-            turns = [draw.turn(step, number) for number in range(step.block.repeat or _TURNS)]
-            return {"turns": [[] if turn is None else _shown(draw, turn) for turn in turns]}
+        case SampledSequence():
+            return [_shown(sampler, one) for one in step.steps]
+        case SampledParallel():
+            return {"parallel": [_shown(sampler, branch) for branch in step.branches]}
+        case SampledLoop():
+            turns = [sampler.turn(step, number) for number in range(step.block.repeat or _TURNS)]
+            return {"turns": [[] if turn is None else _shown(sampler, turn) for turn in turns]}
     settings = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"fault": step.name, **settings}
 

@@ -10,8 +10,7 @@ from ackproof.cluster.attached import AnyCluster
 from ackproof.execution.run_state import Recording, now
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
-from ackproof_faults import FaultError, Schedule
-from ackproof_faults import Progress as Sends
+from ackproof_faults import FaultError, Schedule, SendCounts
 
 #: How often the schedule looks at the world, and progress is shown.
 _TICK_S = 0.01
@@ -27,9 +26,9 @@ def exercise(
 ) -> None:
     """Run the workload and the faults; end with every fault healed and every send settled."""
 
-    def sends() -> Sends:
+    def sends() -> SendCounts:
         progress = crew.progress()
-        return Sends(sent=progress.sent, acked=progress.acked)
+        return SendCounts(sent=progress.sent, acked=progress.acked)
 
     cluster.interfaces.offer("clients", StruckClients(crew))
     schedule = Schedule(
@@ -38,7 +37,7 @@ def exercise(
         partitions=[
             (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
         ],
-        progress=sends,
+        sends=sends,
         clock=now,
         monotonic=time.monotonic,
         seed=scenario.seed,

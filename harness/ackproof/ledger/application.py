@@ -1,16 +1,15 @@
-"""The ledger of somebody else's application: what its own producers were told, against the log.
+"""A ledger for an application under test: its delivery reports against the final log.
 
-An application under test has its own producers, and its records no header of ours. What it was told
-is taken from its delivery reports::
+The application has its own producers, and its records have no header of ackproof's. The ledger
+takes their delivery reports::
 
-    ledger = Ledger()
+    ledger = Ledger(cluster)
     producer.produce("orders", value, on_delivery=ledger.on_delivery)
 
 `verify` reads every partition that the ledger knows from begin to end, and compares records by
-partition, key and value, as often as they occur: offsets change when a log is cut and written
-anew, so a record that stands elsewhere than it was acked is not lost. Two records that are equal in
-all three cannot be told apart; one of them lost, another written twice, is missed. Give records
-something unique.
+partition, key and value, as often as they occur. Offsets are not compared: they change when a log
+is truncated and written again. Records that are equal in all three cannot be told apart: if one of
+them is lost and another is written twice, the loss is missed. Give records something unique.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ackproof.errors import ClusterError
 from ackproof.ledger.outcome import classify
@@ -29,22 +28,47 @@ from ackproof_spark.tables import Outcome
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-    from ackproof.cluster.cluster import KafkaCluster
+#: A topic and a partition number.
+Partition = tuple[str, int]
 
-Place = tuple[str, int]
-
-#: Lists of evidence show so many.
+#: Number of lost records that the evidence lists.
 _SHOWN = 8
 _READ_WITHIN_S = 60.0
 
 
+class LogOffsets(Protocol):
+    """The offsets between which a partition is read."""
+
+    def begin_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Return the earliest offset of each partition."""
+
+    def write_end_markers(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Write one record to each partition with acks=all, and return its offset."""
+
+
+class LedgerCluster(Protocol):
+    """What a ledger needs of a cluster to read its final log."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """Security settings of librdkafka clients."""
+
+    @property
+    def admin(self) -> LogOffsets: ...
+
+    def await_full_isr(self, partitions: Sequence[Partition]) -> None:
+        """Wait until each partition has a leader and a full ISR; raise ClusterError if not."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedRecord:
-    """A record that its application was told is written."""
+    """A record with a delivery report without error. `offset` is None with acks=0."""
 
     topic: str
     partition: int
-    #: None with acks=0.
     offset: int | None
     key: bytes | None
     digest: bytes
@@ -57,7 +81,7 @@ class AckedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What became of an application's records; `lost` are acked, and absent from the final log."""
+    """Outcomes of an application's sends; `lost` are acked and absent from the final log."""
 
     acked: int
     failed: int
@@ -68,17 +92,17 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing that was acked is lost, and something was acked at all."""
+        """Whether at least one record was acked and no acked record is lost."""
         return self.acked > 0 and not self.lost
 
     def evidence(self) -> str:
-        """Return what was found, for people: the first lost records, and how many there are."""
+        """Return the counts and the first lost records as text."""
         lines = [
             f"{len(self.lost):,} of {self.acked:,} acked records are lost "
             f"({self.failed:,} failed, {self.unknown:,} unknown, {self.duplicated:,} duplicates)"
         ]
         if not self.acked:
-            lines = ["nothing was acked, so nothing could be lost: inconclusive"]
+            lines = ["inconclusive: no record was acked, so none can be lost"]
         lines += [str(record) for record in self.lost[:_SHOWN]]
         if len(self.lost) > _SHOWN:
             lines.append(f"… and {len(self.lost) - _SHOWN:,} more")
@@ -86,31 +110,31 @@ class Verification:
 
 
 class Ledger:
-    """Collects delivery reports; safe to share among producers and threads."""
+    """Collects delivery reports; thread-safe."""
 
-    def __init__(self, cluster: KafkaCluster | None = None) -> None:
+    def __init__(self, cluster: LedgerCluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._acked: list[AckedRecord] = []
         self._outcomes: Counter[Outcome] = Counter()
-        self._sent: Counter[tuple[Place, bytes]] = Counter()
+        self._sent: Counter[tuple[Partition, bytes]] = Counter()
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Take one delivery report: confluent-kafka's `on_delivery` callback."""
+        """Record one delivery report: confluent-kafka's `on_delivery` callback."""
         outcome = classify(error, sole_attempt=False)
         topic, partition = message.topic(), message.partition()
         assert topic is not None
-        place = (topic, -1 if partition is None else partition)
+        where = (topic, -1 if partition is None else partition)
         digest = _digest(message)
         offset = message.offset()
         with self._lock:
             self._outcomes[outcome] += 1
-            self._sent[place, digest] += 1
+            self._sent[where, digest] += 1
             if outcome is Outcome.ACKED:
                 self._acked.append(
                     AckedRecord(
-                        topic=place[0],
-                        partition=place[1],
+                        topic=where[0],
+                        partition=where[1],
                         offset=offset if offset is not None and offset >= 0 else None,
                         key=_bytes(message.key()),
                         digest=digest,
@@ -119,56 +143,54 @@ class Ledger:
 
     @property
     def acked(self) -> int:
-        """How many records were acked so far."""
+        """The number of records acked so far."""
         with self._lock:
             return len(self._acked)
 
-    def verify(self, cluster: KafkaCluster | None = None) -> Verification:
-        """Wait for full ISR, read the final log, and say which acked records are not in it.
+    def verify(self) -> Verification:
+        """Wait for full ISR, read the final log, and compare it with the delivery reports.
 
-        Call it when every fault is healed and every producer is flushed. Raises ClusterError if
-        the ISR is not full in time or the log cannot be read to its end.
+        Call it when every fault is healed and every producer is flushed. It writes one record to
+        each partition, whose ack proves that the high watermark has passed all acked records.
+        Raises ClusterError if the ISR is not full in time or the log cannot be read to its end.
         """
-        cluster = cluster or self._cluster
-        if cluster is None:
-            raise ClusterError("this ledger knows no cluster", hint="verify(cluster)")
         with self._lock:
             acked, sent = list(self._acked), self._sent.copy()
             outcomes = self._outcomes.copy()
-        places = sorted({(one.topic, one.partition) for one in acked})
-        found: Counter[tuple[Place, bytes]] = Counter()
-        if places:
-            cluster.await_full_isr(places)
-            found = _read(cluster, places)
-        left = found.copy()
+        partitions = sorted({(one.topic, one.partition) for one in acked})
+        read: Counter[tuple[Partition, bytes]] = Counter()
+        if partitions:
+            self._cluster.await_full_isr(partitions)
+            read = _read(self._cluster, partitions)
+        unmatched = read.copy()
         lost = []
         for record in acked:
-            name = ((record.topic, record.partition), record.digest)
-            if left[name]:
-                left[name] -= 1
+            identity = ((record.topic, record.partition), record.digest)
+            if unmatched[identity]:
+                unmatched[identity] -= 1
             else:
                 lost.append(record)
         return Verification(
             acked=len(acked),
             failed=outcomes[Outcome.FAILED],
             unknown=outcomes[Outcome.UNKNOWN],
-            read=sum(found.values()),
+            read=sum(read.values()),
             lost=tuple(lost),
-            duplicated=sum(
-                max(0, count - sent[name]) for name, count in found.items() if sent[name]
-            ),
+            duplicated=sum(max(0, count - sent[one]) for one, count in read.items() if sent[one]),
         )
 
 
-def _read(cluster: KafkaCluster, places: Sequence[Place]) -> Counter[tuple[Place, bytes]]:
+def _read(
+    cluster: LedgerCluster, partitions: Sequence[Partition]
+) -> Counter[tuple[Partition, bytes]]:
     from time import monotonic
 
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    begins = cluster.admin.begin_offsets(places)
-    ends = cluster.admin.write_end_markers(places)
-    missing = {place for place in places if begins[place] < ends[place]}
-    found: Counter[tuple[Place, bytes]] = Counter()
+    begins = cluster.admin.begin_offsets(partitions)
+    ends = cluster.admin.write_end_markers(partitions)
+    unread = {one for one in partitions if begins[one] < ends[one]}
+    read: Counter[tuple[Partition, bytes]] = Counter()
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -181,29 +203,29 @@ def _read(cluster: KafkaCluster, places: Sequence[Place]) -> Counter[tuple[Place
         }
     )
     try:
-        consumer.assign([TopicPartition(*place, begins[place]) for place in missing])
+        consumer.assign([TopicPartition(*one, begins[one]) for one in unread])
         deadline = monotonic() + _READ_WITHIN_S
-        while missing:
+        while unread:
             if monotonic() > deadline:
-                late = ", ".join(f"{topic}-{n}" for topic, n in sorted(missing))
+                late = ", ".join(f"{topic}-{n}" for topic, n in sorted(unread))
                 raise ClusterError(f"not read to the end after {_READ_WITHIN_S:g} s: {late}")
             for message in consumer.consume(1000, 1.0):
-                place = (str(message.topic()), int(message.partition() or 0))
+                partition = (str(message.topic()), int(message.partition() or 0))
                 offset = message.offset() or 0
                 if message.error() is not None:
                     if message.error().name() != "_PARTITION_EOF":
                         raise ClusterError(f"the log cannot be read: {message.error().str()}")
-                elif offset < ends[place]:
+                elif offset < ends[partition]:
                     deadline = monotonic() + _READ_WITHIN_S
-                    found[place, _digest(message)] += 1
-                # Transactions' markers take offsets that no consumer sees: the end may be one.
-                if offset + (message.error() is None) >= ends[place]:
-                    missing.discard(place)
+                    read[partition, _digest(message)] += 1
+                # A transaction marker takes an offset that no consumer returns, also the last one.
+                if offset + (message.error() is None) >= ends[partition]:
+                    unread.discard(partition)
     except KafkaException as error:
         raise ClusterError(f"the log cannot be read: {error.args[0].str()}") from error
     finally:
         consumer.close()
-    return found
+    return read
 
 
 def _digest(message: Any) -> bytes:

@@ -19,13 +19,9 @@ from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
-from ackproof_faults.conditions.conditions import (
-    After,
-    Condition,
-    IsrIs,
-    LeaderChanges,
-    ProgressIs,
-)
+from ackproof_faults.conditions.condition import Condition
+from ackproof_faults.conditions.partition_state import IsrIs, LeaderChanges
+from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.conditions.targets import TargetSpec
 from ackproof_model import Condition as Abstract
 from ackproof_model import (
@@ -246,6 +242,9 @@ def _unknown_words(scenario: Scenario) -> str:
         return "a schedule with blocks of steps or drawn targets"
     if len(scenario.faults) > _MOST_FAULTS:
         return f"a schedule of {len(scenario.faults)} faults (it searches at most {_MOST_FAULTS})"
+    triggers = [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
+    if alternatives := [one for one in triggers if len(one.alternatives) > 1]:
+        return f"a condition with alternatives ('{alternatives[0]}')"
     controllers = [one.target for one in scenario.faults if one.target.of_controllers]
     return f"a fault on the {controllers[0]}" if controllers else ""
 
@@ -378,7 +377,7 @@ def _condition(condition: Condition, topic: str, partition: int) -> Abstract:
             topic,
             partition,
         ):
-            return IsrSize(op=op, size=size)  # type: ignore[arg-type]  # the parser checked op
+            return IsrSize(op=op, size=size)
         case LeaderChanges() if (condition.topic, condition.partition) == (topic, partition):
             return LeaderChanged()
         case _:

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ackproof_faults.conditions.conditions import After, Condition, ProgressIs
+from ackproof_faults.conditions.condition import Condition
+from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_spark.tables import LOCATION, Outcome
 
 #: Sends or acks of which there was none for so long stood still.

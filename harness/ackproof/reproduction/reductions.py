@@ -16,14 +16,10 @@ from pydantic import ValidationError
 from ackproof.reproduction.replay import with_faults
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
-from ackproof_faults.conditions.cluster_state import FaultHas
-from ackproof_faults.conditions.conditions import (
-    After,
-    Condition,
-    Conditions,
-    ProgressIs,
-)
+from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.events import FaultHas
+from ackproof_faults.conditions.progress import After, ProgressIs
 
 #: A fault is held for at least so long: shorter ones are over before anybody looks.
 _LEAST_S = 0.1
@@ -146,12 +142,12 @@ def nodes(scenario: Scenario) -> list[Number]:
 def _without(fault: Fault, gone: set[str]) -> Fault:
     """Return the fault without conditions on steps that are gone."""
 
-    def left(conditions: Conditions) -> Conditions:
-        return Conditions(
-            one for one in conditions if not (isinstance(one, FaultHas) and one.fault in gone)
-        )
+    def left(one: Condition) -> Condition | None:
+        return None if isinstance(one, FaultHas) and one.fault in gone else one
 
-    return fault.model_copy(update={"when": left(fault.when), "heal_when": left(fault.heal_when)})
+    return fault.model_copy(
+        update={key: getattr(fault, key).replaced(left) for key in ("when", "heal_when")}
+    )
 
 
 def _wait(scenario: Scenario, index: int, condition: ProgressIs, before: int) -> Number:
@@ -202,9 +198,7 @@ def _with_conditions(
     scenario: Scenario, index: int, change: Callable[[Condition], Condition]
 ) -> Scenario | None:
     fault = scenario.faults[index]
-    both = {
-        key: Conditions(change(one) for one in getattr(fault, key)) for key in ("when", "heal_when")
-    }
+    both = {key: getattr(fault, key).replaced(change) for key in ("when", "heal_when")}
     return _replaced(scenario, index, fault.model_copy(update=both))
 
 
@@ -251,7 +245,9 @@ def _partitions_named(scenario: Scenario) -> list[int]:
     """Return the partitions of the workload's topic that faults and conditions speak of."""
     topic = scenario.workload.topic
     spoken: list[Any] = [fault.target for fault in scenario.faults]
-    spoken += [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
+    spoken += [
+        one for fault in scenario.faults for one in (*fault.when.simple, *fault.heal_when.simple)
+    ]
     return [one.partition for one in spoken if getattr(one, "topic", "") == topic]
 
 

@@ -25,14 +25,11 @@ from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain, registered
-from ackproof_faults.conditions.cluster_state import FaultHas
-from ackproof_faults.conditions.conditions import (
-    After,
-    Condition,
-    Conditions,
-    ProgressIs,
-)
+from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.durations import format_duration
+from ackproof_faults.conditions.events import FaultHas
+from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.trigger import Conditions, either
 from ackproof_spark.tables import LOCATION
 
 _Window = Mapping[str, Any]
@@ -135,7 +132,7 @@ class _Retold:
             window["trigger"] == f"after {format_duration(fault.or_after)}"
         )
         kept = [] if late else [one for one in fault.when if not _replaced(one)]
-        counted = any(isinstance(one, ProgressIs | After) for one in fault.when)
+        counted = any(isinstance(one, ProgressIs | After) for one in fault.when.simple)
         if kept and not counted:
             return kept
         before = self._windows[number - 1] if number else None
@@ -173,6 +170,16 @@ class _Retold:
         return found
 
     def _renamed(self, condition: Condition, healed: datetime | None) -> Condition:
+        """Return a condition with steps in place of other faults.
+
+        Of several alternatives, those that no step met are left out.
+        """
+        named = [self._named(one, healed) for one in condition.alternatives]
+        met = [one for one in named if one is not None]
+        events = [one.event for one in condition.alternatives if isinstance(one, FaultHas)]
+        return either(met or [FaultHas(fault=self._faults[0].name, event=events[0])])
+
+    def _named(self, condition: Condition, healed: datetime | None) -> Condition | None:
         """Return a condition on another fault as one on the first such step that met it."""
         if not isinstance(condition, FaultHas):
             return condition
@@ -182,12 +189,12 @@ class _Retold:
             met = at is not None and (healed is None or at <= healed)
             if met and condition.fault in (fault.id, fault.name):
                 return FaultHas(fault=step_id(index), event=condition.event)
-        return FaultHas(fault=self._faults[0].name, event=condition.event)
+        return None
 
 
 def _replaced(condition: Condition) -> bool:
-    """Whether a replay says a condition in another way."""
-    return isinstance(condition, ProgressIs | After | FaultHas)
+    """Whether a replay says a condition, or one of its alternatives, in another way."""
+    return any(isinstance(one, ProgressIs | After | FaultHas) for one in condition.alternatives)
 
 
 def _fault(window: _Window, path: Path) -> Fault:

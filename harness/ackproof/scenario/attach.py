@@ -17,7 +17,7 @@ from ackproof.errors import ScenarioError
 from ackproof.scenario.types import Model, Place, Setting
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
-from ackproof_faults.schedule.blocks import placed_faults
+from ackproof_faults.schedule.blocks import located_faults
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET = re.compile(r"password|secret|\.key\.pem$|oauthbearer\.config|jaas")
@@ -121,7 +121,7 @@ def problems(
 
 
 def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[tuple[Place, str]]:
-    for where, fault in placed_faults(steps):
+    for where, fault in located_faults(steps):
         place: Place = ("faults", *where, "fault")
         missing = attach.missing(fault)
         if missing not in ([], ["processes"]):

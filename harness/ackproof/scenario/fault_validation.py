@@ -9,16 +9,13 @@ from ackproof.kafka_versions import uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
 from ackproof.scenario.types import Place
 from ackproof_faults import Fault, Shape
-from ackproof_faults.conditions.cluster_state import (
-    FaultHas,
-    IsrIsExactly,
-    LeaderIs,
-    LogSays,
-)
-from ackproof_faults.conditions.conditions import After, Condition, ProgressIs
-from ackproof_faults.conditions.syntax import OfPartition
-from ackproof_faults.schedule.blast_radius import Limit, clashes
-from ackproof_faults.schedule.blocks import placed_faults
+from ackproof_faults.conditions.condition import Condition
+from ackproof_faults.conditions.events import FaultHas, LogSays
+from ackproof_faults.conditions.partition_state import IsrIsExactly, LeaderIs, PartitionCondition
+from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.schedule.blast_radius import Limit
+from ackproof_faults.schedule.blocks import located_faults
+from ackproof_faults.schedule.conflicts import certain_conflicts
 
 if TYPE_CHECKING:
     from ackproof.scenario.model import Scenario
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
     """Yield what is wrong, as (place in the file, problem)."""
-    faults = [(("faults", *where), fault) for where, fault in placed_faults(scenario.faults)]
+    faults = [(("faults", *where), fault) for where, fault in located_faults(scenario.faults)]
     names = {name for _, fault in faults for name in (fault.name, fault.id) if name}
     attach, shape = scenario.cluster.attach, _shape(scenario)
     for place, fault in faults:
@@ -37,13 +34,14 @@ def problems(scenario: Scenario) -> Iterator[tuple[Place, str]]:
         yield from _limit_problems(scenario, fault, place)
         for key in ("when", "heal_when"):
             for index, condition in enumerate(getattr(fault, key)):
-                yield from _condition_problems(scenario, condition, (*place, key, index), names)
+                for one in condition.alternatives:
+                    yield from _condition_problems(scenario, one, (*place, key, index), names)
     if attach is not None and scenario.blast_radius.controllers is not None:
         yield (
             ("blast_radius", "controllers"),
             "the controllers of an attached cluster are not known: leave it out",
         )
-    for where, problem in clashes(scenario.faults):
+    for where, problem in certain_conflicts(scenario.faults):
         yield ("faults", *where), problem
 
 
@@ -132,7 +130,7 @@ def _condition_problems(
     """Yield why a condition can never come true."""
     records = sum(sends.records for sends in scenario.sends.values())
     seconds = scenario.workload.seconds
-    if isinstance(condition, OfPartition):
+    if isinstance(condition, PartitionCondition):
         yield from _partition_problems(scenario, place, condition.topic, condition.partition)
     match condition:
         case ProgressIs() if condition.count > records:

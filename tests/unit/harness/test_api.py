@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import ackproof as ap
+from ackproof import api
 from ackproof.errors import ClusterError, ScenarioError
 from ackproof.ledger import application
 from ackproof.ledger.application import Ledger
+from ackproof_faults import FaultError, Kill, acked, isr, leader
+from unit.faults.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,8 +34,15 @@ def test_importing_it_costs_nothing() -> None:
 
 def test_every_name_is_there() -> None:
     assert all(getattr(ap, name) is not None for name in ap.__all__)
+    assert set(ap.__all__) <= set(dir(ap))
+    assert sorted(ap.__all__) == ap.__all__ == api.__all__
     with pytest.raises(AttributeError, match="has no attribute 'explode'"):
-        ap.explode  # noqa: B018
+        ap.explode  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert ap.__version__ == version("ackproof")
+    assert "__version__" in dir(ap)
 
 
 class Message:
@@ -55,19 +70,19 @@ class Message:
 class FullIsr:
     """A cluster whose ISR is full."""
 
-    def await_full_isr(self, places: Any) -> None:
-        assert list(places) == [("orders", 0)]
+    def await_full_isr(self, partitions: Any) -> None:
+        assert list(partitions) == [("orders", 0)]
 
 
 def verified(
     monkeypatch: pytest.MonkeyPatch, acked: list[bytes], read: list[bytes]
 ) -> application.Verification:
-    ledger = Ledger()
+    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
     for offset, value in enumerate(acked):
         ledger.on_delivery(None, Message(value, offset))  # type: ignore[arg-type]
     log = Counter((("orders", 0), application._digest(Message(value))) for value in read)
     monkeypatch.setattr(application, "_read", lambda *_: log)
-    return ledger.verify(FullIsr())  # type: ignore[arg-type]
+    return ledger.verify()
 
 
 def test_all_there_holds_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,24 +105,120 @@ def test_equal_records_count_as_often_as_they_were_acked(monkeypatch: pytest.Mon
 
 
 def test_nothing_acked_does_not_hold() -> None:
-    found = Ledger().verify(FullIsr())  # type: ignore[arg-type]
+    found = Ledger(FullIsr()).verify()  # type: ignore[arg-type]
     assert not found.holds
     assert "inconclusive" in found.evidence()
 
 
 def test_a_timeout_is_unknown_and_so_never_lost() -> None:
-    ledger = Ledger()
+    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
     ledger.on_delivery(-192, Message(b"a"))  # type: ignore[arg-type]  # _MSG_TIMED_OUT
-    found = ledger.verify(FullIsr())  # type: ignore[arg-type]
+    found = ledger.verify()
     assert (found.acked, found.unknown, found.lost) == (0, 1, ())
 
 
-def test_wrong_arguments_are_said() -> None:
-    with pytest.raises(ClusterError, match="knows no cluster"):
-        Ledger().verify()
-    with pytest.raises(ScenarioError, match="'kil' is not a fault"), ap.inject(None, "kil"):  # type: ignore[arg-type]
-        pass
+@pytest.mark.parametrize(
+    ("fault", "fields", "says"),
+    [
+        ("kil", {}, "'kil' is not a fault .*did you mean 'kill'"),
+        (
+            "kill",
+            {"target": "leeder of orders-0"},
+            "target: .*did you mean 'leader of",
+        ),
+        ("kill", {"target": 1, "heal_after": "5s"}, "leave out heal_when and heal_after"),
+        ("kill", {"target": 1, "when": "5 acked"}, "'5 acked' needs the Ledger"),
+        ("kill", {"target": 1, "when": "5 sent or after 5s"}, "a Ledger knows acks, not sends"),
+    ],
+)
+def test_a_wrong_fault_is_refused(fault: str, fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        ap.inject(kafka(FakeCluster()), fault, **fields)
+
+
+def test_a_wrong_cluster_is_refused() -> None:
     with pytest.raises(ScenarioError, match="brokers"), ap.start_cluster(brokers=-1):
+        pass
+    with (
+        pytest.raises(ScenarioError, match="both a ClusterSpec and fields of one"),
+        ap.start_cluster({}, ap.ClusterSpec(), brokers=3),
+    ):
+        pass
+    with (
+        pytest.raises(ScenarioError, match="partitions"),
+        ap.start_cluster({"orders": {"partitions": 0}}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("topic", "cluster"),
+    [
+        (ap.TopicSpec(partitions=2), {"cluster": ap.ClusterSpec(brokers=5)}),
+        ({"partitions": 2}, {"brokers": 5}),
+    ],
+)
+def test_models_and_their_fields_start_the_same_cluster(
+    topic: Any, cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ackproof.cluster import boot
+    from ackproof.containers import engine, images
+
+    booted: list[Any] = []
+
+    @contextlib.contextmanager
+    def booting(spec: ap.ClusterSpec, **_: Any) -> Iterator[Any]:
+        booted.append(spec)
+        yield SimpleNamespace(create_topics=booted.append)
+
+    monkeypatch.setattr(engine, "connect", lambda: None)
+    monkeypatch.setattr(images, "ensure", lambda *_, **__: SimpleNamespace(reference="image"))
+    monkeypatch.setattr(boot, "booted", booting)
+    with ap.start_cluster({"orders": topic}, **cluster):
+        pass
+    assert booted == [ap.ClusterSpec(brokers=5), {"orders": ap.TopicSpec(partitions=2)}]
+
+
+def kafka(faked: FakeCluster) -> ap.KafkaCluster:
+    cluster: Any = SimpleNamespace(interfaces=faked)
+    return cluster  # type: ignore[no-any-return]
+
+
+def test_a_fault_holds_inside_and_has_recovered_after() -> None:
+    cluster = FakeCluster()
+    for fault, fields in ((Kill(target=leader("orders", 0)), {}), ("kill", {"target": 1})):
+        with ap.inject(kafka(cluster), fault, **fields) as guard:  # type: ignore[call-overload]
+            assert cluster.exits[1] is not None
+            assert guard.window.trigger == "at once"
+        assert cluster.exits[1] is None
+        assert guard.window.recovered_at is not None
+
+
+def test_a_fault_waits_for_its_conditions_and_counts_the_acks_of_a_ledger() -> None:
+    cluster = FakeCluster(now_isr=[1, 2])
+    ledger = Ledger(FullIsr())  # type: ignore[arg-type]
+
+    def workload() -> None:
+        ledger.on_delivery(None, Message(b"a"))  # type: ignore[arg-type]
+        cluster.now_isr = [1, 2, 3]
+
+    fault = Kill(target=leader("orders", 0), when=acked(1) & (isr("orders", 0) == 3))
+    threading.Timer(0.2, workload).start()
+    with ap.inject(kafka(cluster), fault, ledger=ledger, within_s=10) as guard:
+        assert ledger.acked == 1
+        assert guard.window.trigger == "1 acked and isr of orders-0 == 3"
+
+
+def test_a_fault_that_does_not_begin_or_does_not_take_effect_is_an_error() -> None:
+    never = Kill(target=1, when=isr("orders", 0) == 9)
+    late = ap.inject(kafka(FakeCluster()), never, within_s=0.1)
+    with pytest.raises(ClusterError, match=r"did not begin within 0\.1 s"), late:
+        pass
+    down = FakeCluster(exits={1: 137, 2: None, 3: None})
+    with (
+        pytest.raises(FaultError, match="kill of broker 1"),
+        ap.inject(kafka(down), Kill(target=1)),
+    ):
         pass
 
 

@@ -159,7 +159,7 @@ def kafka_cluster(): return None
 
 @pytest.fixture
 def chaos_run(chaos_run):
-    chaos_run.ledger._ledger.verify = lambda: Found
+    chaos_run.ledger.ledger.verify = lambda: Found
     Found.evidence = staticmethod(lambda: "1 of 9 acked records are lost")
     return chaos_run
 

@@ -1,1 +1,1 @@
-"""The user's own package; its name is also a part of ackproof's."""
+"""A package of the user, named as a folder of ackproof is."""

@@ -7,24 +7,24 @@ from typing import Literal
 import pytest
 from pydantic import TypeAdapter
 
-from ackproof_faults.conditions.conditions import Trigger, parse_condition, parse_trigger
 from ackproof_faults.conditions.durations import parse_duration
+from ackproof_faults.conditions.trigger import AnyOf, Trigger, parse_condition, parse_trigger
 
 
 @dataclass(kw_only=True)
-class Seen:
+class Observed:
     acked: int = 0
     acked_more: int = 0
     sent: int = 0
     sent_more: int = 0
     size: int | None = 3
     members: tuple[int, ...] = ()
-    led_by: int | None = 1
-    now_epoch: int | None = 0
-    stands_s: float | None = None
-    lags: int | None = None
-    said: tuple[int, str] = (0, "")
-    has: tuple[str, str] = ("", "")
+    leads: int | None = 1
+    leader_epoch: int | None = 0
+    unchanged_s: float | None = None
+    group_lag: int | None = None
+    log: tuple[int, str] = (0, "")
+    event: tuple[str, str] = ("", "")
     changed: bool = False
     seconds: float = 0.0
 
@@ -35,77 +35,85 @@ class Seen:
         return None if self.size is None else self.members or tuple(range(self.size))
 
     def leader(self, topic: str, partition: int) -> int | None:
-        return self.led_by
+        return self.leads
 
     def epoch(self, topic: str, partition: int) -> int | None:
-        return self.now_epoch
+        return self.leader_epoch
 
-    def still(self, topic: str, partition: int) -> float | None:
-        return self.stands_s
+    def high_watermark_unchanged_s(self, topic: str, partition: int) -> float | None:
+        return self.unchanged_s
 
     def lag(self, group: str, topic: str, partition: int) -> int | None:
-        return self.lags if group == "readers" else None
+        return self.group_lag if group == "readers" else None
 
-    def log_says(self, broker: int | None, text: str) -> bool:
-        return broker in (None, self.said[0]) and text in self.said[1]
+    def log_contains(self, broker: int | None, text: str) -> bool:
+        return broker in (None, self.log[0]) and text in self.log[1]
 
-    def happened(self, fault: str, event: str) -> bool:
-        return (fault, event) == self.has
+    def fault_event(self, fault: str, event: str) -> bool:
+        return (fault, event) == self.event
 
     def leader_changed(self, topic: str, partition: int) -> bool:
         return self.changed
 
-    def elapsed(self) -> float:
+    def elapsed_s(self) -> float:
         return self.seconds
 
 
 @pytest.mark.parametrize(
     ("written", "holds", "does_not"),
     [
-        ("2000 acked", Seen(acked=2000), Seen(acked=1999, acked_more=5000)),
-        ("500 more acked", Seen(acked_more=500), Seen(acked_more=499, acked=5000)),
-        ("10 sent", Seen(sent=10), Seen(sent=9)),
-        ("10 more sent", Seen(sent_more=11), Seen(sent=11)),
-        ("isr of orders-0 == 3", Seen(size=3), Seen(size=2)),
-        ("isr of orders-0 != 3", Seen(size=2), Seen(size=3)),
-        ("isr of orders-0 < 3", Seen(size=2), Seen(size=3)),
-        ("isr of orders-0 <= 2", Seen(size=2), Seen(size=3)),
-        ("isr of orders-0 > 1", Seen(size=2), Seen(size=1)),
-        ("isr of orders-0 >= 2", Seen(size=2), Seen(size=1)),
-        ("leader of orders-0 changed", Seen(changed=True), Seen(changed=False)),
-        ("after 5s", Seen(seconds=5), Seen(seconds=4.9)),
-        ("leader of orders-0 == 2", Seen(led_by=2), Seen(led_by=1)),
-        ("leader of orders-0 != 2", Seen(led_by=1), Seen(led_by=2)),
-        ("leader of orders-0 != 2", Seen(led_by=1), Seen(led_by=None)),
-        ("leader of orders-0 == none", Seen(led_by=None, size=1), Seen(led_by=2, size=1)),
-        ("leader of orders-0 == none", Seen(led_by=None, size=0), Seen(led_by=None, size=None)),
-        ("leader of orders-0 != none", Seen(led_by=1), Seen(led_by=None)),
-        ("isr of orders-0 is {1, 3}", Seen(members=(3, 1)), Seen(members=(1, 2, 3))),
-        ("isr of orders-0 is {1}", Seen(members=(1,)), Seen(size=None)),
-        ("epoch of orders-0 >= 5", Seen(now_epoch=5), Seen(now_epoch=4)),
-        ("epoch of orders-0 < 5", Seen(now_epoch=4), Seen(now_epoch=None)),
-        ("hw of orders-0 stuck for 2s", Seen(stands_s=2.0), Seen(stands_s=1.9)),
-        ("hw of orders-0 stuck for 500ms", Seen(stands_s=0.5), Seen(stands_s=None)),
-        ("lag of readers on orders-0 > 100", Seen(lags=101), Seen(lags=100)),
-        ("lag of readers on orders-0 <= 100", Seen(lags=100), Seen(lags=None)),
-        ("lag of readers on orders-0 > 1", Seen(lags=2), Seen()),
-        ("log of broker 1 says 'Truncating'", Seen(said=(1, "Truncating to 5")), Seen()),
-        ("log of broker 1 says 'x'", Seen(said=(1, "x")), Seen(said=(2, "x"))),
-        ("log of broker says 'x'", Seen(said=(2, "x")), Seen(said=(2, "y"))),
-        ("cut began", Seen(has=("cut", "began")), Seen(has=("cut", "ended"))),
-        ("cut recovered", Seen(has=("cut", "recovered")), Seen(has=("kill", "recovered"))),
-        ("after 250ms", Seen(seconds=0.25), Seen(seconds=0.2)),
+        ("2000 acked", Observed(acked=2000), Observed(acked=1999, acked_more=5000)),
+        ("500 more acked", Observed(acked_more=500), Observed(acked_more=499, acked=5000)),
+        ("10 sent", Observed(sent=10), Observed(sent=9)),
+        ("10 more sent", Observed(sent_more=11), Observed(sent=11)),
+        ("isr of orders-0 == 3", Observed(size=3), Observed(size=2)),
+        ("isr of orders-0 != 3", Observed(size=2), Observed(size=3)),
+        ("isr of orders-0 < 3", Observed(size=2), Observed(size=3)),
+        ("isr of orders-0 <= 2", Observed(size=2), Observed(size=3)),
+        ("isr of orders-0 > 1", Observed(size=2), Observed(size=1)),
+        ("isr of orders-0 >= 2", Observed(size=2), Observed(size=1)),
+        ("leader of orders-0 changed", Observed(changed=True), Observed(changed=False)),
+        ("after 5s", Observed(seconds=5), Observed(seconds=4.9)),
+        ("leader of orders-0 == 2", Observed(leads=2), Observed(leads=1)),
+        ("leader of orders-0 != 2", Observed(leads=1), Observed(leads=2)),
+        ("leader of orders-0 != 2", Observed(leads=1), Observed(leads=None)),
+        ("leader of orders-0 == none", Observed(leads=None, size=1), Observed(leads=2, size=1)),
+        (
+            "leader of orders-0 == none",
+            Observed(leads=None, size=0),
+            Observed(leads=None, size=None),
+        ),
+        ("leader of orders-0 != none", Observed(leads=1), Observed(leads=None)),
+        ("isr of orders-0 is {1, 3}", Observed(members=(3, 1)), Observed(members=(1, 2, 3))),
+        ("isr of orders-0 is {1}", Observed(members=(1,)), Observed(size=None)),
+        ("epoch of orders-0 >= 5", Observed(leader_epoch=5), Observed(leader_epoch=4)),
+        ("epoch of orders-0 < 5", Observed(leader_epoch=4), Observed(leader_epoch=None)),
+        ("hw of orders-0 stuck for 2s", Observed(unchanged_s=2.0), Observed(unchanged_s=1.9)),
+        ("hw of orders-0 stuck for 500ms", Observed(unchanged_s=0.5), Observed(unchanged_s=None)),
+        ("lag of readers on orders-0 > 100", Observed(group_lag=101), Observed(group_lag=100)),
+        ("lag of readers on orders-0 <= 100", Observed(group_lag=100), Observed(group_lag=None)),
+        ("lag of readers on orders-0 > 1", Observed(group_lag=2), Observed()),
+        ("log of broker 1 says 'Truncating'", Observed(log=(1, "Truncating to 5")), Observed()),
+        ("log of broker 1 says 'x'", Observed(log=(1, "x")), Observed(log=(2, "x"))),
+        ("log of broker says 'x'", Observed(log=(2, "x")), Observed(log=(2, "y"))),
+        ("cut began", Observed(event=("cut", "began")), Observed(event=("cut", "ended"))),
+        (
+            "cut recovered",
+            Observed(event=("cut", "recovered")),
+            Observed(event=("kill", "recovered")),
+        ),
+        ("after 250ms", Observed(seconds=0.25), Observed(seconds=0.2)),
     ],
 )
-def test_a_condition_holds_or_does_not(written: str, holds: Seen, does_not: Seen) -> None:
+def test_a_condition_holds_or_does_not(written: str, holds: Observed, does_not: Observed) -> None:
     condition = parse_condition(written)
     assert condition.holds(holds)
     assert not condition.holds(does_not)
 
 
 @pytest.mark.parametrize("written", ["< 3", "!= 3", "<= 1", ">= 0"])
-def test_an_isr_that_nobody_knows_meets_no_condition(written: str) -> None:
-    assert not parse_condition(f"isr of orders-0 {written}").holds(Seen(size=None))
+def test_a_condition_on_an_unknown_isr_does_not_hold(written: str) -> None:
+    assert not parse_condition(f"isr of orders-0 {written}").holds(Observed(size=None))
 
 
 @pytest.mark.parametrize(
@@ -120,32 +128,82 @@ def test_an_isr_that_nobody_knows_meets_no_condition(written: str) -> None:
         "log of broker 1 says 'Truncating'",
         "log of broker says 'Truncating'",
         "cut ended",
+        "500 more acked",
+        "after 0.25s",
+        "isr of orders-0 == 1 or after 20s",
+        "log of broker 1 says 'one or two' or log of broker says 'a' or cut ended",
     ],
 )
-def test_a_condition_is_written_as_it_is_read_and_as_its_schema_wants(written: str) -> None:
+def test_a_condition_is_written_as_it_is_read_and_matches_the_schema(written: str) -> None:
     assert str(parse_condition(written)) == written
     schema = TypeAdapter(Trigger).json_schema()
     assert re.search(schema["anyOf"][0]["pattern"], written)
 
 
+@pytest.mark.parametrize(
+    "written", ["", " or ", "10 acked or ", "10 acked or or after 5s", "10 acked after 5s", "or"]
+)
+def test_the_schema_and_the_parser_refuse_the_same_texts(written: str) -> None:
+    schema = TypeAdapter(Trigger).json_schema()
+    assert not re.search(schema["anyOf"][0]["pattern"], written)
+    with pytest.raises(ValueError, match="is not a condition"):
+        parse_condition(written)
+
+
 def test_all_conditions_of_a_trigger_must_hold() -> None:
     trigger = parse_trigger(["10 acked", "isr of orders-0 == 3"])
-    assert trigger.hold(Seen(acked=10, size=3))
-    assert not trigger.hold(Seen(acked=10, size=2))
-    assert not trigger.hold(Seen(acked=9, size=3))
+    assert trigger.hold(Observed(acked=10, size=3))
+    assert not trigger.hold(Observed(acked=10, size=2))
+    assert not trigger.hold(Observed(acked=9, size=3))
 
 
-def test_no_condition_holds_at_once() -> None:
-    assert parse_trigger([]).hold(Seen())
+def test_one_of_several_alternatives_must_hold() -> None:
+    trigger = parse_trigger(["10 acked or isr of orders-0 == 1", "after 5s"])
+    assert trigger.hold(Observed(acked=10, seconds=5))
+    assert trigger.hold(Observed(size=1, seconds=5))
+    assert not trigger.hold(Observed(acked=10, size=1))
+    assert not trigger.hold(Observed(seconds=5))
+    assert str(trigger) == "(10 acked or isr of orders-0 == 1) and after 5s"
+
+
+def test_the_quoted_text_of_a_log_line_may_contain_or() -> None:
+    written = "log of broker says 'full or nearly'"
+    assert not isinstance(parse_condition(written), AnyOf)
+
+
+def test_a_trigger_without_conditions_holds_at_once() -> None:
+    assert parse_trigger([]).hold(Observed())
+    assert str(parse_trigger([])) == "at once"
+
+
+def test_conditions_are_replaced_in_alternatives_too() -> None:
+    trigger = parse_trigger(["10 acked or after 5s", "after 7s", "20 acked"])
+    kept = trigger.replaced(lambda one: None if str(one).startswith("after") else one)
+    assert list(map(str, kept)) == ["10 acked", "20 acked"]
 
 
 @pytest.mark.parametrize(
     "written", ["2000 ackd", "acked", "-1 acked", "isr of orders == 3", "after", "", 7, None]
 )
-def test_anything_else_is_refused_with_the_value_and_what_is_legal(written: object) -> None:
+def test_a_wrong_condition_is_refused_with_the_value_and_the_legal_forms(written: object) -> None:
     with pytest.raises(ValueError, match="'N acked'") as refusal:
         parse_condition(written)
     assert repr(written) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2000 ackd", "2000 acked"),
+        ("leeder of orders-0 changed", "leader of orders-0 changed"),
+        ("10 acked or isr off orders-0 == 1", "10 acked or isr of orders-0 == 1"),
+    ],
+)
+def test_a_misspelt_condition_is_refused_with_the_one_that_was_meant(
+    written: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+        parse_condition(written)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +214,6 @@ def test_durations(written: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["5", "s", "-1s", -1, True, "5h", None])
-def test_what_is_no_duration(written: object) -> None:
+def test_a_wrong_duration_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(written)

@@ -25,7 +25,9 @@ def test_a_role_follows_leadership() -> None:
     assert target.resolve(FakeCluster(now_leader=3)) == (3,)
     assert target.resolve(FakeCluster(now_leader=None)) == ()
     followers = parse_target("followers of orders-0")
-    assert followers.resolve(FakeCluster(now_leader=None)) == (), "one of them may lead"
+    assert followers.resolve(FakeCluster(now_leader=None)) == (), (
+        "one of the replicas may become leader"
+    )
 
 
 def test_topics_may_contain_dashes_and_dots() -> None:
@@ -36,12 +38,25 @@ def test_topics_may_contain_dashes_and_dots() -> None:
 @pytest.mark.parametrize(
     "written", ["leeder of orders-0", "leader of orders", "", [], ["1"], True, 1.5, None]
 )
-def test_anything_else_is_refused_with_the_value_and_what_is_legal(written: object) -> None:
+def test_a_wrong_target_is_refused_with_the_value_and_the_legal_forms(written: object) -> None:
     with pytest.raises(ValueError, match="leader of TOPIC-N") as refusal:
         parse_target(written)
     assert repr(written) in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("leeder of orders-0", "leader of orders-0"),
+        ("actve controller", "active controller"),
+        ("eny broker", "any broker"),
+    ],
+)
+def test_a_misspelt_target_is_refused_with_the_one_that_was_meant(written: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+        parse_target(written)
+
+
 @pytest.mark.parametrize("written", ["leader of orders-0", "followers of orders-0", "all"])
-def test_a_target_prints_as_it_is_written(written: str) -> None:
+def test_a_target_is_written_as_it_is_read(written: str) -> None:
     assert str(parse_target(written)) == written

@@ -17,10 +17,10 @@ from ackproof_faults import (
     every_fault,
     plain,
 )
-from ackproof_faults.schedule.blast_radius import clashes
-from ackproof_faults.schedule.sampling import Draw, Loop, Once
+from ackproof_faults.schedule.conflicts import certain_conflicts
+from ackproof_faults.schedule.sampling import SampledLoop, SampledSequence, Sampler
 from unit.faults.fake_cluster import FakeCluster
-from unit.faults.schedule.test_execution import World, names
+from unit.faults.schedule.test_runners import World, names
 
 STEPS: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[Any], StepList])
 
@@ -187,11 +187,11 @@ MIXED = [
 ]
 
 
-def drawn(seed: int, steps: list[object]) -> tuple[Once, list[Once | None]]:
-    draw = Draw(seed=seed, brokers=(1, 2, 3))
-    whole = draw.schedule(STEPS.validate_python(steps))
-    loops = [step for step in _flat(whole) if isinstance(step, Loop)]
-    return whole, [draw.turn(loop, number) for loop in loops for number in range(5)]
+def drawn(seed: int, steps: list[object]) -> tuple[SampledSequence, list[SampledSequence | None]]:
+    sampler = Sampler(seed=seed, brokers=(1, 2, 3))
+    whole = sampler.schedule(STEPS.validate_python(steps))
+    loops = [step for step in _flat(whole) if isinstance(step, SampledLoop)]
+    return whole, [sampler.turn(loop, number) for loop in loops for number in range(5)]
 
 
 def _flat(step: Any) -> list[Any]:
@@ -216,13 +216,13 @@ def test_other_seeds_give_other_schedules_and_use_every_choice() -> None:
 
 
 def test_a_turn_is_drawn_alike_whenever_it_is_drawn() -> None:
-    draw = Draw(seed=7, brokers=(1, 2, 3))
-    (loop,) = draw.schedule(
+    sampler = Sampler(seed=7, brokers=(1, 2, 3))
+    (loop,) = sampler.schedule(
         STEPS.validate_python([{"sequence": [kill("any broker")], "repeat": 9}])
     ).steps
-    assert isinstance(loop, Loop)
-    forwards = [draw.turn(loop, number) for number in range(9)]
-    backwards = [draw.turn(loop, number) for number in reversed(range(9))]
+    assert isinstance(loop, SampledLoop)
+    forwards = [sampler.turn(loop, number) for number in range(9)]
+    backwards = [sampler.turn(loop, number) for number in reversed(range(9))]
     assert forwards == backwards[::-1]
     assert len({str(turn) for turn in forwards}) > 1
 
@@ -329,7 +329,7 @@ def test_what_would_undo_a_fault_in_force_is_refused(second: dict[str, object]) 
 
 def test_what_is_certain_to_undo_another_is_known_beforehand() -> None:
     def found(*steps: object) -> list[tuple[str | int, ...]]:
-        return [where for where, _ in clashes(STEPS.validate_python(list(steps)))]
+        return [where for where, _ in certain_conflicts(STEPS.validate_python(list(steps)))]
 
     assert found(kill(1), {"fault": "restart", "target": [1, 2]}) == [(1,)]
     assert found({"sequence": [cut(1), kill(1), cut([1])]}) == [(0, "sequence", 2)]
@@ -348,7 +348,7 @@ def test_what_is_certain_to_undo_another_is_known_beforehand() -> None:
         ([{**NEMESIS, "random": [kill(heal_after="1s")], "weights": []}], "are drawn here"),
         ([{**NEMESIS, "random": [NEMESIS], "weights": []}], "faults only"),
         ([{**NEMESIS, "for": "1s"}], "too short for one pause and one fault"),
-        ([{**NEMESIS, "lasting": ["5s", "1s"]}], "above 1s"),
+        ([{**NEMESIS, "lasting": ["5s", "1s"]}], "must not exceed the second, 1s"),
         ([{"sequence": [kill()], "often": True}], "Extra inputs"),
         ([{"when": "5 acked"}], "tag"),
     ],

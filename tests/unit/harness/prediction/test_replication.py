@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import pytest
 
@@ -14,6 +14,7 @@ from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     Configuration,
     Elapsed,
+    FaultName,
     Injection,
     IsrSize,
     LeaderChanged,
@@ -105,9 +106,11 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
         {"sequence": [{"fault": "none"}], "repeat": 2},
         {"fault": "kill", "target": "any broker"},
         {"fault": "kill", "target": "active controller"},
+        {"fault": "kill", "target": 1, "when": "5 acked or after 3s"},
+        {"fault": "kill", "target": 1, "heal_when": ["after 3s", "after 1s or 5 acked"]},
     ],
 )
-def test_of_blocks_and_drawn_targets_nothing_is_excluded(step: dict[str, Any]) -> None:
+def test_of_blocks_drawn_targets_and_alternatives_nothing_is_excluded(step: dict[str, Any]) -> None:
     record = replication.foresee(scenario(faults=[step]))
     assert record.predicted["lost"] == "possible"
     assert "the model has no words for" in record.prediction.reasons["lost"]
@@ -221,6 +224,10 @@ def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknow
     found = replication.foresee(scenario(workload=workload, faults=[producers]))
     assert set(found.predicted.values()) == {"possible"}
     assert not asked
+
+
+def test_faults_have_a_word_for_every_effect_of_the_model() -> None:
+    assert set(get_args(FaultName)) <= set(get_args(Effect))
 
 
 def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:

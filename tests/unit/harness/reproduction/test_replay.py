@@ -16,7 +16,7 @@ from ackproof.runs.verdict import Verdict
 from ackproof.scenario.loader import Configured, dump, load
 from ackproof_faults import plain
 from command_line import ackproof
-from unit.faults.schedule.test_execution import World
+from unit.faults.schedule.test_runners import World
 from unit.harness.comparison.test_comparison import verdict
 from unit.harness.reproduction.recorded import (
     Acks,
@@ -110,6 +110,22 @@ def test_a_condition_on_the_cluster_stays_as_it_is(tmp_path: Path) -> None:
     assert str(first.heal_when) == "leader of orders-0 == 1"
     assert "leader of orders-0 == 1" in str(second.when)
     assert "acked" not in str(second.when)
+
+
+def test_alternatives_that_count_become_acks_and_those_on_the_cluster_stay(tmp_path: Path) -> None:
+    state = "leader of orders-0 == 1 or isr of orders-0 == 3"
+    steps = [
+        kill(1, id="first", when="300 acked or leader of orders-0 == 2", heal_after="1s"),
+        kill(2, when=state, heal_when="first recovered or 9 acked or isr of orders-0 == 9"),
+        kill(3, heal_when="last recovered or first ended"),
+        kill(1, id="last", when="after 2s", heal_after="1s"),
+    ]
+    _, replay = recorded(tmp_path, *steps)
+    first, second, third, _ = replay.faults
+    assert str(first.when) in ("300 acked", "310 acked")
+    assert str(second.when) == state
+    assert str(second.heal_when) == "9 acked or isr of orders-0 == 9"
+    assert str(third.heal_when) == "step-1 ended"
 
 
 def test_a_condition_that_never_held_is_not_waited_for_again(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ackproof.runs.verdict import PredictionReport, Verdict
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Scenario
 from command_line import ackproof
-from unit.faults.schedule.test_execution import World
+from unit.faults.schedule.test_runners import World
 from unit.harness.comparison.test_comparison import verdict as made_verdict
 from unit.harness.reproduction.recorded import (
     RUN_ID,
@@ -218,6 +218,10 @@ def test_a_step_no_longer_waits_for_one_that_is_gone() -> None:
     assert alone is not None
     assert (str(alone.faults[0].when), str(alone.faults[0].heal_when)) == ("50 acked", "at once")
     assert reductions.keep_steps(both, [0, 1]) == both
+    second["when"] = ["50 acked or step-1 recovered"]
+    alone = reductions.keep_steps(scenario(first, second), [1])
+    assert alone is not None
+    assert str(alone.faults[0].when) == "50 acked"
 
 
 def test_a_broker_that_is_named_stays(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ BAD = [
     ("heal_after: 30s", "heal_after: 30x", "'30x' is not a duration"),
     ("3000 acked", "3000 ackd", "'3000 ackd' is not a condition"),
     ("3000 acked", "9000000 acked", "more than workload.records: 200000"),
+    ("3000 acked", "after 1s or 9000000 acked", "more than workload.records: 200000"),
     ("{acks: 1}", "{acks: 3}", "3 is not a value of acks (0, 1 or all)"),
     ("{acks: 1}", "{acks: 1, enable.idempotence: true}", "needs acks: all, not acks: 1"),
     (": true}", ": true, retries: 0}", "needs retries above 0"),

@@ -9,8 +9,8 @@ from ackproof_faults import (
     BlastRadius,
     Fault,
     FaultError,
-    Progress,
     Schedule,
+    SendCounts,
 )
 from ackproof_faults.network.isolate_replication import IsolateReplication
 from ackproof_faults.process.kill import Kill
@@ -34,7 +34,7 @@ class World:
             steps,
             self.cluster,
             partitions=[("orders", 0)],
-            progress=lambda: Progress(sent=self.sent, acked=self.acked),
+            sends=lambda: SendCounts(sent=self.sent, acked=self.acked),
             clock=lambda: datetime.fromtimestamp(self.seconds, tz=UTC),
             monotonic=lambda: self.seconds,
             seed=seed,

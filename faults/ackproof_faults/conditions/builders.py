@@ -1,0 +1,266 @@
+"""Targets and conditions as Python expressions.
+
+::
+
+    Kill(target=leader("orders", 0), when=acked(3000) & (isr("orders", 0) == 3))
+
+Conditions combine with ``&`` and ``|``; comparisons need parentheses around them. A fault keeps
+plain `Conditions` and a plain `TargetSpec`, so that its equality is that of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from itertools import product
+from typing import Literal, NoReturn
+
+from ackproof_faults.conditions.condition import Condition, Operator
+from ackproof_faults.conditions.events import FaultHas, LogSays
+from ackproof_faults.conditions.partition_state import (
+    EpochIs,
+    HighWatermarkStuck,
+    IsrIs,
+    IsrIsExactly,
+    LagIs,
+    LeaderChanges,
+    LeaderIs,
+)
+from ackproof_faults.conditions.progress import After, ProgressIs
+from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_faults.conditions.trigger import Conditions, either
+
+
+class Expression(Conditions):
+    """Conditions that combine with others by ``&`` and ``|``.
+
+    It is kept in conjunctive normal form, which is what a scenario writes: a list of texts that
+    must all hold, each with its alternatives.
+    """
+
+    __slots__ = ()
+
+    def __and__(self, other: Expression) -> Expression:
+        return Expression((*self, *other))
+
+    def __or__(self, other: Expression) -> Expression:
+        return Expression(either(pair) for pair in product(self, other))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"'{self}' is not true or false before the fault is scheduled: combine conditions "
+            "with & and |, not with 'and', 'or' and 'not', and do not chain comparisons"
+        )
+
+
+class Quantity:
+    """A number of the cluster; comparing it with an integer gives a condition."""
+
+    def __init__(self, name: str, compared: Callable[[Operator, int], Condition]) -> None:
+        self._name = name
+        self._compared = compared
+
+    def _condition(self, op: Operator, value: int) -> Expression:
+        if type(value) is not int:
+            raise TypeError(f"{self._name} is compared with an integer, not with {value!r}")
+        return Expression([self._compared(op, value)])
+
+    __hash__ = None  # type: ignore[assignment]  # `==` gives a condition
+
+    def __eq__(self, value: int) -> Expression:  # type: ignore[override]
+        return self._condition("==", value)
+
+    def __ne__(self, value: int) -> Expression:  # type: ignore[override]
+        return self._condition("!=", value)
+
+    def __lt__(self, value: int) -> Expression:
+        return self._condition("<", value)
+
+    def __le__(self, value: int) -> Expression:
+        return self._condition("<=", value)
+
+    def __gt__(self, value: int) -> Expression:
+        return self._condition(">", value)
+
+    def __ge__(self, value: int) -> Expression:
+        return self._condition(">=", value)
+
+
+class Isr(Quantity):
+    """The committed ISR of a partition: ``== 3`` compares its size, ``== {1, 3}`` its members."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic, self._partition = topic, partition
+        super().__init__(
+            f"the ISR of {topic}-{partition}",
+            lambda op, size: IsrIs(topic=topic, partition=partition, op=op, size=size),
+        )
+
+    __hash__ = None
+
+    def __eq__(self, value: int | Set[int]) -> Expression:  # type: ignore[override]
+        if not isinstance(value, Set):
+            return super().__eq__(value)
+        members = tuple(sorted(value))
+        condition = IsrIsExactly(topic=self._topic, partition=self._partition, members=members)
+        return Expression([condition])
+
+
+class PartitionLeader(TargetSpec):
+    """The leader of a partition: a target, and what conditions on the leader begin with."""
+
+    __slots__ = ()
+
+    def _is(self, op: Literal["==", "!="], broker: int | None) -> Expression:
+        return Expression(
+            [LeaderIs(topic=self.topic, partition=self.partition, op=op, broker=broker)]
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # `==` gives a condition
+
+    def __eq__(self, broker: int) -> Expression:  # type: ignore[override]
+        return self._is("==", broker)
+
+    def __ne__(self, broker: int) -> Expression:  # type: ignore[override]
+        return self._is("!=", broker)
+
+    @property
+    def exists(self) -> Expression:
+        """The partition has a leader."""
+        return self._is("!=", None)
+
+    @property
+    def is_none(self) -> Expression:
+        """The partition has no leader."""
+        return self._is("==", None)
+
+    @property
+    def changed(self) -> Expression:
+        """The partition has another leader than before the fault (in `when`: the previous one)."""
+        return Expression([LeaderChanges(topic=self.topic, partition=self.partition)])
+
+
+class HighWatermark:
+    """The high watermark of a partition."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic, self._partition = topic, partition
+
+    def stuck(self, seconds: float) -> Expression:
+        """Wait until the high watermark has not moved for `seconds`."""
+        return Expression(
+            [HighWatermarkStuck(topic=self._topic, partition=self._partition, seconds=seconds)]
+        )
+
+
+class SendCounter:
+    """The number of acked sends, or of all sends."""
+
+    def __init__(self, outcome: Literal["acked", "sent"]) -> None:
+        self._outcome = outcome
+
+    def __call__(self, count: int) -> Expression:
+        """Wait for at least `count` since the run began."""
+        return Expression([ProgressIs(count=count, outcome=self._outcome, more=False)])
+
+    def more(self, count: int) -> Expression:
+        """Wait for at least `count` since the fault was verified (in `when`: the previous one)."""
+        return Expression([ProgressIs(count=count, outcome=self._outcome, more=True)])
+
+
+acked = SendCounter("acked")
+sent = SendCounter("sent")
+
+
+def after(seconds: float) -> Expression:
+    """Wait `seconds` from the verification of the fault (in `when`: of the previous one)."""
+    return Expression([After(seconds=seconds)])
+
+
+def isr(topic: str, partition: int) -> Isr:
+    """Compare the committed ISR: with a size, or by ``==`` with a set of broker ids."""
+    return Isr(topic, partition)
+
+
+def epoch(topic: str, partition: int) -> Quantity:
+    """Compare the leader epoch of a partition."""
+    return Quantity(
+        f"the epoch of {topic}-{partition}",
+        lambda op, value: EpochIs(topic=topic, partition=partition, op=op, epoch=value),
+    )
+
+
+def lag(group: str, topic: str, partition: int) -> Quantity:
+    """Compare the number of records below the high watermark that a group has not committed."""
+    return Quantity(
+        f"the lag of {group} on {topic}-{partition}",
+        lambda op, value: LagIs(
+            group=group, topic=topic, partition=partition, op=op, records=value
+        ),
+    )
+
+
+def high_watermark(topic: str, partition: int) -> HighWatermark:
+    """Select the high watermark of a partition, for ``.stuck(seconds)``."""
+    return HighWatermark(topic, partition)
+
+
+def log_says(text: str, *, broker: int | None = None) -> Expression:
+    """Wait until a broker (by default any) has logged a line with `text` since the last fault."""
+    return Expression([LogSays(broker=broker, text=text)])
+
+
+def began(fault: str) -> Expression:
+    """Wait until a fault with this id or name was verified."""
+    return Expression([FaultHas(fault=fault, event="began")])
+
+
+def ended(fault: str) -> Expression:
+    """Wait until a fault with this id or name was healed."""
+    return Expression([FaultHas(fault=fault, event="ended")])
+
+
+def recovered(fault: str) -> Expression:
+    """Wait until everything that a fault with this id or name touched works again."""
+    return Expression([FaultHas(fault=fault, event="recovered")])
+
+
+def leader(topic: str, partition: int) -> PartitionLeader:
+    """Target the leader of a partition, or begin a condition on it: ``== 2``, ``.changed``."""
+    return PartitionLeader(role="leader", topic=topic, partition=partition)
+
+
+def followers(topic: str, partition: int) -> TargetSpec:
+    """Target all replicas of a partition but its leader."""
+    return TargetSpec(role="followers", topic=topic, partition=partition)
+
+
+def brokers(first: int, *more: int) -> TargetSpec:
+    """Target brokers by node id."""
+    return TargetSpec(role="brokers", brokers=(first, *more))
+
+
+def all_brokers() -> TargetSpec:
+    """Target every broker."""
+    return TargetSpec(role="all")
+
+
+def any_brokers(count: int = 1) -> TargetSpec:
+    """Target `count` brokers that the schedule draws from its seed."""
+    if count < 1:
+        raise ValueError(f"'any {count} brokers' is not a target: count is at least 1")
+    return TargetSpec(role="any", count=count)
+
+
+def active_controller() -> TargetSpec:
+    """Target the leader of the metadata quorum."""
+    return TargetSpec(role="active controller")
+
+
+def minority_of_controllers() -> TargetSpec:
+    """Target as many controllers as the metadata quorum can lose, with the active one."""
+    return TargetSpec(role="minority of controllers")
+
+
+def majority_of_controllers() -> TargetSpec:
+    """Target as many controllers as the metadata quorum needs, with the active one."""
+    return TargetSpec(role="majority of controllers")

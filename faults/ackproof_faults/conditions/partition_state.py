@@ -1,0 +1,146 @@
+"""Conditions on one partition: leader, ISR, leader epoch, high watermark, consumer lag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from ackproof_faults.conditions.condition import (
+    Number,
+    Observation,
+    Operator,
+    Seconds,
+    SimpleCondition,
+    Token,
+    compares,
+)
+from ackproof_faults.conditions.targets import TOPIC
+
+
+def _read_members(text: str) -> tuple[int, ...]:
+    return tuple(sorted({int(one) for one in text.strip("{}").split(",")}))
+
+
+def _write_members(members: tuple[int, ...]) -> str:
+    return f"{{{', '.join(map(str, members))}}}"
+
+
+def _read_leader(text: str) -> int | None:
+    return None if text == "none" else int(text)
+
+
+def _write_leader(broker: int | None) -> str:
+    return "none" if broker is None else str(broker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCondition(SimpleCondition):
+    """A condition on one partition."""
+
+    topic: Annotated[str, Token(TOPIC)]
+    partition: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderIs(PartitionCondition):
+    """Broker `broker` leads the partition (``!=``: another broker); None is no leader."""
+
+    TEXT: ClassVar = "leader of {topic}-{partition} {op} {broker}"
+    FORMS: ClassVar = ("'leader of TOPIC-N == BROKER' (or none)",)
+
+    op: Annotated[Literal["==", "!="], Token("==|!=")]
+    broker: Annotated[int | None, Token("[0-9]+|none", _read_leader, _write_leader)]
+
+    def holds(self, observation: Observation) -> bool:
+        leader = observation.leader(self.topic, self.partition)
+        if self.broker is None:
+            # Only if the ISR is known is a missing leader a fact, not an unanswered request.
+            known = observation.isr(self.topic, self.partition) is not None
+            return leader is None and known if self.op == "==" else leader is not None
+        return compares(leader, self.op, self.broker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChanges(PartitionCondition):
+    """The partition has a leader, and it is not the one at the mark."""
+
+    TEXT: ClassVar = "leader of {topic}-{partition} changed"
+    FORMS: ClassVar = ("'leader of TOPIC-N changed'",)
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.leader_changed(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrIs(PartitionCondition):
+    """The number of replicas in the committed ISR compares to `size` as `op` says."""
+
+    TEXT: ClassVar = "isr of {topic}-{partition} {op} {size}"
+    FORMS: ClassVar = ("'isr of TOPIC-N == K'",)
+
+    op: Operator
+    size: Number
+
+    def holds(self, observation: Observation) -> bool:
+        isr = observation.isr(self.topic, self.partition)
+        return compares(None if isr is None else len(isr), self.op, self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrIsExactly(PartitionCondition):
+    """The committed ISR has these members and no other."""
+
+    TEXT: ClassVar = "isr of {topic}-{partition} is {members}"
+    FORMS: ClassVar = ("'isr of TOPIC-N is {1, 2}'",)
+
+    members: Annotated[
+        tuple[int, ...], Token(r"\{[0-9]+(?:, ?[0-9]+)*\}", _read_members, _write_members)
+    ]
+
+    def holds(self, observation: Observation) -> bool:
+        isr = observation.isr(self.topic, self.partition)
+        return isr is not None and set(isr) == set(self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochIs(PartitionCondition):
+    """The leader epoch compares to `epoch` as `op` says."""
+
+    TEXT: ClassVar = "epoch of {topic}-{partition} {op} {epoch}"
+    FORMS: ClassVar = ("'epoch of TOPIC-N >= K'",)
+
+    op: Operator
+    epoch: Number
+
+    def holds(self, observation: Observation) -> bool:
+        return compares(observation.epoch(self.topic, self.partition), self.op, self.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkStuck(PartitionCondition):
+    """The high watermark has not moved for `seconds`."""
+
+    TEXT: ClassVar = "hw of {topic}-{partition} stuck for {seconds}"
+    FORMS: ClassVar = ("'hw of TOPIC-N stuck for 2s'",)
+
+    seconds: Seconds
+
+    def holds(self, observation: Observation) -> bool:
+        unchanged_s = observation.high_watermark_unchanged_s(self.topic, self.partition)
+        return unchanged_s is not None and unchanged_s >= self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagIs(PartitionCondition):
+    """The lag of a consumer group on the partition compares to `records` as `op` says."""
+
+    TEXT: ClassVar = "lag of {group} on {topic}-{partition} {op} {records}"
+    FORMS: ClassVar = ("'lag of GROUP on TOPIC-N > K'",)
+
+    group: Annotated[str, Token(r"\S+")]
+    op: Operator
+    records: Number
+
+    def holds(self, observation: Observation) -> bool:
+        lag = observation.lag(self.group, self.topic, self.partition)
+        return compares(lag, self.op, self.records)

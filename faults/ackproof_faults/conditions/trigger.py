@@ -1,0 +1,155 @@
+"""When a fault begins or ends: conditions that must all hold, each with its alternatives.
+
+In a scenario a trigger is one text, or a list of texts that must all hold. A text joins
+alternatives with `` or ``: ``isr of orders-0 == 1 or after 20s``. docs/schedules.md lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from ackproof_faults.conditions.condition import (
+    Condition,
+    Observation,
+    SimpleCondition,
+    did_you_mean,
+)
+from ackproof_faults.conditions.events import FaultHas, LogSays
+from ackproof_faults.conditions.partition_state import (
+    EpochIs,
+    HighWatermarkStuck,
+    IsrIs,
+    IsrIsExactly,
+    LagIs,
+    LeaderChanges,
+    LeaderIs,
+)
+from ackproof_faults.conditions.progress import After, ProgressIs
+
+KINDS: tuple[type[SimpleCondition], ...] = (
+    ProgressIs,
+    IsrIs,
+    LeaderChanges,
+    After,
+    LeaderIs,
+    IsrIsExactly,
+    EpochIs,
+    HighWatermarkStuck,
+    LagIs,
+    LogSays,
+    FaultHas,
+)
+_LEGAL = ", ".join(form for kind in KINDS for form in kind.FORMS)
+_WORDS = set(re.findall("[a-z]{2,}", _LEGAL))
+
+#: `` or `` outside of quotes.
+_OR = re.compile(r" or (?=(?:[^']*'[^']*')*[^']*$)")
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(Condition):
+    """At least one of several conditions holds. `either` makes one."""
+
+    conditions: tuple[Condition, ...]
+
+    @property
+    def alternatives(self) -> tuple[Condition, ...]:
+        return self.conditions
+
+    def holds(self, observation: Observation) -> bool:
+        return any(condition.holds(observation) for condition in self.conditions)
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.conditions))
+
+
+def either(conditions: Iterable[Condition]) -> Condition:
+    """Return the condition that one of these holds, each alternative once."""
+    distinct = tuple(dict.fromkeys(leaf for one in conditions for leaf in one.alternatives))
+    return distinct[0] if len(distinct) == 1 else AnyOf(distinct)
+
+
+class Conditions(tuple[Condition, ...]):
+    """Conditions that must all hold; without any, the trigger holds at once."""
+
+    __slots__ = ()
+
+    def hold(self, observation: Observation) -> bool:
+        """Whether every condition holds now."""
+        return all(condition.holds(observation) for condition in self)
+
+    @property
+    def simple(self) -> Iterator[Condition]:
+        """Every condition, alternatives one by one."""
+        return (leaf for condition in self for leaf in condition.alternatives)
+
+    def replaced(self, change: Callable[[Condition], Condition | None]) -> Conditions:
+        """Return the conditions with each simple one changed; None drops it.
+
+        A condition of which every alternative is dropped is dropped.
+        """
+        changed = ([change(leaf) for leaf in one.alternatives] for one in self)
+        kept = ([leaf for leaf in leaves if leaf is not None] for leaves in changed)
+        return Conditions(either(leaves) for leaves in kept if leaves)
+
+    def __str__(self) -> str:
+        texts = [
+            f"({one})" if len(self) > 1 and len(one.alternatives) > 1 else str(one) for one in self
+        ]
+        return " and ".join(texts) or "at once"
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Accept instances (`parse_trigger` has parsed text before), and write them as texts."""
+        return core_schema.is_instance_schema(
+            cls,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda conditions: [str(condition) for condition in conditions]
+            ),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Publish what a scenario may write."""
+        kinds = "|".join(kind.pattern() for kind in KINDS)
+        one: dict[str, object] = {"type": "string", "pattern": f"^(({kinds})( or (?=.)|$))+$"}
+        return {"anyOf": [one, {"type": "array", "items": one}]}
+
+
+def parse_condition(text: object) -> Condition:
+    """Return the condition that `text` writes; raise ValueError with the legal forms."""
+    if isinstance(text, Condition):
+        return text
+    alternatives = _read(text) if isinstance(text, str) else []
+    if alternatives:
+        return either(alternatives)
+    hint = did_you_mean(text, _WORDS, lambda corrected: bool(_read(corrected)))
+    raise ValueError(f"{text!r} is not a condition ({_LEGAL}){hint}")
+
+
+def _read(text: str) -> list[SimpleCondition]:
+    """Return the alternatives that `text` writes; none if one of them is not a condition."""
+    texts = _OR.split(text)
+    found = [next(filter(None, (kind.read(one) for kind in KINDS)), None) for one in texts]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(texts) else []
+
+
+def parse_trigger(value: object) -> Conditions:
+    """Return the conditions in one text, or in a list of texts that must all hold."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return Conditions(parse_condition(item) for item in items)
+
+
+Trigger = Annotated[Conditions, BeforeValidator(parse_trigger)]

@@ -1,0 +1,267 @@
+"""Run sampled steps against a cluster: in sequence, in parallel, or in a loop.
+
+A runner does what is due at each `tick` and never sleeps. All runners of a schedule share one
+`ScheduleContext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ackproof_faults.fault import Fault
+from ackproof_faults.guard import inject
+from ackproof_faults.schedule.blocks import every_fault
+from ackproof_faults.schedule.context import InjectedFault, ScheduleContext
+from ackproof_faults.schedule.sampling import (
+    SampledLoop,
+    SampledParallel,
+    SampledSequence,
+    SampledStep,
+)
+
+
+class StepRunner(Protocol):
+    """Steps under way."""
+
+    def tick(self) -> None:
+        """Do what is due now."""
+
+    def stop(self) -> None:
+        """Begin no further fault."""
+
+    @property
+    def over(self) -> bool:
+        """Whether every fault of the steps has begun, was healed and has recovered."""
+
+    @property
+    def waiting(self) -> list[Fault]:
+        """The faults that have not begun; of a loop, those of the current turn."""
+
+    @property
+    def unended(self) -> list[Fault]:
+        """The faults in force whose own condition to heal has not held."""
+
+    @property
+    def waiting_for(self) -> str:
+        """What the steps wait for, in words; '' for nothing."""
+
+
+class SequenceRunner:
+    """Runs one step after another: the next begins when a fault is verified, or a block is over."""
+
+    def __init__(self, context: ScheduleContext, steps: Sequence[SampledStep]) -> None:
+        self._context = context
+        self._remaining = list(steps)
+        self._injected: list[InjectedFault] = []
+        self._block: StepRunner | None = None
+        self._first_window = len(context.injected)
+        self._reference = context.reference(context.leaders({}))
+
+    def tick(self) -> None:
+        self._heal_due()
+        if self._block is not None:
+            self._block.tick()
+            if self._block.over:
+                self._block = None
+                leaders = self._context.leaders(self._reference.leaders)
+                self._reference = self._context.reference(leaders)
+        elif self._remaining:
+            step = self._remaining[0]
+            if isinstance(step, Fault):
+                self._begin_fault(step)
+            else:
+                del self._remaining[0]
+                self._block = _runner(self._context, step)
+
+    def stop(self) -> None:
+        self._remaining.clear()
+        if self._block is not None:
+            self._block.stop()
+
+    @property
+    def over(self) -> bool:
+        begun = not self._remaining and self._block is None
+        return begun and all(one.recovered for one in self._injected)
+
+    @property
+    def waiting(self) -> list[Fault]:
+        in_block = self._block.waiting if self._block else []
+        return in_block + [fault for step in self._remaining for fault in _faults(step)]
+
+    @property
+    def unended(self) -> list[Fault]:
+        own = [one.guard.fault for one in self._injected if not one.healed]
+        in_block = self._block.unended if self._block else []
+        return [fault for fault in own if fault.ends_by_itself] + in_block
+
+    @property
+    def waiting_for(self) -> str:
+        if self._block is not None and (in_block := self._block.waiting_for):
+            return in_block
+        if self._remaining and isinstance(fault := self._remaining[0], Fault):
+            return f"the start of {fault.name} of {fault.target} ({fault.when})"
+        for one in self._injected:
+            if not one.healed:
+                return f"the end of {one} ({one.guard.fault.heal_when})"
+            if not one.recovered:
+                return f"recovery from {one}"
+        return ""
+
+    def _begin_fault(self, fault: Fault) -> None:
+        context = self._context
+        trigger = context.due(
+            fault.when, fault.or_after, reference=self._reference, first_window=self._first_window
+        )
+        if trigger is None or not context.may_begin(fault, self._injected):
+            return
+        leaders = context.leaders(self._reference.leaders)
+        guard = inject(fault, context.cluster, trigger=trigger, clock=context.clock)
+        del self._remaining[0]
+        # Leaders are those before the fault. Sends and time count from its verification: a record
+        # that was acked during the injection may still have been replicated.
+        self._reference = context.reference(leaders)
+        self._injected.append(InjectedFault(guard=guard, reference=self._reference))
+        context.injected.append(self._injected[-1])
+
+    def _heal_due(self) -> None:
+        in_force = [one for one in self._injected if not one.healed]
+        for one in in_force:
+            fault = one.guard.fault
+            if fault.ends_by_itself and self._context.due(
+                fault.heal_when,
+                fault.heal_after,
+                reference=one.reference,
+                first_window=self._first_window,
+            ):
+                one.guard.heal()
+        begun = not self._remaining and self._block is None
+        if begun and not any(one.guard.fault.ends_by_itself for one in in_force):
+            for one in reversed(in_force):
+                one.guard.heal()
+
+
+class ParallelRunner:
+    """Runs several sequences at the same time."""
+
+    def __init__(self, context: ScheduleContext, branches: Sequence[SampledSequence]) -> None:
+        self._branches = [SequenceRunner(context, branch.steps) for branch in branches]
+
+    def tick(self) -> None:
+        for branch in self._branches:
+            branch.tick()
+
+    def stop(self) -> None:
+        for branch in self._branches:
+            branch.stop()
+
+    @property
+    def over(self) -> bool:
+        return all(branch.over for branch in self._branches)
+
+    @property
+    def waiting(self) -> list[Fault]:
+        return [fault for branch in self._branches for fault in branch.waiting]
+
+    @property
+    def unended(self) -> list[Fault]:
+        return [fault for branch in self._branches for fault in branch.unended]
+
+    @property
+    def waiting_for(self) -> str:
+        return " and ".join(filter(None, (branch.waiting_for for branch in self._branches)))
+
+
+class LoopRunner:
+    """Runs turns of a loop: one begins when the last is over and the loop's bounds allow it."""
+
+    def __init__(self, context: ScheduleContext, loop: SampledLoop) -> None:
+        self._context = context
+        self._loop = loop
+        self._turns = 0
+        self._turn: SequenceRunner | None = None
+        self._first_window = len(context.injected)
+        self._reference = context.reference(context.leaders({}))
+        self._turn_began_s = float("-inf")
+        self._ended = False
+
+    def tick(self) -> None:
+        if self._turn is not None:
+            self._turn.tick()
+            if not self._turn.over:
+                return
+            self._turn = None
+        now = self._context.monotonic()
+        self._ended = self._ended or self._bound_reached(now)
+        if self._ended or now < self._turn_began_s + (self._loop.block.every or 0.0):
+            return
+        turn = self._context.sampler.turn(self._loop, self._turns)
+        self._turns += 1
+        self._turn_began_s = now
+        if turn is not None:
+            self._turn = SequenceRunner(self._context, turn.steps)
+
+    def _bound_reached(self, now: float) -> bool:
+        block = self._loop.block
+        if block.repeat is not None and self._turns >= block.repeat:
+            return True
+        if block.for_ is not None and now - self._reference.monotonic_s >= block.for_:
+            return True
+        return bool(block.until) and (
+            self._context.due(
+                block.until, None, reference=self._reference, first_window=self._first_window
+            )
+            is not None
+        )
+
+    def stop(self) -> None:
+        self._ended = True
+        if self._turn is not None:
+            self._turn.stop()
+
+    @property
+    def over(self) -> bool:
+        return self._ended and self._turn is None
+
+    @property
+    def waiting(self) -> list[Fault]:
+        return self._turn.waiting if self._turn is not None and self._must_finish else []
+
+    @property
+    def unended(self) -> list[Fault]:
+        return self._turn.unended if self._turn is not None and self._must_finish else []
+
+    @property
+    def _must_finish(self) -> bool:
+        """Whether the current turn must be whole; of an endless loop only the first must."""
+        return not self._loop.block.endless or self._turns <= 1
+
+    @property
+    def waiting_for(self) -> str:
+        if self._turn is not None and (in_turn := self._turn.waiting_for):
+            return in_turn
+        return "" if self._ended else f"turn {self._turns + 1} of a loop"
+
+
+def _runner(
+    context: ScheduleContext, block: SampledSequence | SampledParallel | SampledLoop
+) -> StepRunner:
+    match block:
+        case SampledSequence():
+            return SequenceRunner(context, block.steps)
+        case SampledParallel():
+            return ParallelRunner(context, block.branches)
+        case SampledLoop():
+            return LoopRunner(context, block)
+
+
+def _faults(step: SampledStep) -> list[Fault]:
+    """Return the faults of a step that has not begun; those of a loop are not sampled yet."""
+    match step:
+        case SampledSequence():
+            return [fault for one in step.steps for fault in _faults(one)]
+        case SampledParallel():
+            return [fault for branch in step.branches for fault in _faults(branch)]
+        case SampledLoop():
+            return list(every_fault(step.block.sequence))
+    return [step]
