@@ -1,4 +1,4 @@
-"""Clusters of real brokers for tests, each under a name of its own."""
+"""Clusters of real brokers for tests, each with its own run id."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ackproof.containers import images
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.cluster import ClusterSpec
 
-#: Settings with which a broker that is gone is missed sooner than after 9 s, but not one that is
-#: merely slow: it has many heartbeats in a session.
+#: Settings that fence a broker earlier than after 9 s. A session has many heartbeats, so that a
+#: slow broker is not fenced.
 NOTICED = {"broker.session.timeout.ms": 6000, "broker.heartbeat.interval.ms": 500}
 
 
@@ -26,7 +26,7 @@ def boot(
     kafka: str = DEFAULT_KAFKA,
     logs: Path | None = None,
 ) -> AbstractContextManager[KafkaCluster]:
-    """Boot a cluster of this version; leaving it removes it."""
+    """Boot a cluster of this version, and remove it at the end."""
     return booted(
         spec,
         client=engine,

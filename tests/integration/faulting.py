@@ -1,4 +1,4 @@
-"""A fault put into force on a cluster, and healed."""
+"""Helpers that inject a fault into a cluster and heal it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from waiting import until
 
 
 def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
-    """Inject a fault that is to be verified."""
+    """Inject a fault and require that it is verified."""
     guard = inject(fault, cluster.interfaces, clock=clock)
     assert guard.window.verified, guard.window.evidence
     return guard
 
 
 def recover(cluster: KafkaCluster, guard: Guard, places: Sequence[tuple[str, int]] = ()) -> None:
-    """Heal it, twice, and wait until it says that all is well, and these places are in sync."""
+    """Heal the fault twice; wait until it has recovered and these partitions are in sync."""
     guard.heal()
-    guard.fault.heal(cluster.interfaces, guard.window.nodes, guard._done)  # twice is a no-op
+    guard.fault.heal(
+        cluster.interfaces, guard.window.nodes, guard._done
+    )  # a second call is a no-op
     until(guard.recovered, f"{guard.window.fault} did not recover")
-    if places:  # elsewhere a broker may be down on purpose
+    if places:  # a test may keep a broker of other partitions down
         cluster.await_full_isr(places)

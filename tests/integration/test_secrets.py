@@ -1,4 +1,4 @@
-"""A run with mutual TLS and SCRAM leaves its secrets nowhere, on disk or in a process list."""
+"""A run with mutual TLS and SCRAM leaves no secret on disk or in a process list."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCENARIO = {
 
 
 class Witness:
-    """Reads every command line, environment and container's description, over and over."""
+    """Collects the command lines, environments and container descriptions of the machine."""
 
     def __init__(self, engine: DockerClient) -> None:
         self._engine = engine
@@ -55,7 +55,7 @@ class Witness:
                     try:
                         self.seen.add(path.read_bytes())
                     except OSError:
-                        continue  # it has ended, or is somebody else's
+                        continue  # the process has ended, or belongs to another user
             ours = self._engine.containers.list(
                 all=True, filters={"label": f"{LABEL}=1"}, ignore_removed=True
             )
