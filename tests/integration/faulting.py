@@ -11,7 +11,7 @@ from waiting import until
 
 
 def in_force(cluster: KafkaCluster, fault: Fault) -> Guard:
-    """Inject a fault that is to be verified."""
+    """Inject a fault and require that it is verified."""
     guard = inject(fault, cluster.interfaces, clock=clock)
     assert guard.window.verified, guard.window.evidence
     return guard
@@ -22,7 +22,9 @@ def recover(
 ) -> None:
     """Heal the fault, and wait until it has recovered and the partitions have their full ISR."""
     guard.heal()
-    guard.fault.heal(cluster.interfaces, guard.window.nodes, guard._done)  # twice is a no-op
+    guard.fault.heal(
+        cluster.interfaces, guard.window.nodes, guard._done
+    )  # a second call is a no-op
     until(guard.recovered, f"{guard.window.fault} did not recover")
     if partitions:  # not for all, because a broker may be down on purpose
         cluster.await_full_isr(partitions)

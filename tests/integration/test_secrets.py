@@ -55,7 +55,7 @@ class Witness:
                     try:
                         self.seen.add(path.read_bytes())
                     except OSError:
-                        continue  # it has ended, or is somebody else's
+                        continue  # the process has ended, or belongs to another user
             ours = self._engine.containers.list(
                 all=True, filters={"label": f"{LABEL}=1"}, ignore_removed=True
             )
