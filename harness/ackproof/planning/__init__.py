@@ -1,1 +1,1 @@
-"""Plans schedules from the reference model, and holds runs of them against what it said."""
+"""From a configuration to schedules that lose records, and runs compared with the prediction."""

@@ -27,7 +27,7 @@ from ackproof_model.planning import (
     Stage,
 )
 
-#: A timer has fired after so many times its length: brokers check lag twice in its length.
+#: A timer has fired for certain after 1.6 times its length: brokers check lag every half of it.
 _TIMER_FACTOR = 1.6
 #: Added to a timer for everything else that a broker does, seconds.
 _MARGIN_S = 3.0
@@ -36,7 +36,7 @@ _MARGIN_S = 3.0
 _STARTED = "Kafka Server started"
 _STARTED_WITH_ZOOKEEPER = "[KafkaServer id={broker}] started"
 
-#: In a stage that no timer ends, so many times as many records are sent as are waited for.
+#: Records sent for each acked record that the schedule waits for, in a stage that no timer ends.
 _SENT_PER_ACKED = 5
 #: A schedule ends when its last state is reached. This limits one that never gets there.
 _MAX_SECONDS = 900

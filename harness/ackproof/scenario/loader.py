@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -254,37 +254,22 @@ def _unknown_key(place: YamlPath) -> str:
 
 
 def _legal_keys(place: YamlPath) -> list[str]:
-    """Return the keys that are legal at `place`."""
-    from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
-    from ackproof.scenario.consumers import ConsumerGroup
-    from ackproof.scenario.model import Expect, TopicSpec
-    from ackproof.scenario.transactions import Transactions
-    from ackproof.scenario.workload import Sends, SizeRange, Workload
-    from ackproof_faults import BlastRadius
-
-    models: dict[str, type[BaseModel]] = {
-        "cluster": ClusterSpec,
-        "topics": TopicSpec,
-        "workload": Workload,
-        "expect": Expect,
-        "blast_radius": BlastRadius,
-    }
+    """Return the keys that are legal at `place`, by walking the models down to it."""
     model: type[BaseModel] = Scenario
     if tags := _step_tags(place):
-        model = tags[max(tags)]
-    elif place[:2] == ("cluster", "overrides") and len(place) > 2:
-        model = BrokerSpec
-    elif place[:2] == ("workload", "consumers") and len(place) > 2:
-        model = ConsumerGroup
-    elif place[:2] == ("workload", "transactions"):
-        model = Transactions
-    elif "size" in place[-2:]:
-        model = SizeRange
-    elif place[:2] == ("workload", "beside") and len(place) > 2:
-        model = Sends
-    elif place:
-        model = models.get(str(place[0]), Scenario)
+        last = max(tags)
+        model, place = tags[last], place[last + 1 :]
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model in an annotation such as `dict[str, TopicSpec]`, None if there is none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for one in get_args(annotation) if (model := _model_in(one))), None)
 
 
 def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bool]:

@@ -10,7 +10,7 @@ Setting = str | int | float | bool
 #: Where something stands in a scenario file: keys and list indices, from the top.
 YamlPath = tuple[str | int, ...]
 
-#: Where a scenario is wrong, and what its author is told.
+#: Where a scenario is wrong, and the message for its author.
 Problem = tuple[YamlPath, str]
 
 

@@ -50,7 +50,7 @@ def validate(document: Mapping[str, Any]) -> Scenario:
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
-    """Yield what is wrong with a scenario; the first problem may cause those after it."""
+    """Yield what is wrong with a scenario; later problems may follow from the first."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
     if attach is None:

@@ -149,8 +149,9 @@ def test_the_command_prints_rates_and_ratios_of_each_size(command):
     printed = command("--repetitions", "2").output
     assert "32 bytes, 1,000,000 records, 2 processes at once" in printed
     assert "1024 bytes, 262,144 records" in printed
-    assert "perf test together, records/s:    10  10" in printed
-    assert "together / perf test:             1.00" in printed
+    rows = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "perf test together, records/s: 10 10" in rows
+    assert "together / perf test: 1.00" in rows
 
 
 def test_the_json_output_contains_all_values(command):
