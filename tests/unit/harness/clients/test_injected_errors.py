@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Producer
 
 from ackproof.ledger.outcome import (
     RULES,
-    Says,
+    Meaning,
     classify,
     earliest_resend_s,
     error_name,
@@ -66,15 +66,15 @@ def test_an_injected_error_gets_the_outcome_of_the_rules(cluster, name):
     error, took = report(cluster, OF_BROKERS[name])
     if error is None:
         # librdkafka sends again, whatever `retries` says: the second attempt was written.
-        assert RULES[name].says is not Says.REFUSED_ALWAYS
+        assert RULES[name].meaning is not Meaning.REFUSED_ALWAYS
         return
     assert error_name(error.code()) in (name, "_FATAL", "_MSG_TIMED_OUT")
     sole = took < SOLE_S
     wanted = {
-        Says.REFUSED_ALWAYS: Outcome.FAILED,
-        Says.REFUSED: Outcome.FAILED if sole else Outcome.UNKNOWN,
-        Says.UNDECIDED: Outcome.UNKNOWN,
-    }[RULES[error_name(error.code())].says]
+        Meaning.REFUSED_ALWAYS: Outcome.FAILED,
+        Meaning.REFUSED: Outcome.FAILED if sole else Outcome.UNKNOWN,
+        Meaning.UNDECIDED: Outcome.UNKNOWN,
+    }[RULES[error_name(error.code())].meaning]
     assert classify(error, sole_attempt=sole) is wanted
 
 

@@ -189,7 +189,7 @@ def test_a_full_disk_is_reported_and_recorded_sends_are_kept(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(path) in str(caught.value)
-    assert "free space" in caught.value.hint
+    assert "Free space" in caught.value.hint
     kept = outcomes(recover(path))
     assert written
     assert {kept[sequence] for sequence in written} == {"acked"}

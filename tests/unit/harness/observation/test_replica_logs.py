@@ -129,6 +129,6 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     least = size(WHOLE)
     log, _ = take(tmp_path, Node(data_t_0=tar(WHOLE)), limit=least - 1)
     assert not log.complete
-    assert "the most that are read" in log.reason
+    assert "exceed the limit of" in log.reason
     (tmp_path / "again").mkdir()
     assert take(tmp_path / "again", Node(data_t_0=tar(WHOLE)), limit=least)[0].complete
