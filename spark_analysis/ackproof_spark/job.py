@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ackproof_spark.checks.diff import diff
+from ackproof_spark.checks.comparison import compare
 from ackproof_spark.errors import AnalysisError, RunError
 from ackproof_spark.reading.final_log import (
     Isolation,
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _diff(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    result = diff(spark, options.input, output=options.output)
+    result = compare(spark, options.input, output=options.output)
     sends = {
         word: getattr(result, word) for word in ("sent", "acked", "failed", "unknown", "aborted")
     }

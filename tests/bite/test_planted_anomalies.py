@@ -209,7 +209,7 @@ TOPICS = {name: f"t{index}" for index, name in enumerate(BITES)}
 
 @pytest.fixture(scope="module")
 def compared(spark, tmp_path_factory):
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
     from ackproof_spark.reading.final_log import PartitionEnd, parse_records, write_final_log
 
     run_dir = tmp_path_factory.mktemp("bite")
@@ -244,7 +244,7 @@ def compared(spark, tmp_path_factory):
         parse_records(records, run_id=RUN_ID), run_id=RUN_ID, ends=ends, run_dir=run_dir
     )
     assert log.records == len(rows)
-    result = diff(spark, run_dir)
+    result = compare(spark, run_dir)
     found: dict[str, list[str]] = {topic: [] for topic in TOPICS.values()}
     for row in anomalies_of(run_dir):
         found[row["topic"]].append(show(row))

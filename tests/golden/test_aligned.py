@@ -162,15 +162,15 @@ def histories() -> dict[str, History]:
 
 
 def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
-    from ackproof_spark.checks.diff import CHECKS, diff
+    from ackproof_spark.checks.comparison import CHECKS, compare
 
     write_run(tmp_path, histories)
     lay_out(tmp_path, rows=3)
-    aligned = diff(spark, tmp_path, sizing=TINY)
+    aligned = compare(spark, tmp_path, sizing=TINY)
     by_pass = anomalies_of(tmp_path)
     # Without the pass; and as if what it leaves for the checks were many rows.
     for sizing in (NEVER, replace(TINY, few=0)):
-        assert diff(spark, tmp_path, sizing=sizing) == aligned, sizing
+        assert compare(spark, tmp_path, sizing=sizing) == aligned, sizing
         assert by_pass == anomalies_of(tmp_path), sizing
     found: dict[str, list[str]] = {topic: [] for topic in histories}
     for row in by_pass:

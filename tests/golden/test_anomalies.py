@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof_spark.checks.diff import CHECKS
+from ackproof_spark.checks.comparison import CHECKS
 from ackproof_spark.tables import OF_CLIENTS
 from spark_histories import (
     anomalies_of,
@@ -32,11 +32,11 @@ TOPICS = {name: f"t{index}" for index, name in enumerate(CASES)}
 
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory) -> dict[str, list[str]]:
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
 
     run_dir = tmp_path_factory.mktemp("golden")
     write_run(run_dir, {TOPICS[name]: parse(case) for name, case in CASES.items()})
-    diff(spark, run_dir)
+    compare(spark, run_dir)
     by_topic: dict[str, list[str]] = {topic: [] for topic in TOPICS.values()}
     for row in anomalies_of(run_dir):
         by_topic[row["topic"]].append(show(row))

@@ -380,10 +380,10 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
 
 
 def judged(spark, run_dir, acks: str, topics: Iterable[str]):
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
 
-    lost = diff(spark, run_dir).counts[Anomaly.LOST]
+    lost = compare(spark, run_dir).counts[Anomaly.LOST]
     settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
     found = investigate(spark, run_dir, lost=lost, settings=dict.fromkeys(topics, settings))
     stories: dict[str, list[str]] = {}

@@ -140,11 +140,11 @@ def _random_histories() -> list[History]:
 
 @pytest.mark.spark
 def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
 
     histories = {f"t{index}": history for index, history in enumerate(_random_histories())}
     write_run(tmp_path, histories)
-    result = diff(spark, tmp_path)
+    result = compare(spark, tmp_path)
     found: dict[str, list[str]] = {topic: [] for topic in histories}
     for row in anomalies_of(tmp_path):
         found[row["topic"]].append(show(row, found=False))

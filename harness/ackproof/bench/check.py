@@ -144,7 +144,7 @@ def bench_check(
 def _measure(
     run_dir: Path, planted: Planted, *, repetitions: int, peer: bool, say: Callable[[str], None]
 ) -> CheckBench:
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
     from ackproof_spark.spark.session import session
 
     ours, peers, peaks = [], [], []
@@ -153,7 +153,7 @@ def _measure(
         with PeakMemory() as memory:
             spark = session()
             began = time.monotonic()
-            result = diff(spark, run_dir)
+            result = compare(spark, run_dir)
             ours.append(time.monotonic() - began)
         peaks.append(memory.peaks)
         say(f"all checks: {ours[-1]:.1f} s")

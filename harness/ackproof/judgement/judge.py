@@ -69,7 +69,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
 
     Raises RunDirectoryError if the directory is not one, or is damaged.
     """
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
     from ackproof_spark.metrics import metrics
 
@@ -77,7 +77,7 @@ def judge(spark: SparkSession, run_dir: Path) -> Verdict:
     prediction = runs.read_prediction(run_dir)
     scenario = load(run_dir / "scenario.yaml")[0].scenario
     faults = _faults(run_dir)
-    result = diff(spark, run_dir)
+    result = compare(spark, run_dir)
     observed = {
         "sent": result.sent,
         "acked": result.acked,

@@ -1,4 +1,4 @@
-"""Acked sends of which no intact record is left: lost if the log tells, unseen if it does not."""
+"""Acked sends without an intact record: `lost`, or `unseen` if the log was not read far enough."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 
-    Retention explains an acked offset before `begin_offset`; a corrupt record explains the send
-    it stands for (`corrupt.identified`). `told` says whether what was read of the partition is
-    enough to call the send lost: everything was read, or more than its acked offset. With no
-    acked offset, retention must not have removed anything either.
+    Retention explains an acked offset before `begin_offset`; a corrupt record explains the send it
+    stands for (`corrupt.identified`). `told` says whether the partition was read far enough to call
+    the send lost: completely, or beyond its acked offset. Without an acked offset, retention must
+    not have removed anything either.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -40,7 +40,7 @@ def absent(tables: RunTables) -> DataFrame:
 
 @kept
 def how_far(tables: RunTables) -> DataFrame:
-    """Return, by topic and partition, its ends and `read_to`: the offset that reading got to."""
+    """Return the ends of each partition and `read_to`, the offset up to which it was read."""
     from pyspark.sql import functions as F  # noqa: N812
 
     ends = tables.partition_ends.select(

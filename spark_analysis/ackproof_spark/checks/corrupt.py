@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.final_log import number
 from ackproof_spark.reading.run_tables import RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
@@ -29,7 +29,7 @@ _AT_OFFSET_AND_NAMED, _AT_OFFSET, _NAMED = range(3)
 
 
 def find(tables: RunTables) -> DataFrame:
-    """Return one row a corrupt record; `found` says what its bytes still tell."""
+    """Return one row for each corrupt record; `found` says what its bytes still show."""
     from pyspark.sql import functions as F  # noqa: N812
 
     records = _records(tables).join(identified(tables), _PLACE, "left")
@@ -89,7 +89,7 @@ def identified(tables: RunTables) -> DataFrame:
 
 
 def _records(tables: RunTables) -> DataFrame:
-    """Corrupt records: their place, size, and `header`: what it names, null if unreadable."""
+    """Return corrupt records with size and `header` (the send it names, null if unreadable)."""
     from pyspark.sql import functions as F  # noqa: N812
 
     head = F.col("head")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
-from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, RunTables, kept
 from ackproof_spark.tables import Anomaly, Outcome, RecordState
 

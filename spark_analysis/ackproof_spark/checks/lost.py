@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.absent import absent
-from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.tables import Anomaly, RecordState
 
@@ -34,7 +34,7 @@ def find(tables: RunTables) -> DataFrame:
 
     lost = absent(tables).where("told").withColumn("offset", F.col("acked_offset"))
     place = ["topic", "partition", "offset"]
-    # Of the suspects themselves Spark knows that they are few; of what a join left it does not.
+    # Spark knows that the suspects are few; it does not know that of the result of a join.
     asked = tables.suspects.where("absent").select(
         "topic", "partition", F.col("acked_offset").alias("offset")
     )

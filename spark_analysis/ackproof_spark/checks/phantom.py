@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.final_log import number
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.record import HEADER_SIZE, MAGIC

@@ -1,1 +1,1 @@
-"""Why records were lost, and whether the replicas agree: read from what the brokers left."""
+"""Why records were lost, and whether replicas agree, by the brokers' logs and segments."""

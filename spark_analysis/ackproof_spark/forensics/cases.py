@@ -1,8 +1,7 @@
-"""Cases: what is known to lose records, and by which evidence a loss is called one of them.
+"""The known cases of loss, and the evidence that identifies each.
 
-The numbers are those of the catalogue in docs/forensics.md. The first rule that fits gives the
-case. What none fits is `unexplained`: that is an answer, and where the model calls the loss
-impossible, a finding.
+The numbers are those of docs/forensics.md. The first rule that matches gives the case. A loss that
+no rule matches is `unexplained`; where the model calls the loss impossible, that is a finding.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from ackproof_spark.forensics.terms import Election, Term
 
 
 class Case(StrEnum):
-    """What a loss is called."""
-
     B1 = "B1"
     B2 = "B2"
     B3 = "B3"
@@ -47,7 +44,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the records were promised: the settings that decide what an ack means."""
+    """The settings that decide what an ack means."""
 
     acks: str
     min_insync_replicas: int
@@ -67,14 +64,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What lost records have in common.
+    """What a group of lost records has in common.
 
-    acked: the term in which they were acked, None if unknown. isr: the ISR then. next: the term
-    whose log did without them, None if there was none. offsets: first and last, None with acks=0.
-    zombie: sent after `next` had begun, and yet acked by the leader before. standing: other
-    records were read at their offsets. held_by: brokers that still hold those offsets in the
-    epoch of the ack. timely: sent under a fault, or near a change of leader. faults: those in
-    force between the first send and the next term.
+    acked: the term in which they were acked, None if unknown. isr: the ISR at that time. next: the
+    first later term whose log lacks them, None if there is none. offsets: first and last, None
+    with acks=0. zombie: sent after `next` had begun, and acked by the former leader. standing:
+    other records were read at their offsets. held_by: brokers that still hold those offsets in the
+    epoch of the ack. timely: sent during a fault, or near a leader change. faults: in force between
+    the first send and the next term.
     """
 
     settings: Settings
@@ -101,17 +98,16 @@ class Circumstances:
 
     @property
     def unread(self) -> bool:
-        """Whether replicas hold these offsets as they were acked, and nothing was read there."""
+        """Whether replicas still hold these offsets as acked, although no reader returned them."""
         return bool(self.held_by) and not self.standing
 
     @property
     def election(self) -> Election | None:
-        """How the next leader was elected."""
         return None if self.next is None else self.next.election
 
     @property
     def same_leader(self) -> bool:
-        """Whether the broker that acked led again, with a log that had become shorter."""
+        """Whether the broker that acked leads again with a shorter log."""
         return (
             self.acked is not None
             and self.next is not None
@@ -120,13 +116,13 @@ class Circumstances:
 
     @property
     def alone(self) -> bool:
-        """Whether the leader that acked was the only replica in sync."""
+        """Whether the leader that acked was the only member of the ISR."""
         return self.acked is not None and self.isr == (self.acked.leader,)
 
 
 _Rule = tuple[Case, str, Callable[[Circumstances], bool]]
 
-#: Case, why the evidence means it, and the evidence. In this order.
+#: (case, reason, condition), in order of precedence.
 RULES: tuple[_Rule, ...] = (
     (
         Case.B1,
@@ -205,7 +201,7 @@ TAKES_BYTES = frozenset(
 
 
 def classify(circumstances: Circumstances) -> tuple[Case, str]:
-    """Return the case and why the evidence means it."""
+    """Return the case and the reason that identifies it."""
     for case, because, fits in RULES:
         if fits(circumstances):
             return case, because
@@ -213,7 +209,7 @@ def classify(circumstances: Circumstances) -> tuple[Case, str]:
 
 
 def _why_not(c: Circumstances) -> str:
-    """Say what is in the way of an explanation."""
+    """Return why the loss cannot be explained."""
     if c.unread:
         return "their offsets still stand in the replicas' segments, but were not read"
     if c.acked is None:

@@ -1,4 +1,4 @@
-"""Causes: lost records that share their story, counted, classified and put into a sentence."""
+"""Causes: lost records grouped by story, counted, classified, and described in one sentence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One cause, as in `tables.CAUSES`. `window` is the fault that struck the leader, if any."""
+    """One cause, as in `tables.CAUSES`. `window` is the fault that hit the leader, if any."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Story:
-    """Records of one story: a row of the aggregation, and what it means."""
+    """The records of one story: a row of the aggregation, and its meaning."""
 
     row: Mapping[str, Any]
     circumstances: Circumstances
@@ -72,7 +72,7 @@ def explain(
     evidence: Evidence,
     settings: Mapping[str, Settings],
 ) -> list[Cause]:
-    """Store `lost_stories` below `run_dir`; return the causes, the one with most losses first.
+    """Store `lost_stories` below `run_dir`; return the causes, most losses first.
 
     `anomalies` is the run's stored table, `settings` are by topic.
     """
@@ -104,7 +104,7 @@ def _faults(tables: RunTables) -> list[Fault]:
             F.coalesce("recovered_at", "healed_at").alias("until"),
         )
     )
-    # The control fault does nothing, so it explains nothing.
+    # The control fault explains nothing.
     return [
         Fault(**{**row, "nodes": tuple(row["nodes"])}) for row in rows if row["fault"] != "none"
     ]
@@ -153,7 +153,7 @@ def _circumstances(
 ) -> Circumstances:
     following = terms.get(row["next_epoch"])
     begin = row["first_sent_at"]
-    # A zombie leader goes on acking after the election.
+    # A zombie leader continues to ack after the election.
     ends = (following and following.elected_at, row["last_acked_at"])
     end = max(filter(None, ends), default=None)
     return Circumstances(
@@ -251,7 +251,7 @@ _MEANING = (
 def _table(
     spark: SparkSession, stories: DataFrame, distinct: Sequence[_Story], run_id: str
 ) -> DataFrame:
-    """Return `tables.LOST_STORIES`: beside every record what its story means."""
+    """Return `tables.LOST_STORIES`: every lost record with the meaning of its story."""
     from pyspark.sql import functions as F  # noqa: N812
 
     meaning = spark.createDataFrame([_meaning(story) for story in distinct], _MEANING)

@@ -18,20 +18,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import text
+from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.forensics.evidence import Evidence
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: What must be the same in every replica.
+#: Columns that must be equal in every replica.
 _SAME = ("last_offset", "leader_epoch", "size", "magic", "crc", "crc_ok")
 
 
 def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
-    """Return one row a partition whose replicas diverge: topic, partition, offset, found.
+    """Return one row for each partition whose replicas diverge: topic, partition, offset, found.
 
-    `ends` are the run's partition ends. `offset` is the first that differs.
+    `offset` is the first that differs.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -87,7 +87,7 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
 
 
 def _told() -> Column:
-    """Return what each broker holds at the first differing offset, in words."""
+    """Describe what each broker holds at the first differing offset."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def of(broker: Column) -> Column:

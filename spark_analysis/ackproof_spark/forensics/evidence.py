@@ -1,4 +1,4 @@
-"""The tables that forensics reads beside the run's own; each may be absent."""
+"""The tables of the cluster's own evidence; each may be absent."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the cluster left of itself: see `tables`. A table that is not there is empty here."""
+    """The cluster's own evidence (columns: `tables`). An absent table is empty."""
 
     replica_logs: DataFrame
     replica_batches: DataFrame
     partition_states: DataFrame
     broker_events: DataFrame
-    #: Whether the replicas' segments were taken at all.
+    #: Whether the replicas' segments were collected.
     has_replicas: bool
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> Evidence:
-        """Return what there is below `run_dir`."""
         logs, has_replicas = _read(spark, run_dir, "replica_logs", REPLICA_LOGS)
         return cls(
             replica_logs=logs,
@@ -48,10 +47,10 @@ class Evidence:
         )
 
     def in_sync(self) -> DataFrame:
-        """Return the whole replica logs of those who were in the ISR in the end, and the leader.
+        """Return the complete replica logs of the final ISR, with the column `leads`.
 
-        One row a replica, in `replica_logs`' columns and `leads`. Others may lag, or hold what
-        they have yet to truncate. Where the controller's log is missing, every replica counts.
+        Other replicas may lag, or may not have truncated yet. Without the controller's log, every
+        replica counts.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -69,7 +68,7 @@ class Evidence:
 
 
 def held(frame: DataFrame) -> list[dict[str, Any]]:
-    """Return a small frame's rows, times with their zone (Spark's own rows drop it)."""
+    """Return a small frame's rows, with time zones (Spark's own rows drop them)."""
     from pyspark.sql import functions as F  # noqa: N812
 
     times = [name for name, kind in frame.dtypes if kind == "timestamp"]

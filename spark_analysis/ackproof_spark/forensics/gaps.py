@@ -1,10 +1,10 @@
-"""Gaps: offsets between the ends of a partition at which nothing was read, and no marker stands.
+"""Gaps: offsets of a partition at which no record was read and no control batch is.
 
-A leader gives out offsets one by one, so every offset holds a record or belongs to a control batch
-(the marker that ends a transaction), unless retention or compaction removed it, or it is hidden
-from readers of what is committed: a transactional batch of which nothing was read. (If that was
-committed, its sends are lost.) What the replicas' segments hold there tells a hole in the log from
-records that were not read:
+A leader assigns consecutive offsets. So every offset holds a record or belongs to a control batch
+(the marker that ends a transaction), unless retention or compaction removed it, or it is invisible
+to read_committed: a transactional batch of which nothing was read. (If that was committed, its
+sends are lost.) The replicas' segments distinguish a hole in the log from records that were not
+read:
 
     final log   6 7 8   .   10 11   .  .   14
     markers             9
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import text
+from ackproof_spark.checks.anomaly_rows import text
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables
 
@@ -27,9 +27,9 @@ _PLACE = ["topic", "partition"]
 
 
 def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
-    """Return one row a gap: topic, partition, offset (the first), found; None if there is none.
+    """Return one row for each gap: topic, partition, first offset, found; None without gaps.
 
-    Only partitions that were read to their end, and of which some replica in sync was taken.
+    Only of partitions that were read to their end and have segments of an in-sync replica.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -45,9 +45,9 @@ def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
     read = tables.final_log.select(
         *_PLACE, F.col("offset").alias("low"), F.col("offset").alias("high")
     )
-    # Counting needs no order, so it costs little; gaps are looked for only where a count is short.
+    # Counting is cheap: gaps are searched only where a count is too low.
     transactional = batches.where("transactional and not control").select(*span).distinct()
-    # Of a batch, all records are hidden or none: its first one tells.
+    # All records of a batch are invisible, or none: its first one decides.
     hidden = transactional.join(read.select(*_PLACE, "low"), [*_PLACE, "low"], "left_anti")
     covered = read.unionByName(markers).unionByName(hidden)
     short = _short(covered, ends)
@@ -82,7 +82,7 @@ def _any_of(places: list[tuple[str, int]]) -> Column:
 
 
 def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return topic, partition, first, last of every stretch that nothing covers."""
+    """Return topic, partition, first, last of every range that nothing covers."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 

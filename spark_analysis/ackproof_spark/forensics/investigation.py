@@ -1,4 +1,4 @@
-"""The investigation of a run: what its replicas show, and why each lost record was lost."""
+"""The forensics of a run: compare its replicas, explain each lost record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Investigation:
-    """What was found. `counts` lacks the anomalies that could not be looked for."""
+    """The findings. `counts` lacks anomalies that could not be checked."""
 
     counts: dict[Anomaly, int]
     causes: list[Cause]
@@ -40,10 +40,10 @@ def investigate(
     settings: Mapping[str, Settings],
     compacted: bool = False,
 ) -> Investigation:
-    """Look at the replicas of a run that `diff` has compared; explain its `lost` records.
+    """Compare the replicas of a run after `compare`, and explain its `lost` records.
 
-    `settings` are by topic. Adds what it finds to the run's `anomalies`, and writes `lost_stories`
-    if there are any. What evidence is missing limits what is found, and is no error. Replicas of
+    `settings` are by topic. Adds anomalies to the run's `anomalies`, and writes `lost_stories` if
+    there are any. Missing evidence is no error; it limits what can be found. Replicas of
     `compacted` topics are not compared: each broker compacts for itself. Raises `AnalysisError` if
     the run was not compared.
     """
@@ -68,13 +68,13 @@ def investigate(
         for anomaly, rows in found.items():
             counts[anomaly] = 0 if rows is None else _add(rows, anomaly, tables.run_id, run_dir)
         if not evidence.replica_logs.where("not complete").isEmpty():
-            # Nothing seen in a part is nothing known of the whole.
+            # Finding nothing in a part says nothing about the whole.
             counts = {anomaly: count for anomaly, count in counts.items() if count}
     return Investigation(counts=counts, causes=causes)
 
 
 def _add(rows: DataFrame, anomaly: Anomaly, run_id: str, run_dir: Path | str) -> int:
-    """Append rows (topic, partition, offset, found) to the run's anomalies; return how many."""
+    """Append rows (topic, partition, offset, found) to the run's anomalies; return their number."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 

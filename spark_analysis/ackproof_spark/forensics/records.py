@@ -1,4 +1,4 @@
-"""The records inside a batch: what `segments` leaves packed, unpacked and uncompressed.
+"""The records inside a batch, decompressed.
 
 A record (`DefaultRecord`, magic 2) is a length and then varints (zigzag, as Protocol Buffers have
 them): attributes, timestamp delta, offset delta, key, value, headers; -1 is the length of null.

@@ -17,8 +17,8 @@ The checksum covers neither offset, length nor leader epoch: a broker sets these
 Older message sets (magic 0 and 1, `LegacyRecord`) are told apart message by message, each with its
 CRC-32; the offset of a compressed one is that of the last message within it.
 
-What ends in the middle of a batch, or stops looking like batches, is torn: the reader stops there
-and says so, as Kafka's recovery does.
+A file that ends within a batch, or continues with something else, is torn: the reader stops there
+and reports it, as Kafka's recovery does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-#: Offset and length: what every batch, and every older message, starts with.
+#: Offset and length, with which every batch and every older message starts.
 OVERHEAD = struct.Struct(">qi")
 #: The rest of a header of magic 2, from the leader epoch on.
 HEADER = struct.Struct(">ibIhiqqqhii")
@@ -77,7 +77,7 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """What follows the last whole batch: nothing, or `torn` bytes and the reason."""
+    """The end of a segment after its last complete batch: `torn` bytes and the reason, or none."""
 
     position: int = 0
     torn: int = 0
@@ -103,7 +103,7 @@ def batches(file: BinaryIO, *, size: int, tail: Tail | None = None) -> Iterator[
 
 
 def _batch(file: BinaryIO, position: int, left: int) -> Batch | str:
-    """Return the batch that starts here, or what is wrong with it."""
+    """Return the batch that starts here, or the reason why it is not valid."""
     start = file.read(OVERHEAD.size)
     if len(start) < OVERHEAD.size:
         return _CUT_SHORT

@@ -1,21 +1,22 @@
 """Stories: for every lost record who acked it, who led next, who truncated it, and why.
 
 The ledger knows offset and time of an ack, but not which broker gave it. That follows from the
-terms: of those elected by the time of the ack, and begun at or before the offset, it is the latest
-that did not itself put something else there. What did away with the record is the first later term
-whose log began at or before the offset: everything of an older epoch from there on was cut.
+terms. The acking leader is that of the latest term that was elected by the time of the ack, began
+at or before the offset, and did not itself write something else there. The record was removed by
+the first later term whose log began at or before the offset: everything of an older epoch from
+there on was truncated.
 
     terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
     acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
     sent after epoch 1 had begun, acked at 1500, where a record of epoch 1 stands
                                                  -> by broker 1 all the same: a zombie leader
 
-With acks=0 there is no offset, and time alone must do: the change of leader nearest to the send.
+With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
 Times of the controller's log, of the brokers' logs and of the ledger are compared: they must come
 from clocks that agree, as those of containers on one host do.
 
-Terms, fault windows and truncations are few and are held by the driver; records are never there.
+The driver holds terms, fault windows and truncations, which are few, and never records.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 _PLACE = ["topic", "partition"]
 
-#: A send this near to a change of leader may have met it: twice broker.session.timeout.ms, in
-#: microseconds, for the time until a dead leader is fenced, and for clients that learn late.
+#: A leader change within this time of a send may have affected it, in microseconds: twice
+#: broker.session.timeout.ms, for fencing a dead leader and for clients that learn of it late.
 _NEAR = 18_000_000
 
 _TERM = "struct<epoch: int, leader: int, elected_at: bigint, start: bigint>"
@@ -48,7 +49,7 @@ _FACTS = (
     f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>"
 )
 
-#: What records of one story have in common: the columns that `told` adds, and `isr`.
+#: Columns that are equal for all records of one story: those that `told` adds, and `isr`.
 SHARED = [
     *_PLACE,
     "acked_epoch",
@@ -61,23 +62,22 @@ SHARED = [
     "truncation",
 ]
 
-#: The column by which records of one story are told from others: a hash of what is `SHARED`.
+#: The column that identifies a story: a hash of the columns `SHARED`.
 STORY = "story"
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What the driver holds of every partition; times as datetimes with a time zone."""
+    """Terms, truncations and faults of every partition; times have a time zone."""
 
     terms: Mapping[Place, tuple[Term, ...]]
-    #: Rows of `_STRETCH`: which offsets each replica holds of each epoch.
+    #: Rows of `_STRETCH`: the offsets of each epoch in each replica.
     stretches: Mapping[Place, Sequence[tuple[int, int, int, int, bool]]]
     #: Rows of `tables.BROKER_EVENTS` of kind `truncated`, in order of time.
     truncations: Mapping[Place, Sequence[Mapping[str, Any]]]
 
     @classmethod
     def read(cls, evidence: Evidence) -> History:
-        """Return the history that the evidence tells."""
         stretches = _stretches(evidence)
         starts: dict[tuple[str, int, int], int] = {}
         for (topic, partition), rows in stretches.items():
@@ -190,17 +190,17 @@ def _first(array: Column) -> Column:
 
 
 def _by_offset(offset: Column, acked: Column) -> Column:
-    """Return the latest term that can have acked `offset` by then."""
+    """Return the latest term that can have acked `offset` by that time."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # The epoch of what stands there now, in the log of the leader at the end.
+    # The epoch of the record at this offset in the final leader's log.
     occupant = _first(
         F.filter("stretches", lambda s: s["leads"] & (s["low"] <= offset) & (s["high"] >= offset))
     )["epoch"]
 
     def possible(term: Column) -> Column:
         begun = F.coalesce(term["start"] <= offset, F.lit(True))
-        # What a term put there itself it did not put there instead.
+        # A term does not replace a record that it wrote itself.
         older = F.when(F.col("standing"), term["epoch"] < occupant).otherwise(
             term["epoch"] <= occupant
         )
@@ -211,9 +211,9 @@ def _by_offset(offset: Column, acked: Column) -> Column:
 
 
 def _next_by_offset(offset: Column) -> Column:
-    """Return the first later term whose log began at or before `offset`; failing that, unknown.
+    """Return the first later term whose log began at or before `offset`.
 
-    A later term of which nobody knows where it began stands in, if there is no better one.
+    If there is none, a later term with an unknown start.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -226,7 +226,7 @@ def _next_by_offset(offset: Column) -> Column:
 
 
 def _by_time(sent: Column) -> tuple[Column, Column]:
-    """Return the term in office at `sent`, and the next; or, if nearer, those before."""
+    """Return the term at `sent` and the next; if a leader change was nearer, those before."""
     from pyspark.sql import functions as F  # noqa: N812
 
     in_office = F.filter("terms", lambda term: term["elected_at"] <= sent)

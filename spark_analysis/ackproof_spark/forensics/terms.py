@@ -1,8 +1,9 @@
-"""Terms: who led a partition in which leader epoch, from when, and from which offset on.
+"""Terms: the leader of each leader epoch, from when, and from which offset on.
 
-The controller's log says who was elected when, and from what. Where the leader's log ended at that
-moment is the offset of the first batch with its epoch in any replica's segments: exact, since a
-leader stamps what it appends. A leader that wrote nothing is known by its own log line only.
+The controller's log says who was elected when, and from which ISR. The leader's log end at that
+moment is the offset of the first batch with its epoch in any replica's segments. This is exact,
+because a leader stamps each batch with its epoch. For a leader that wrote nothing, its log line
+counts.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ Place = tuple[str, int]
 
 
 class Election(StrEnum):
-    """How a leader came to lead.
+    """How a leader was elected.
 
-    `FIRST`: with the topic. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader replicas,
-    `LAST_KNOWN`: as last known leader, both KIP-966. `UNCLEAN`: none of these.
+    `FIRST`: when the topic was created. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader
+    replicas, `LAST_KNOWN`: as last known leader, both KIP-966. `UNCLEAN`: none of these.
     """
 
     FIRST = "first"
@@ -35,8 +36,8 @@ class Election(StrEnum):
 class Term:
     """One leader's time in one epoch.
 
-    `start`: where its log ended when elected; None if nothing tells. `isr_before`: the ISR that it
-    was elected from. `changes`: the ISR at the start and after each change, in order.
+    `start`: its log end when elected, None if unknown. `isr_before`: the ISR that it was elected
+    from. `changes`: the ISR at the start and after each change, in order.
     """
 
     epoch: int

@@ -45,7 +45,7 @@ class Report:
     """What is wrong with one history.
 
     `anomalies` and `further` (those that Jepsen's checker does not name) hold the evidence of
-    each that occurs, in `forms`'s tuples; `anomalies` also `UNSEEN_SERIES`.
+    each that occurs, in the tuples of `evidence`; `anomalies` also `UNSEEN_SERIES`.
     """
 
     path: Path

@@ -14,7 +14,7 @@
 A key stands for one partition. Keys and values are text or whole numbers; a value is sent to a
 key at most once. An offset is null if it is unknown. `time` is optional, in any unit, and so is
 `rebalance-log` of an operation that polls: `[{"keys": ["x"]}, …]`. `configuration` is optional,
-with any of the settings of `allowed.Configuration` but `ww_deps`. Other fields are not read.
+with any of the settings of `configuration.Configuration` but `ww_deps`. Other fields are not read.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 class HistoryFile:
     """One history, without its records, which are rows of a table.
 
-    `settings`: what the file says of its configuration, by `allowed.Configuration`'s names;
+    `settings`: what the file says of its configuration, by `configuration.Configuration`'s names;
     whether `subscribe` or `assign` is in use, its operations tell too. `times`: op and time of
     every `ok` operation that may send or poll, or empty if one has none. `records`: how many
     were sent or polled.

@@ -125,7 +125,7 @@ STEP = pa.struct(
     ]
 )
 
-#: One row an anomaly; what a column means for each kind, and which are null, says `forms`.
+#: One row an anomaly; what a column means for each kind, and which are null, says `evidence`.
 #:
 #: `ops` are the operations concerned, the one in which it shows last, at its record `number`.
 #: `index` counts a key's offsets without its gaps.

@@ -1,4 +1,4 @@
-"""The final log as one slice of the aligned pass holds it: a window of offsets that moves along."""
+"""A moving window of offsets over the final log, as one slice of the pass by offset holds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ackproof_spark.tables import RecordState
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: In a window's `producer`: no record stands here.
+#: Value of a window's `producer` where there is no record.
 NOBODY = MAX_PRODUCERS
 
 #: Records decoded at a time.
@@ -49,10 +49,10 @@ class Records:
 
 
 class LogReader:
-    """Reads one partition's records with offsets from `begin` up to, not including, `end`.
+    """Reads the records of one partition with offsets from `begin` to `end` (exclusive).
 
-    What is not intact, or of a producer not below `producers`, goes to `aside` when it is met:
-    no send can match it.
+    A record that is not intact, or whose producer is not below `producers`, cannot match any send
+    and is passed to `aside`.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class LogReader:
         self._rest: Records | None = None
 
     def take(self, before: int) -> Iterator[Records]:
-        """Yield what was not taken yet and stands before offset `before`.
+        """Yield the records before offset `before` that were not yielded yet.
 
-        Raises `Unaligned` if the records turn out not to be sorted by offset.
+        Raises `Unaligned` if the records are not sorted by offset.
         """
         while (rest := self._rest or next(self._batches, None)) is not None:
             count = int(np.searchsorted(rest.offset, before))
@@ -112,7 +112,7 @@ class LogReader:
                         return
 
     def _intact(self, group: RecordGroup, batch: pa.RecordBatch) -> Iterator[Records]:
-        """Yield the intact records of a batch; put the others aside."""
+        """Yield the intact records of a batch; pass the others to `aside`."""
         producer = integers(batch["producer"])
         usable = (producer >= 0) & (producer < self._producers)
         if not whole(group):
@@ -137,16 +137,17 @@ class LogReader:
 
 
 def integers(column: pa.Array) -> Int64s:
-    """Return a column of integers; where it is null, -1."""
+    """Return a column of integers, -1 for null."""
     values: Int64s = (column.fill_null(-1) if column.null_count else column).to_numpy()
     return values
 
 
 class LogWindow:
-    """Who stands at each offset from `base` up to, not including, `end`, in each partition.
+    """The record at each offset from `base` to `end` (exclusive) of each partition.
 
-    Two-dimensional arrays by row of a partition and offset from `base`: `producer` (`NOBODY` for
-    none), `sequence`, `matched` by its own send, `contested` by another send's acked offset.
+    Two-dimensional arrays, a row for each partition and a column for each offset from `base`:
+    `producer` (`NOBODY` for no record), `sequence`, `matched` (by its own send), `contested`
+    (another send was acked at this offset).
     """
 
     def __init__(self, partitions: Sequence[int], base: int) -> None:
@@ -166,11 +167,11 @@ class LogWindow:
 
     @property
     def width(self) -> int:
-        """How many offsets there is room for."""
+        """Number of offsets that fit in."""
         return self.producer.shape[1]
 
     def extend(self, end: int) -> None:
-        """Make room up to offset `end`, empty so far."""
+        """Extend the window up to offset `end`, without records yet."""
         if end - self.base > self.width:
             before, held = self._arrays(), self.end - self.base
             self._allocate(max(end - self.base, self.width * 3 // 2))
@@ -179,7 +180,7 @@ class LogWindow:
         self.end = max(self.end, end)
 
     def put(self, row: int, records: Records) -> None:
-        """Let `records` stand in the partition of `row`."""
+        """Put records into the partition of `row`."""
         first, last = int(records.offset[0]) - self.base, int(records.offset[-1]) - self.base
         at: slice | Int64s = slice(first, last + 1)
         if last - first + 1 != len(records.offset):
@@ -188,7 +189,7 @@ class LogWindow:
         self.sequence[row, at] = records.sequence
 
     def drop(self, before: int) -> None:
-        """Forget what stands before offset `before`."""
+        """Drop all records before offset `before`."""
         gone, held = before - self.base, self.end - self.base
         for array in (self.producer, self.sequence, self.matched, self.contested):
             array[:, : held - gone] = array[:, gone:held]

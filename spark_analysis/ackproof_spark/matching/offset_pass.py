@@ -1,18 +1,19 @@
-"""The aligned pass: from a run's big tables to the few rows that any check needs.
+"""The pass by offset: from a run's big tables to the few rows that any check needs.
 
-Ledger and final log are both nearly sorted by offset. Cut into slices of offsets (`layout`), each
-compared by one task (`alignment`), with no shuffle, nearly all sends match the record at their
-acked offset, and are dropped. What is left has the shape of the tables it came from, so the checks
-run on it as they run on whole tables, and say the same:
+Ledger and final log are both nearly sorted by offset. They are cut into slices of offsets
+(`slices`), each compared by one task (`slice_compare`), without a shuffle. Nearly all sends match
+the record at their acked offset and are dropped. The remaining rows have the columns of the tables
+that they came from, so that the checks run on them as on whole tables, with the same result. They
+are:
 
 - every send without an acked offset; every send and record at an offset that is not held by one
   send and its intact record alone;
-- what matched, but has the name of a record that is left: the other copies of a duplicate, the
-  send of a record that stands in a wrong partition;
-- what matched, but stands behind a higher sequence of its producer, and what it stands behind.
+- matches that have the name of a remaining record: the other copies of a duplicate, the send of a
+  record in a wrong partition;
+- matches that follow a higher sequence of their producer, and the record that they follow.
 
-That no check needs more is argued at each, and tested: the checks on what is left, the checks on
-whole tables and an oracle in plain Python agree on random histories.
+Tests show that no check needs more: on random histories the checks on these rows, the checks on
+whole tables and an oracle in plain Python agree.
 """
 
 from __future__ import annotations
@@ -31,23 +32,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ackproof_spark.matching.ledger_group import find_sends, wanted_of
 from ackproof_spark.matching.row_groups import (
     Layout,
     Sizing,
-    Slice,
     Unaligned,
     read_layout,
-    slices,
 )
 from ackproof_spark.matching.send_order import Carry
-from ackproof_spark.matching.slice_compare import (
-    FOUND,
-    Kind,
-    Summary,
-    compare_slices,
-    find_sends,
-    wanted_of,
-)
+from ackproof_spark.matching.slice_compare import compare_slices
+from ackproof_spark.matching.slices import Slice, slices
+from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import LEDGER, RecordState
@@ -57,7 +52,7 @@ if TYPE_CHECKING:
 
 _NAME = ["topic", "producer", "sequence"]
 
-#: Slices beyond that share tasks.
+#: Tasks for each core; further slices share tasks.
 _TASKS_A_CORE = 16
 
 _Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -65,11 +60,10 @@ _Worker = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, kw_only=True)
 class Unmatched(RunTables):
-    """What the aligned pass left of a run's tables, and what it counted on the way.
+    """The rows of a run's tables that the pass left, and what it counted.
 
-    `left` bounds the rows of `ledger` and `final_log`. `final_log` lacks `written_at` and the
-    columns that are the same in every row, `ledger` the latter; of records that matched, `size`
-    is null.
+    `left` bounds the rows of `ledger` and `final_log`. Columns that are the same in every row are
+    left out, and `written_at` of `final_log`; `size` is null for records that matched.
     """
 
     left: int
@@ -78,12 +72,12 @@ class Unmatched(RunTables):
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
-        """How many sends have each outcome."""
+        """Number of sends by outcome."""
         return dict(self.counted)
 
     @property
     def rows(self) -> int:
-        """At most so many rows are left."""
+        """Upper bound of the remaining rows."""
         return self.left
 
     @cached_property
@@ -102,10 +96,10 @@ def unmatched(
     sizing: Sizing,
     caches: ExitStack,
 ) -> RunTables:
-    """Return what is left of `tables`, those of `run_dir`, after the aligned pass.
+    """Return the rows of `tables` (of `run_dir`) that the pass by offset leaves.
 
-    `tables` themselves if they are too small for it to pay. What `caches` holds until it is
-    closed is what was found. Raises `Unaligned` if the tables do not lie as the pass needs them.
+    Returns `tables` themselves if they are too small for the pass to pay off. `caches` keeps the
+    rows until it is closed. Raises `Unaligned` if the layout of the tables does not allow the pass.
     """
     layout = read_layout(run_dir)
     if layout.rows < sizing.from_rows:
@@ -148,7 +142,7 @@ def unmatched(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Return how many tasks run at once; Unaligned if the driver is not this process."""
+    """Return the number of parallel tasks; raise Unaligned if the driver is another process."""
     context = getattr(spark, "sparkContext", None)
     if context is None:
         raise Unaligned("the driver of Spark Connect may see other files")
@@ -156,11 +150,11 @@ def _cores(spark: SparkSession) -> int:
 
 
 def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitStack) -> DataFrame:
-    """Return what `worker` yields for each position below `positions`, and keep it."""
+    """Return the rows that `worker` yields for each index below `positions`, cached."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tasks = min(positions, _TASKS_A_CORE * _cores(spark))
-    schema = from_arrow_schema(FOUND)
+    schema = from_arrow_schema(UNMATCHED)
     found = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
     caches.callback(found.unpersist)
     return found
@@ -179,8 +173,8 @@ def _compare(
     return _run(spark, worker, positions=len(pieces), caches=caches)
 
 
-def _summaries(found: DataFrame) -> list[Summary]:
-    """Run the pass, and return what its slices tell of themselves; Unaligned if one could not."""
+def _summaries(found: DataFrame) -> list[SliceSummary]:
+    """Run the pass and return the summaries of its slices; raise Unaligned if one could not."""
     from pyspark.errors import PythonException
 
     try:
@@ -188,10 +182,10 @@ def _summaries(found: DataFrame) -> list[Summary]:
     except PythonException as error:
         if found.sparkSession.sparkContext.master.startswith("local"):
             raise
-        # Executors of a cluster may lack a library, or see other files than the driver does.
+        # Executors of a cluster may lack a library, or see other files than the driver.
         raise Unaligned(f"the executors' Python fails: {error}") from error
     summaries = sorted(
-        (Summary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
+        (SliceSummary(**json.loads(row["summary"])) for row in rows), key=lambda one: one.number
     )
     for summary in summaries:
         if summary.unaligned is not None:
@@ -200,12 +194,12 @@ def _summaries(found: DataFrame) -> list[Summary]:
 
 
 def _across(
-    pieces: Sequence[Slice], summaries: Sequence[Summary]
+    pieces: Sequence[Slice], summaries: Sequence[SliceSummary]
 ) -> tuple[list[Slice], dict[int, Carry], set[tuple[str, int, int]]]:
-    """Follow each producer's order over the borders of slices.
+    """Follow each producer's order across the borders of slices.
 
-    Returns the slices to look at again, because a matched record there stands behind one of an
-    earlier slice; what stands before each of them; and names that records left over stand behind.
+    Returns the slices to compare again, because a matched record there follows a higher sequence
+    of an earlier slice; the state before each of them; and the names that remaining records follow.
     """
     again: list[Slice] = []
     carries: dict[int, Carry] = {}
@@ -230,7 +224,7 @@ def _across(
 
 
 def _names(found: DataFrame, wanted: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
-    """Return the names wanted, and those of records left over whose send is not.
+    """Return the wanted names, and the names of remaining records whose send matched.
 
     Raises `Unaligned` if there are more than `limit`.
     """
@@ -251,7 +245,7 @@ def _sends(
     cores: int,
     caches: ExitStack,
 ) -> DataFrame:
-    """Return the sends of these names, as far as there are any: all of them matched."""
+    """Return the sends of these names that exist; all of them matched."""
     sequences: dict[tuple[str, int], list[int]] = defaultdict(list)
     for topic, producer, sequence in names:
         sequences[topic, producer].append(sequence)
@@ -264,12 +258,12 @@ def _sends(
         [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
     )
     found = _run(spark, worker, positions=tasks, caches=caches)
-    found.count()  # on all cores: who reads it may do so in one task
+    found.count()  # on all cores: its reader may run in one task
     return found
 
 
 def _as_records(sends: DataFrame) -> DataFrame:
-    """Return the records that these sends matched."""
+    """Return the records that matched these sends."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return sends.withColumn("state", F.lit(RecordState.INTACT))

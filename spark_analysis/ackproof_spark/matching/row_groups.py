@@ -1,16 +1,13 @@
-"""How the ledger and the final log lie on disk, and how to cut them into slices of offsets.
+"""The Parquet row groups of ledger and final log, and their statistics.
 
-Both are nearly sorted by offset, and every Parquet row group says in its statistics which offsets
-it holds. So a range of offsets, over all partitions of a topic, meets few row groups of either: a
-`Slice`, which one task reads alone (`alignment`). Nothing is decided here about records; only
-what need not be read. Where the statistics do not help, `Unaligned` says why, and the comparison
-takes the general path.
+Both tables are nearly sorted by offset, and the statistics of every row group say which offsets it
+holds. So a range of offsets over all partitions of a topic meets few row groups of either
+(`slices`). Where the statistics do not help, `Unaligned` says why, and the comparison takes the
+general path.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,30 +27,26 @@ from ackproof_spark.tables import (
     RecordState,
 )
 
-#: Writers may cut longer texts in statistics: a text is taken to be constant only if shorter.
+#: Writers may truncate longer texts in statistics: only a shorter text can count as constant.
 _WHOLE_TEXT = 32
 
 #: Producer numbers are kept in 16 bits; the highest stands for "no record".
 MAX_PRODUCERS = 2**16 - 1
 
-#: Bytes that one offset of one partition takes in a task's buffer (`alignment.Board`).
-_BYTES_AN_OFFSET = 12
-
 
 class Unaligned(Exception):  # noqa: N818  no error: the general path takes over
-    """The tables do not lie as the aligned pass needs them; the message says in what."""
+    """The layout of the tables does not allow the pass by offset; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """When the aligned pass is worth its start, and how much one task takes on.
+    """When the pass by offset pays off, and how much one task handles.
 
     `from_rows`: sends and records together, below which the general path is as fast.
     `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
-    `buffer_bytes`: what a task may hold of the log at once.
-    `placed`: the share of sends with an offset below which too little can be aligned.
-    `wanted`: how many names at most may be looked up again. `few`: rows up to which the checks
-    are planned as for few (`few.small_plans`).
+    `buffer_bytes`: memory for the log in one task. `placed`: the least share of sends with an
+    offset. `wanted`: the most names to look up again. `few`: rows up to which the checks are
+    planned as small (`small_data.small_plans`).
     """
 
     from_rows: int = 4_000_000
@@ -66,10 +59,10 @@ class Sizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendGroup:
-    """One row group of the ledger: where it is, and what its statistics tell.
+    """One row group of the ledger with its statistics.
 
-    `first` and `last`: its lowest and highest acked offset, None if it has none. `constant`: the
-    columns that have one value throughout, which need not be read.
+    `first` and `last`: the lowest and highest acked offset, None if there is none. `constant`:
+    columns with one value throughout, which need not be read.
     """
 
     path: str
@@ -99,30 +92,8 @@ class RecordGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """What one task compares: the offsets from `begin` up to, not including, `end`, of a topic.
-
-    None is without bound. `sends` are the row groups that have such offsets, in the order of the
-    lowest; `owned` says of which of them this slice also reports what has no offset and counts
-    the outcomes: each has one owner. `log_ends` is where each partition's records end.
-    """
-
-    number: int
-    topic: str
-    begin: int | None
-    end: int | None
-    sends: tuple[SendGroup, ...]
-    owned: frozenset[tuple[str, int]]
-    records: tuple[RecordGroup, ...]
-    log_ends: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The row groups of a run's ledger and final log, and the filesystem they are read through.
-
-    `highest` is, by producer, a bound of the sequences that the ledger has.
-    """
+    """The row groups of a run's ledger and final log, and the filesystem to read them."""
 
     filesystem: pafs.FileSystem
     sends: tuple[SendGroup, ...]
@@ -135,7 +106,7 @@ class Layout:
 
     @property
     def highest(self) -> dict[int, int]:
-        """By producer, a bound of its sequences; Unaligned if producers are not small numbers."""
+        """Upper bound of the sequences by producer; Unaligned if a producer number is too large."""
         bounds: dict[int, int] = {}
         for group in self.sends:
             low, high = group.producers
@@ -147,10 +118,10 @@ class Layout:
 
 
 def read_layout(run_dir: Path | str) -> Layout:
-    """Return how the run's big tables lie, from the Parquet footers alone.
+    """Return the layout of the run's big tables, from the Parquet footers alone.
 
-    Raises `Unaligned` if pyarrow has no filesystem for `run_dir`, or cannot read what is there,
-    or if statistics are missing.
+    Raises `Unaligned` if pyarrow has no filesystem for `run_dir`, or cannot read the files, or if
+    statistics are missing.
     """
     try:
         filesystem, root = pafs.FileSystem.from_uri(address(run_dir))
@@ -178,7 +149,7 @@ def read_layout(run_dir: Path | str) -> Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Footer:
-    """A row group's statistics: by column the lowest and highest value and the nulls."""
+    """A row group's statistics: lowest and highest value and number of nulls by column."""
 
     path: str
     number: int
@@ -286,117 +257,3 @@ def _record_group(footer: _Footer) -> RecordGroup:
 def whole(group: RecordGroup) -> bool:
     """Whether all records of the row group are intact, by its statistics."""
     return bool(group.constant.get("state") == RecordState.INTACT)
-
-
-def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
-    """Cut every topic into slices of offsets; at least one for each core if there is enough.
-
-    Raises `Unaligned` if too few sends have an offset, or a slice would need too much memory.
-    """
-    sends = sum(group.rows for group in layout.sends)
-    without = sum(group.without_offset for group in layout.sends)
-    if sends and (sends - without) / sends < sizing.placed:
-        raise Unaligned(f"{without} of {sends} sends have no offset")
-    of_topic: dict[str, list[SendGroup]] = defaultdict(list)
-    logs: dict[str, list[RecordGroup]] = defaultdict(list)
-    for record_group in layout.records:
-        logs[record_group.topic].append(record_group)
-    for group in layout.sends:
-        if group.topics[0] != group.topics[1]:
-            raise Unaligned(f"a row group of {group.path} holds more than one topic")
-        of_topic[group.topics[0]].append(group)
-    found: list[Slice] = []
-    for topic in sorted({*of_topic, *logs}):
-        rows = sum(group.rows for group in of_topic[topic]) + sum(g.rows for g in logs[topic])
-        count = max(1, -(-rows // sizing.rows_a_slice))
-        if rows >= cores * sizing.from_rows:
-            count = -(-count // cores) * cores
-        cuts = _cuts(of_topic[topic], logs[topic], count)
-        found += _slices_of(topic, of_topic[topic], logs[topic], cuts, number=len(found))
-    for piece in found:
-        _check_memory(piece, sizing)
-    return found
-
-
-def _slices_of(
-    topic: str,
-    sends: Sequence[SendGroup],
-    records: Sequence[RecordGroup],
-    cuts: Sequence[int],
-    *,
-    number: int,
-) -> Iterator[Slice]:
-    ends: dict[int, int] = {}
-    for group in records:
-        ends[group.partition] = max(ends.get(group.partition, 0), group.last + 1)
-    adrift = [group for group in sends if group.first is None]
-    for index, (begin, end) in enumerate(pairwise([None, *cuts, None])):
-        here = sorted(
-            (
-                group
-                for group in sends
-                if group.first is not None
-                and group.last is not None
-                and (begin is None or group.last >= begin)
-                and (end is None or group.first < end)
-            ),
-            key=lambda group: (group.first, group.path, group.number),
-        )
-        without = adrift[index :: len(cuts) + 1]
-        owned = [g for g in here if begin is None or (g.first is not None and g.first >= begin)]
-        yield Slice(
-            number=number + index,
-            topic=topic,
-            begin=begin,
-            end=end,
-            sends=(*without, *here),
-            owned=frozenset((group.path, group.number) for group in (*without, *owned)),
-            records=tuple(
-                group
-                for group in records
-                if (begin is None or group.last >= begin) and (end is None or group.first < end)
-            ),
-            log_ends=ends,
-        )
-
-
-def _cuts(sends: Sequence[SendGroup], records: Sequence[RecordGroup], count: int) -> list[int]:
-    """Return `count - 1` offsets between slices: where few row groups are cut in two."""
-    if count == 1 or not records:
-        return []
-    first, last = min(g.first for g in records), max(g.last for g in records)
-    borders = sorted(
-        {g.first for g in sends if g.first is not None and first < g.first <= last}
-        | {g.first for g in records if g.first > first}
-    )
-    step = (last + 1 - first) / count
-    cuts = set()
-    for index in range(1, count):
-        even = round(first + index * step)
-        near = [x for x in borders if abs(x - even) <= step / 4]
-        cuts.add(min(near, key=lambda x: _cut_rows(sends, records, x), default=even))
-    return sorted(cut for cut in cuts if first < cut <= last)
-
-
-def _cut_rows(sends: Sequence[SendGroup], records: Sequence[RecordGroup], offset: int) -> int:
-    """Return how many rows of row groups that an offset cuts in two would be read twice."""
-    placed = [(g.first, g.last, g.rows) for g in sends if g.first is not None]
-    placed += [(g.first, g.last, g.rows) for g in records]
-    return sum(rows for first, last, rows in placed if first < offset <= (last or 0))
-
-
-def _check_memory(piece: Slice, sizing: Sizing) -> None:
-    """Refuse a slice whose sends overlap so much that most of the log must be held at once."""
-    end = max(piece.log_ends.values(), default=0)
-    placed = [g for g in piece.sends if g.first is not None and g.last is not None]
-    high = 0
-    for group in placed:
-        assert group.first is not None
-        assert group.last is not None
-        low = max(group.first, piece.begin or 0)
-        high = max(high, min(group.last + 1, end if piece.end is None else min(piece.end, end)))
-        needed = (high - low) * len(piece.log_ends) * _BYTES_AN_OFFSET
-        if needed > sizing.buffer_bytes:
-            raise Unaligned(
-                f"offsets {low} to {high} of {piece.topic} must be held at once: {needed} bytes"
-            )

@@ -1,11 +1,11 @@
 """The order of a producer's sequences in the log, slice by slice.
 
-A record is behind if a higher sequence of its producer stands before it in its partition. Which
-records count is for `reordered` to say, and some of it is not known yet here (a copy may have an
-earlier one, a record may be nobody's). So two running maxima are kept: of all records that may
-count as sent (`sent`), and of those that matched their send (`matched`). Whatever is behind the
-first is told, and with it the second: that holds every record that counts as late, and for each
-the one that it is behind.
+A record is late if it follows a higher sequence of its producer in its partition. The check
+`reordered` decides which records count, and part of that is not known here (a copy may have an
+earlier one, a record may have no send). So two running maxima are kept: of all records that may
+have been sent (`sent`), and of those that matched their send (`matched`). Every record below the
+first is returned, and the record that holds the second: that includes every late record, and for
+each the one that it follows.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Carry = Mapping[tuple[int, int], tuple[int, int]]
 _NONE = -1
 _HIGHEST = np.iinfo(np.int64).max
 
-#: Partitions times producers that a task keeps count of.
+#: The most pairs of partition and producer that a task tracks.
 _MOST = 4_000_000
 
 
 class SendOrder:
-    """Running maxima and minima of a slice's sequences, by row of a partition and producer.
+    """Running maxima and minima of a slice's sequences, by partition and producer.
 
-    `bounds` is, by producer, the highest sequence in the ledger: what is above was never sent.
+    `bounds` is the highest sequence in the ledger by producer; a higher one was never sent.
     """
 
     def __init__(self, partitions: Sequence[int], bounds: Int64s, carry: Carry) -> None:
@@ -53,9 +53,9 @@ class SendOrder:
     def advance(
         self, row: int, producer: npt.NDArray[np.uint16], sequence: Int64s, matched: Bools
     ) -> Iterator[tuple[int, Int64s]]:
-        """Take in a partition's next records, in log order; yield names (producer, sequences).
+        """Process a partition's next records, in log order; yield names (producer, sequences).
 
-        Named are matched records that are behind, and the highest matched before any that is.
+        Named are matched records that are late, and the highest matched one before a late record.
         """
         if not matched.all():
             sent = matched | (sequence <= self._bounds[producer])
@@ -103,9 +103,9 @@ class SendOrder:
             self._low_unmatched[at] = min(self._low_unmatched[at], unmatched.min())
 
     def summary(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Return, for each partition and producer met, four sequences.
+        """Return (partition, producer) with four sequences for each.
 
-        The lowest matched and the lowest not matched, the highest sent and the highest matched.
+        The lowest matched and the lowest unmatched, the highest sent and the highest matched.
         """
         met = np.argwhere(self._sent != _NONE).tolist()
         return [

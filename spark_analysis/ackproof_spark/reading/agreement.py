@@ -1,7 +1,7 @@
-"""Whether two readers have read the same final log.
+"""Compare the final logs that two independent readers read.
 
-The readers share no line of code (`kafka_source`). Where they agree, what is lost is not lost by a
-reader. Where they do not, the record in question proves nothing, and the run says so.
+The readers share no code (`kafka_source`). Where they agree, a missing record is not the fault of a
+reader. Where they disagree, the record proves nothing, and the run says so.
 
     orders-0 offset 5, connector: sequence 5        ackproof-kafka: sequence 5      agreed
     orders-0 offset 6, connector: nothing           ackproof-kafka: sequence 6      <- one row
@@ -25,11 +25,11 @@ _PARTITION = ["topic", "partition"]
 
 
 def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
-    """Return what only one of two readers has read, or has read so, as `tables.DISAGREEMENTS`.
+    """Return the records that the two readers read differently, as `tables.DISAGREEMENTS`.
 
-    None if they agree. `readings` are two final logs by the name of their reader. First each
-    partition is reduced to a few numbers, without a shuffle of its records; only where these differ
-    the records are compared.
+    None if they agree. `readings` holds two final logs by the name of their reader. Each partition
+    is first reduced to a few numbers, without a shuffle of its records; only partitions whose
+    numbers differ are compared record by record.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -53,9 +53,9 @@ def disagreements(readings: dict[str, DataFrame]) -> DataFrame | None:
 
 
 def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) -> None:
-    """Store what two readers disagree about as the run's table; nothing if they agree.
+    """Store the disagreements as a table of the run; store nothing if the readers agree.
 
-    Raises `AnalysisError` if a reader gave different records when they were asked for again.
+    Raises `AnalysisError` if a reader returned other records when it read a second time.
     """
     found = disagreements(readings)
     if found is None:
@@ -68,7 +68,7 @@ def store_disagreements(readings: dict[str, DataFrame], *, run_dir: Path | str) 
 
 
 def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], tuple[int, ...]]]:
-    """Return numbers by reader and partition, the same for the same records in whatever order."""
+    """Return, by reader and partition, numbers that do not depend on the order of records."""
     from pyspark.sql import functions as F  # noqa: N812
 
     record = F.xxhash64(*(F.col(name) for name in FINAL_LOG.names)).alias("record")
@@ -82,7 +82,7 @@ def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], 
         .agg(
             F.count("*"),
             F.bit_xor("record"),
-            # A record that is there twice cancels itself above. Of 32 bits, sums stay in range.
+            # A record read twice cancels out in the xor above. Sums of 32 bits stay in range.
             F.sum(F.col("record").bitwiseAND(F.lit(0xFFFFFFFF))),
         )
         .collect()

@@ -1,8 +1,8 @@
 """The final log: every record of every partition, as Spark reads it from Kafka.
 
 Read after all faults healed and every ISR is full, from `begin_offset` up to `end_offset`, the
-high watermark. Nothing of a record's value is trusted: its bytes say whether it is intact, corrupt
-or foreign (`tables.RecordState`), by the same rules as `record.decode`, in the JVM.
+high watermark. A record's bytes decide whether it is intact, corrupt or foreign
+(`tables.RecordState`), in the JVM, by the same rules as `record.decode`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 _HEAD_SIZE = 64
 
-#: Up to so many offsets, ackproof's own reader reads in this process.
+#: Up to this many offsets, ackproof's own reader reads in this process.
 _SMALL = 200_000
 
-#: What Spark says where the connector is missing: one way in this process, another by Connect.
+#: Spark's messages for a missing connector: in this process, and by Spark Connect.
 _NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source: kafka")
 
 _NO_CONNECTOR = (
@@ -47,11 +47,11 @@ _NO_CONNECTOR = (
 
 _PARTITION = ["topic", "partition"]
 
-#: How many offsets one task reads, about.
+#: Offsets that one task reads, approximately.
 _OFFSETS_OF_A_TASK = 500_000
 
 _OPTIONS = {
-    # Gaps are this program's to find and to explain; the connector would stop at the first one.
+    # The checks explain gaps; the connector would stop at the first one.
     "failOnDataLoss": "false",
     # A damaged record is evidence. The client's own check would refuse its whole batch.
     "kafka.check.crcs": "false",
@@ -60,10 +60,10 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEnd:
-    """How far a partition can be read, as in `tables.PARTITION_ENDS`.
+    """The range of a partition that can be read, as in `tables.PARTITION_ENDS`.
 
-    The log holds `begin_offset` up to, not including, `end_offset`. `complete` is False, with a
-    `reason`, if the final log holds less than that.
+    `end_offset` is exclusive. `complete` is False, with a `reason`, if the final log holds less
+    than the range.
     """
 
     topic: str
@@ -75,17 +75,17 @@ class PartitionEnd:
 
 
 class Reader(StrEnum):
-    """Who reads Kafka; the value is the name of a Spark data source."""
+    """The reader of Kafka; the value is the name of a Spark data source."""
 
     CONNECTOR = "kafka"
     PYTHON = "ackproof-kafka"
 
 
 class Isolation(StrEnum):
-    """What a reader gets to see of transactions (`isolation.level`).
+    """Kafka's `isolation.level`.
 
-    With `READ_COMMITTED` the log ends at its last stable offset, not at the high watermark, and
-    records of aborted transactions are gaps.
+    With `READ_COMMITTED` the log ends at the last stable offset (LSO), not at the high watermark,
+    and records of aborted transactions are gaps.
     """
 
     READ_UNCOMMITTED = "read_uncommitted"
@@ -104,9 +104,9 @@ def read_final_log(
 ) -> DataFrame:
     """Return the records between the ends of each partition, in `tables.FINAL_LOG`'s columns.
 
-    `options` are the reader's own (`minPartitions`; a client setting is prefixed `kafka.`, and
-    named as the reader's client names it) and win over the ones set here. Nothing is read yet,
-    unless ackproof's own reader reads a small log: that happens here and now.
+    `options` are options of the reader (`minPartitions`, or a client setting prefixed `kafka.`, by
+    the name that the reader's client uses); they override those set here. Reading is lazy, except
+    that ackproof's own reader reads a small log at once.
     Raises `AnalysisError` if this Spark has no such reader.
     """
     records = read_records(
@@ -127,10 +127,10 @@ def read_records(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
 ) -> DataFrame:
-    """Return records as they are: topic, partition, offset, timestamp, value.
+    """Return raw records: topic, partition, offset, timestamp, value.
 
-    With the option `includeHeaders` also `headers`, an array of key and value, null if there are
-    none. Otherwise as `read_final_log`.
+    With the option `includeHeaders` also `headers`, an array of key and value, null without any.
+    Otherwise as `read_final_log`.
     """
     columns = ["topic", "partition", "offset", "timestamp", "value"]
     schema = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
@@ -148,7 +148,7 @@ def read_records(
         starting[end.topic][str(end.partition)] = end.begin_offset
         ending[end.topic][str(end.partition)] = end.end_offset
     offsets = sum(end.end_offset - end.begin_offset for end in wanted)
-    # Fewer tasks than this, and what one reads may take too long or too much memory.
+    # With fewer tasks, one task may take too long or too much memory.
     tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(wanted))
     settings = {
         **_OPTIONS,
@@ -171,7 +171,9 @@ def read_records(
     with explained():
         try:
             records = spark.read.format(reader.value).options(**settings).load().select(columns)
-            _ = records.schema  # asked for now: Spark Connect would miss the connector later
+            _ = (
+                records.schema
+            )  # analysed now: Spark Connect would report a missing connector only later
         except Exception as error:
             if reader is Reader.CONNECTOR and _NO_SOURCE.search(str(error)):
                 raise ConnectorMissing(_NO_CONNECTOR) from error
@@ -182,8 +184,9 @@ def read_records(
 def parse_records(records: DataFrame, *, run_id: str) -> DataFrame:
     """Return `records` (topic, partition, offset, timestamp, value) as `tables.FINAL_LOG`.
 
-    The layout of `value` is `record`'s. Without our magic: foreign. With it, but shorter than a
-    header or with another checksum than it says: corrupt. Whole, but of another run: foreign.
+    `record` defines the layout of `value`. Without ackproof's magic bytes a record is foreign; with
+    them, but shorter than a header or with a wrong checksum, it is corrupt; intact but of another
+    run, it is foreign.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -224,7 +227,7 @@ def number(digits: Column) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalLog:
-    """What was stored: the `log`, how many records, and how far each partition was read."""
+    """The stored `log`, its number of records, and how far each partition was read."""
 
     log: DataFrame
     records: int
@@ -242,11 +245,11 @@ def take_final_log(
     reader: Reader = Reader.CONNECTOR,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> FinalLog:
-    """Read the final log as `read_final_log`, and store it as `write_final_log`.
+    """Read the final log (`read_final_log`) and store it (`write_final_log`).
 
-    A record must stand at the `end_offset` of each partition, such as the harness's closing record:
-    if nothing stands between the last record and that one, what is there are markers and aborted
-    records, and the partition was read to its end.
+    Each partition must have a record at its `end_offset`, such as the end marker that the harness
+    writes. If no record is between the last one read and the end marker, that gap holds only
+    transaction markers and aborted records, and the partition was read to its end.
     """
 
     def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
@@ -278,13 +281,12 @@ def write_final_log(
     run_dir: Path | str,
     between: Callable[[Sequence[PartitionEnd]], DataFrame] | None = None,
 ) -> FinalLog:
-    """Store `log` and `ends` in the run directory; return the ends as they were really read.
+    """Store `log` and `ends` in the run directory; return the ends that were actually read.
 
-    A partition whose last record stands before `end_offset - 1` was not read to its end: it
-    becomes incomplete, with its reason; unless `between`, which reads on from there up to and with
-    `end_offset`, finds that nothing but the record there is left. `run_dir` is a folder, or as text
-    any address that Spark can write. Raises `AnalysisError` if the brokers cannot be read, or if
-    what was written cannot be read back.
+    A partition whose last record is before `end_offset - 1` becomes incomplete, with a reason,
+    unless `between` (which reads from there up to and including `end_offset`) finds only the record
+    at `end_offset`. `run_dir` is a folder, or as text any address that Spark can write. Raises
+    `AnalysisError` if the brokers cannot be read, or if what was written cannot be read back.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -340,7 +342,7 @@ def write_partition_ends(
 
 
 def _with_records(gaps: Sequence[PartitionEnd], rest: DataFrame) -> list[PartitionEnd]:
-    """Return the gaps that hold records after all, or of which nothing could be read."""
+    """Return the gaps that do hold records, or that could not be read."""
     from pyspark.sql import functions as F  # noqa: N812
 
     with explained():

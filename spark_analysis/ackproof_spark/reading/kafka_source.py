@@ -1,4 +1,4 @@
-"""A second way to read Kafka, independent of Spark's connector: librdkafka, as a Spark data source.
+"""A Spark data source that reads Kafka by librdkafka, independent of Spark's connector.
 
     register(spark)
     spark.read.format("ackproof-kafka")
@@ -6,8 +6,8 @@
         .option("startingOffsets", '{"orders": {"0": 0}}')
         .option("endingOffsets", '{"orders": {"0": 1000}}')
 
-Two clients that share no line of code and read the same records are evidence that the records are
-there, and not that a client has a bug; and a Spark without the connector can read Kafka as well.
+Two clients that share no code and read the same records show that the records exist, and rule out a
+bug of one client. A Spark without the connector can read Kafka as well.
 
 The options are those of Spark's connector: offsets per topic and partition as JSON, the end
 exclusive; `includeHeaders`; and every setting of the client, prefixed `kafka.`, by librdkafka's
@@ -41,18 +41,19 @@ _PREFIX = "kafka."
 _BATCH = 10_000
 _RANGE = 1_000_000
 
-#: How long brokers may be silent, and how long a log that is shorter than said may take to grow.
+#: How long brokers may be silent, and how long to wait for a log that is shorter than announced.
 _SILENCE_S = 60.0
 _SHORT_S = 5.0
 _POLL_S = 0.5
 
 _SETTINGS = {
-    # A consumer needs the name of a group, although this one neither joins it nor commits to it.
+    # A consumer needs a group id, although this one neither joins the group nor commits.
     "group.id": "ackproof-final-log",
     "enable.auto.commit": False,
-    # Retention may have moved the beginning; such gaps are the judge's to explain.
+    # Retention may have moved the beginning; the checks explain such gaps.
     "auto.offset.reset": "earliest",
-    # Markers and aborted records are never delivered: only this event says that the end is reached.
+    # Markers and aborted records are never delivered: only this event shows that the end is
+    # reached.
     "enable.partition.eof": True,
     # A damaged record is evidence. The client's own check would refuse its whole batch.
     "check.crcs": False,
@@ -62,14 +63,14 @@ _SETTINGS = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format(NAME)` known to the session; twice is a no-op."""
+    """Register `spark.read.format(NAME)` in the session; a second call is a no-op."""
     spark.dataSource.register(KafkaSource)
 
 
 def read_here(options: Mapping[str, str]) -> pa.Table:
-    """Return all records that a reader with these options reads, read in this process.
+    """Read all records of these options in this process.
 
-    For what is small: the Python processes that Spark starts for a task take longer.
+    For small logs: starting Python processes for Spark tasks takes longer than reading.
     """
     import pyarrow as pa
 
@@ -80,7 +81,7 @@ def read_here(options: Mapping[str, str]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange(InputPartition):  # type: ignore[misc]  # pyspark is not typed for mypy here
-    """What one task reads: offsets from `begin` up to, not including, `end`."""
+    """The offsets that one task reads; `end` is exclusive."""
 
     topic: str
     partition: int
@@ -93,15 +94,13 @@ class KafkaSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return NAME
 
     def schema(self) -> str:
-        """Return the columns, a subset of the connector's."""
+        """Return the columns, a subset of those of Spark's connector."""
         return f"{_COLUMNS}, {_HEADERS}" if _wants_headers(self.options) else _COLUMNS
 
     def reader(self, schema: StructType) -> KafkaReader:
-        """Return the reader of a batch."""
         return KafkaReader(dict(self.options))
 
 
@@ -109,7 +108,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
     """Reads offset ranges of partitions, each with a consumer of its own."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Spark gives the names of options in lower case; those of librdkafka are, too.
+        # Spark passes option names in lower case; librdkafka's names are lower case, too.
         options = {key.lower(): value for key, value in options.items()}
         given = {
             key.removeprefix(_PREFIX): value
@@ -122,7 +121,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
         self._headers = _wants_headers(options)
 
     def partitions(self) -> Sequence[OffsetRange]:
-        """Return the ranges to read, none longer than a task should take."""
+        """Return ranges of at most as many offsets as one task should read."""
         return [
             OffsetRange(
                 topic=topic, partition=int(partition), begin=begin, end=min(begin + _RANGE, end)
@@ -143,7 +142,7 @@ def _wants_headers(options: Mapping[str, str]) -> bool:
 
 
 def _messages(asked: OffsetRange, settings: Mapping[str, Any]) -> Iterator[list[Any]]:
-    """Yield the messages of a range in batches, and end when nothing of it can come any more."""
+    """Yield the messages of a range in batches, until none of it can follow any more."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     said = "none of them answered"

@@ -1,7 +1,7 @@
-"""The tables of one run as Spark sees them, and the two small frames every check starts from.
+"""The tables of one run in Spark, and the two small frames that every check starts from.
 
-The big tables meet once, in `suspects`: sends against records, by name. What is left is only what
-some check will report, or nothing; so the checks are cheap, and none repeats the work.
+Ledger and final log are aggregated once, in `suspects`: sends against records, by name. Only names
+that some check may report remain, so that the checks are cheap and none repeats the work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ackproof_spark.tables import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: What names a send within its partition.
+#: The columns that identify a send within its partition.
 NAME = ["topic", "partition", "producer", "sequence"]
 
 
@@ -39,7 +39,7 @@ def _as_it_is(frame: DataFrame) -> DataFrame:
 
 
 def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFrame]:
-    """Have `make` called once for the same tables, and what it returns kept as they say."""
+    """Call `make` once for the same tables, and keep its result as `RunTables.keep` says."""
 
     @wraps(make)
     def once(tables: RunTables) -> DataFrame:
@@ -53,9 +53,9 @@ def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFr
 
 @dataclass(frozen=True, kw_only=True)
 class RunTables:
-    """What a run left: see `tables` for the columns. `run_id` is empty if every table is.
+    """The tables of a run (columns: `tables`). `run_id` is empty if every table is.
 
-    `keep` says how frames that several checks start from are kept; by default they are not.
+    `keep` caches frames that several checks start from; the default does not.
     """
 
     run_id: str
@@ -86,14 +86,14 @@ class RunTables:
 
     @cached_property
     def suspects(self) -> DataFrame:
-        """Names that some check reports: sends and records, matched within their partition.
+        """Names that some check may report: sends and records, matched within their partition.
 
-        One row a name. Of the send: `acked`, `claimed` (acked or unknown; both null if never
-        sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies` and
-        `first_offset`. `absent`: acked, no copy. `displaced`: acked elsewhere than its first copy
-        stands. `phantom`: a copy, not claimed. `ahead`: the highest of its producer's sequences
-        that stand before it, if higher than its own. `withdrawn`: a copy, and its transaction was
-        aborted.
+        One row for each name. Of the send: `acked`, `claimed` (acked or unknown; both null if it
+        was never sent), `acked_offset`, `sent_at`, `resolved_at`. Of its intact records: `copies`
+        and `first_offset`. `absent`: acked, without a copy. `displaced`: acked at another offset
+        than its first copy. `phantom`: has a copy, but is not claimed. `ahead`: the highest
+        sequence of its producer at a lower offset, if higher than its own. `withdrawn`: has a
+        copy, but its transaction was aborted.
         """
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
@@ -125,10 +125,10 @@ class RunTables:
         )
 
     def _by_name(self) -> DataFrame:
-        """Return sends and intact records, one row a name.
+        """Return sends and intact records, one row for each name.
 
-        One aggregation instead of a join: what it keeps is all of fixed width, which Spark
-        aggregates in place, at twice the speed.
+        One aggregation instead of a join: its columns have fixed width, so that Spark aggregates
+        in place, twice as fast.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -164,13 +164,13 @@ class RunTables:
 
     @cached_property
     def outcomes(self) -> dict[str, int]:
-        """How many sends have each outcome."""
+        """Number of sends by outcome."""
         rows = self.ledger.groupBy("outcome").count().collect()
         return {row["outcome"]: row["count"] for row in rows}
 
     @property
     def rows(self) -> int:
-        """How many rows the larger of ledger and final log has, or a bound of that."""
+        """Number of rows of the larger of ledger and final log, or an upper bound."""
         records: int = self.final_log.count()
         return max(sum(self.outcomes.values()), records)
 
@@ -183,7 +183,7 @@ class RunTables:
 
     @cached_property
     def windows(self) -> list[dict[str, int | None]]:
-        """When each fault held, in microseconds since 1970, the latest injected first."""
+        """Start and end of each fault window in microseconds since 1970, latest injection first."""
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self.fault_windows.select(
@@ -196,7 +196,7 @@ class RunTables:
 
 
 def _the_run(run_dir: Path | str, tables: Sequence[DataFrame]) -> str:
-    """Return the id of the run that left these tables, empty if they are; one row each tells."""
+    """Return the run id of these tables, read from one row of each; empty if they are."""
     rows = [row for table in tables for row in table.select("schema_version", "run_id").take(1)]
     versions = {row["schema_version"] for row in rows} - {SCHEMA_VERSION}
     if versions:
@@ -238,7 +238,7 @@ def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.S
     place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
         table = spark.read.schema(from_arrow_schema(schema)).parquet(place)
-        _ = table.schema  # asked for now: Spark Connect would find the path missing later
+        _ = table.schema  # analysed now: Spark Connect would report a missing path only later
         return table
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":

@@ -1,4 +1,4 @@
-"""Arrow tables of the driver as Spark's frames."""
+"""Convert Arrow tables of the driver to Spark data frames."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return the table's rows as a frame, with Spark's `schema` where Arrow's does not say it all.
+    """Return the table as a data frame; `schema` is needed where Arrow's does not say everything.
 
-    In one batch: of several, Spark Connect 4.0.0 keeps the first, and says nothing.
+    The table is passed in one batch: of several, Spark Connect 4.0.0 silently keeps only the first.
     """
     return spark.createDataFrame(table.combine_chunks(), schema)

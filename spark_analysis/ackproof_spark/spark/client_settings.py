@@ -19,7 +19,7 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
-#: Where a setting names a file, the Java client gets what is in it: executors have other disks.
+#: A setting that names a file is replaced by its content: executors have other disks.
 _FILES = {
     "ssl.ca.location": ("ssl.truststore.type", "ssl.truststore.certificates"),
     "ssl.certificate.location": ("ssl.keystore.type", "ssl.keystore.certificate.chain"),
@@ -51,7 +51,7 @@ def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
 def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
     """Return `settings` as options of Spark's Kafka connector.
 
-    Raises `AnalysisError` for a setting that has no counterpart here, or a file that is not there.
+    Raises `AnalysisError` for a setting without a counterpart, or a missing file.
     """
     found: dict[str, str] = {}
     for key, value in settings.items():
@@ -75,7 +75,7 @@ def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _translated(key: str, value: str) -> str:
-    # librdkafka takes protocols in any case, and "none" for no check of the host's name.
+    # librdkafka accepts protocols in any case, and "none" for no check of the host name.
     if key == "security.protocol":
         return value.upper()
     return "" if key.startswith("ssl.endpoint") and value == "none" else value

@@ -1,9 +1,9 @@
-"""Jars that Spark does not bring: fetched once, kept in the cache, never asked for again.
+"""Jars that Spark does not bring, fetched once and cached.
 
-Spark's Kafka connector, which every run needs, and Delta Lake, which a warehouse uses where it
-can be had. `python -m ackproof_spark.spark.connector [kafka|delta]` fetches the one or the
-other where it is missing and says where it is. Spark itself does the fetching
-(`spark.jars.packages`), with whatever package sources this machine's JVM tools are set up for.
+Every run needs Spark's Kafka connector; a warehouse uses Delta Lake where it is available.
+`python -m ackproof_spark.spark.connector [kafka|delta]` fetches a package if it is missing and
+prints where it is. Spark itself fetches it (`spark.jars.packages`), from the package sources that
+this machine's JVM tools are configured for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DELTA_FOR = {"4.0": "4.0.0"}
 
 
 class Package(StrEnum):
-    """What is fetched; the value is what the command line calls it."""
+    """A package; the value is its name on the command line."""
 
     KAFKA = "kafka"
     DELTA = "delta"
@@ -56,7 +56,7 @@ def spark_version() -> str:
 def coordinates(package: Package = Package.KAFKA) -> str:
     """Return a package's Maven coordinates for the installed pyspark.
 
-    Raises `AnalysisError` if no Delta Lake is known for it.
+    Raises `AnalysisError` if no version of Delta Lake is known for this pyspark.
     """
     spark = spark_version()
     if package is Package.KAFKA:
@@ -71,7 +71,7 @@ def coordinates(package: Package = Package.KAFKA) -> str:
 
 
 def cache_dir() -> Path:
-    """Return the folder that holds, or will hold, the jars for the installed pyspark."""
+    """Return the folder for the jars of the installed pyspark."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "ackproof" / f"spark-{spark_version()}"
 
@@ -98,9 +98,9 @@ def check_java() -> int:
 
 
 def jars(package: Package = Package.KAFKA) -> list[Path]:
-    """Return a package's jars if they were fetched before, otherwise an empty list.
+    """Return a package's cached jars, an empty list if it was not fetched.
 
-    A fetch that was cut short does not count: the jars move into place when all are there.
+    An interrupted fetch leaves none: the jars are moved into place together.
     """
     folder = cache_dir() / _FOLDER[package]
     return sorted(folder.glob("*.jar")) if (folder / _FINISHED).exists() else []
@@ -109,14 +109,14 @@ def jars(package: Package = Package.KAFKA) -> list[Path]:
 def resolve(package: Package = Package.KAFKA) -> list[Path]:
     """Return a package's jars, fetching them if they are not in the cache.
 
-    Raises `AnalysisError` with the end of Spark's own report if they cannot be had.
+    Raises `AnalysisError` with the end of Spark's own report if the fetch fails.
     """
     if present := jars(package):
         return present
     check_java()
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
-    # Two processes may fetch at the same time: each into its own folder, the first one wins.
+    # Two processes may fetch at the same time, each into its own folder; the first one wins.
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache) as fetching:
         _fetch(Path(fetching), package)
         fetched = Path(fetching) / "jars"
@@ -134,7 +134,7 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
 
 
 def _fetch(ivy: Path, package: Package) -> None:
-    """Let Spark fetch a package into `ivy`/jars, by submitting an empty job."""
+    """Make Spark fetch a package into `ivy`/jars, by submitting an empty job."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -168,7 +168,7 @@ def _fetch(ivy: Path, package: Package) -> None:
 
 
 def _drop_what_spark_has(folder: Path) -> None:
-    """Delete jars that pyspark brings itself: a session that need not copy them starts sooner."""
+    """Delete jars that pyspark has itself: a session that copies fewer jars starts sooner."""
     import pyspark
 
     brought = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}

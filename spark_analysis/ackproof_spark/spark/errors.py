@@ -1,7 +1,7 @@
-"""What Spark's failures mean, in one message each.
+"""Turn Spark's failures into one clear message each.
 
-Spark reports what went wrong in a job as a Java stack trace inside a Python one. A job that failed
-has no result: whatever it is, it becomes an `AnalysisError`, and never a count.
+Spark reports a failed job as a Java stack trace inside a Python one. Every failure becomes an
+`AnalysisError`, never a count.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from ackproof_spark.errors import AnalysisError, RunError
 
-#: What Spark says of a file that is no whole Parquet file.
+#: Spark's messages for a file that is not a complete Parquet file.
 _DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_HINT"
 
-#: What a failure's text shows, and what it means for the user. The first that matches counts.
+#: Patterns of failures and their meaning for the user. The first match counts.
 _MEANINGS = (
     (
         r"OutOfMemoryError|Java heap space|GC overhead limit|[Ee]xit(?:ed with)? code 137",
@@ -71,7 +71,7 @@ _MEANINGS = (
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn whatever Spark raises into an `AnalysisError` that says what it means."""
+    """Turn every exception of Spark into an `AnalysisError` that explains it."""
     try:
         yield
     except Exception as error:
@@ -83,7 +83,7 @@ def explained() -> Iterator[None]:
 
 
 def cause(error: BaseException) -> str:
-    """Return the first line of what an error really is: Java's innermost cause, if it has one."""
+    """Return the first line of the root cause: Java's innermost cause, if there is one."""
     java: Any = getattr(error, "java_exception", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()

@@ -1,7 +1,7 @@
 """The one Spark session of a process: local, on a cluster, or by Spark Connect.
 
-Locally it is quiet, small, and on the loopback interface only. On a cluster it brings along what
-the cluster may lack: this package, and the Kafka connector where the cluster's Spark is ours.
+Locally it logs errors only, uses little memory, and binds to the loopback interface. To a cluster
+it sends this package, and the Kafka connector where the driver is this process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ackproof_spark.spark.errors import cause
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Where Spark runs unless something else is chosen: in this process, on all cores.
+#: The default master: in this process, on all cores.
 LOCAL = "local[*]"
 
 #: Spark's own default, INT96, is deprecated in Parquet and has lost its time zone elsewhere.
 TIMESTAMP_TYPE = "TIMESTAMP_MICROS"
 
-#: What every session needs, wherever it runs, for its results to be right. A cluster may have set
-#: any of these otherwise: with the two `ignore…`, what a missing file held would read as lost.
+#: Settings that every session needs for correct results, wherever it runs. A cluster may have
+#: other defaults: with the two `ignore…` set, records of a missing file would count as lost.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": TIMESTAMP_TYPE,
@@ -46,9 +46,9 @@ SETTINGS = {
 _DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # A table's log is read by so many tasks; those of a warehouse are short.
+    # Tasks that read a Delta log; those of a warehouse are short.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # VACUUM lists files in so many tasks, however few there are; Spark's default is 10,000.
+    # Tasks in which VACUUM lists files, however few there are; the default is 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
@@ -68,10 +68,10 @@ _scratch: Path | None = None
 
 
 def choose(master: str) -> None:
-    """Set where this process's session runs; one that runs elsewhere is stopped.
+    """Set where this process's session runs; a session that runs elsewhere is stopped.
 
-    `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster) or `sc://HOST:PORT`
-    (Spark Connect). Raises `AnalysisError` for anything else.
+    `master` is `local[*]`, `local[N]`, `spark://HOST:PORT` (a standalone cluster) or
+    `sc://HOST:PORT` (Spark Connect). Raises `AnalysisError` for anything else.
     """
     global _master  # noqa: PLW0603
     if not _MASTER.fullmatch(master):
@@ -85,10 +85,10 @@ def choose(master: str) -> None:
 
 
 def use_delta() -> None:
-    """Have Delta Lake in this process's session; one that runs without it is stopped.
+    """Load Delta Lake into this process's session; a session without it is stopped.
 
-    Only those who need it pay for its rules in every query. Raises `AnalysisError` if its jars
-    were not fetched.
+    It is not loaded by default, because its rules slow every query down. Raises `AnalysisError` if
+    its jars were not fetched.
     """
     global _delta  # noqa: PLW0603
     if not connector.jars(connector.Package.DELTA):
@@ -102,19 +102,18 @@ def use_delta() -> None:
 
 
 def is_connect() -> bool:
-    """Return whether the session is a Spark Connect one, whose driver is another process's."""
+    """Whether the session is of Spark Connect, so that the driver is another process."""
     return _master.startswith("sc://")
 
 
 def session() -> SparkSession:
-    """Return this process's Spark session, starting it where `choose` said at the first call.
+    """Return this process's Spark session; the first call starts it where `choose` said.
 
-    Spark's connector can read Kafka if `connector.resolve` was called before, now or ever (by Spark
-    Connect: if the server has it); Parquet always can be read. What a JVM of ours says goes to a
-    file, not to this process's stderr.
+    Spark's connector can read Kafka if `connector.resolve` has fetched it (with Spark Connect: if
+    the server has it). Our JVM's output goes to a file, not to this process's stderr.
 
-    Raises `AnalysisError` if pyspark, or a Java that it runs on, is missing, if the JVM dies, or if
-    the cluster does not answer or has no executor for us.
+    Raises `AnalysisError` if pyspark or a suitable Java is missing, if the JVM dies, or if the
+    cluster does not answer or gives no executor.
     """
     global _running, _scratch  # noqa: PLW0603  Spark allows one session a process: so do we
     if _running is not None and _alive():
@@ -157,14 +156,14 @@ def stop() -> None:
 
 
 def configure(spark: SparkSession) -> SparkSession:
-    """Set `SETTINGS` in a session that somebody else has made, and return it."""
+    """Apply `SETTINGS` to a session that was created elsewhere, and return it."""
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
     return spark
 
 
 def _alive() -> bool:
-    """Return whether the JVM still runs; one of a Connect server is not ours to watch."""
+    """Whether the JVM still runs; that of a Connect server is not watched."""
     if is_connect():
         return True
     from py4j.protocol import Py4JError
@@ -180,7 +179,7 @@ def _alive() -> bool:
 
 
 def _stop_jvm() -> None:
-    """End the JVM: Spark leaves it running, and the next session would inherit its settings."""
+    """End the JVM. Spark leaves it running, and the next session would inherit its settings."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -214,7 +213,7 @@ def _connect(scratch: Path) -> SparkSession:
 
 
 def _check_reachable() -> None:
-    """Raise `AnalysisError` at once if nobody listens: Spark itself would try for a minute."""
+    """Raise `AnalysisError` at once if nothing listens: Spark itself would retry for a minute."""
     place = urlsplit(_master)
     where = (place.hostname or "", place.port or _CONNECT_PORT)
     try:
@@ -237,7 +236,7 @@ def _start(scratch: Path) -> SparkSession:
         "spark.driver.memory": _DRIVER_MEMORY,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Else every column and every step of a query asks the JVM twice where in Python it stands.
+        # Otherwise every column of a query asks the JVM twice for its Python call site.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
@@ -245,12 +244,12 @@ def _start(scratch: Path) -> SparkSession:
         **(_local_settings(scratch) if _is_local() else _cluster_settings(scratch)),
         **(_DELTA_SETTINGS if _delta else {}),
     }
-    # The jars were chosen for the installed pyspark: another Spark on the machine is not it.
+    # The jars match the installed pyspark; ignore another Spark on this machine.
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     if _is_local():
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        # Executors run a Python of their own machine, which may lie elsewhere.
+        # Executors run the Python of their own machine, whose path may differ.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if _on_loopback():
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -268,7 +267,7 @@ def _start(scratch: Path) -> SparkSession:
             context.addPyFile(str(executor_zip.write(scratch / "ackproof.zip")))
         spark = SparkSession(context)
         if not context.getConf().contains("spark.sql.shuffle.partitions"):
-            # Spark's own 200 are as many tasks, for each of the many small steps of a diff.
+            # The default of 200 would start 200 tasks for each small step of a comparison.
             spark.conf.set("spark.sql.shuffle.partitions", str(4 * context.defaultParallelism))
         return spark
     except AnalysisError:
@@ -296,7 +295,7 @@ def _local_settings(scratch: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # A run's analysis lasts seconds: the optimising compiler and a concurrent garbage
+        # An analysis lasts seconds: the optimising compiler and a concurrent garbage
         # collector cost more than they give back, at a million records still.
         "spark.driver.extraJavaOptions": (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_quiet(scratch)}"
@@ -320,14 +319,14 @@ def _jars() -> list[Path]:
 
 
 def _quiet(scratch: Path) -> str:
-    """Return the JVM option that makes the driver say errors only."""
+    """Return the JVM option that makes the driver log errors only."""
     log_settings = scratch / "log4j2.properties"
     log_settings.write_text(_LOG_SETTINGS)
     return f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
 
 
 def _await_executor(context: Any) -> None:
-    """Wait for an executor of our own: without one, a job would wait for ever."""
+    """Wait for an executor: without one, a job would wait forever."""
 
     def executors() -> int:
         # The first is the driver itself.

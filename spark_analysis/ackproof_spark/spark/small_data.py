@@ -1,7 +1,7 @@
-"""Few rows: planned for as such, and brought to the driver as the leaf of later plans.
+"""Plans for few rows, and small results kept at the driver.
 
-Spark takes ten times as long to plan and compile a check as to run it over some thousand rows, and
-does so again in every query for all that its tables are made of.
+For some thousand rows, Spark takes ten times as long to plan and compile a check as to run it, and
+repeats that in every query for everything that the query is built from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ackproof_spark.spark.arrow_frames import from_arrow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Up to so many rows, planning and compiling costs more than running.
+#: Up to this many rows, planning and compiling cost more than running.
 FEW = 100_000
 
 _SMALL_PLANS = {
@@ -23,17 +23,17 @@ _SMALL_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # A broadcast is a job of its own; in one partition, joins need none.
+    # A broadcast is a job of its own; joins within one partition need none.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
 
 @contextmanager
 def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[None]:
-    """Have Spark plan for few records, if they are: up to `few`.
+    """Configure Spark for small plans while `rows` is at most `few`.
 
-    The checks are a hundred small stages. To compile them, and to plan again after each, takes
-    several times as long as to run them, for as long as there are few records.
+    The checks are a hundred small stages. For few rows, compiling them and planning again after
+    each stage takes several times as long as running them.
     """
     if rows > few:
         yield
@@ -49,5 +49,5 @@ def small_plans(spark: SparkSession, *, rows: int, few: int = FEW) -> Iterator[N
 
 
 def local(frame: DataFrame) -> DataFrame:
-    """Evaluate a frame of few rows now; return them as a frame of one partition, without origin."""
+    """Evaluate a small frame now; return its rows as a frame of one partition without lineage."""
     return from_arrow(frame.sparkSession, frame.toArrow(), frame.schema).coalesce(1)

@@ -1,7 +1,7 @@
-"""Tables as Spark stores them: under an address it can read, and proven to be there.
+"""Store tables with Spark, and prove that they can be read back.
 
-An executor writes to its own disk as gladly as to a shared one, and Spark calls both a success. So
-what was written is counted while it is written, and again where it is read.
+An executor may write to its own disk instead of a shared one, and Spark reports success. So rows
+are counted while they are written, and again when they are read back.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def address(place: Path | str) -> str:
-    """Return what Spark calls `place`: a folder of this machine, or as text any address it knows.
+    """Return the URI of `place`: a folder of this machine, or as text any address that Spark knows.
 
-    A cluster's default file system may be another one: a folder says that it is none of that.
+    A folder becomes a `file:` URI, because a cluster's default file system may be another one.
     """
     return f"file://{place.resolve()}" if isinstance(place, Path) else place.rstrip("/")
 
 
 def store(frame: DataFrame, place: str) -> DataFrame:
-    """Write `frame` as Parquet to `place`, replacing what is there; return it as it stands there.
+    """Write `frame` as Parquet to `place`, replacing what is there; return the stored table.
 
     Raises `AnalysisError` if not every row that was written can be read back.
     """

@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.runs.directory import write_table
 from ackproof_spark import tables
-from ackproof_spark.checks.diff import diff
+from ackproof_spark.checks.comparison import compare
 from ackproof_spark.tables import LOCATION, Anomaly
 from spark_histories import RUN_ID
 
@@ -131,7 +131,7 @@ class Run:
             if rows:
                 schema = getattr(tables, table.upper())
                 self.write(f"{LOCATION[table]}/one.parquet", schema, rows)
-        diff(spark, self.directory)
+        compare(spark, self.directory)
         stored = spark.read.parquet(str(self.directory / LOCATION["anomalies"])).collect()
         return sorted((row["anomaly"], row["sequence"]) for row in stored)
 

@@ -12,12 +12,8 @@ import pytest
 from ackproof.bench.planted import plant
 from ackproof_spark import tables
 from ackproof_spark.matching.offset_pass import Unmatched, unmatched
-from ackproof_spark.matching.row_groups import (
-    Sizing,
-    Unaligned,
-    read_layout,
-    slices,
-)
+from ackproof_spark.matching.row_groups import Sizing, Unaligned, read_layout
+from ackproof_spark.matching.slices import slices
 from ackproof_spark.reading.run_tables import RunTables
 
 SENDS = 900_000
@@ -38,10 +34,10 @@ def run(tmp_path_factory) -> tuple[Path, set]:
     [FORCED, NEVER, Sizing(from_rows=0, rows_a_slice=200_000), Sizing(from_rows=0, few=0)],
 )
 def test_what_was_planted_is_found_and_nothing_else(spark, run, tmp_path, sizing):
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
 
     run_dir, planted = run
-    diff(spark, run_dir, output=tmp_path, sizing=sizing)
+    compare(spark, run_dir, output=tmp_path, sizing=sizing)
     names = ["anomaly", "partition", "producer", "sequence", "offset"]
     rows = pq.read_table(tmp_path / tables.LOCATION["anomalies"], columns=names).to_pylist()
     found = [tuple(row[name] for name in names) for row in rows]
@@ -137,7 +133,7 @@ def test_a_log_of_several_partitions_in_one_row_group_is_refused(run, tmp_path, 
 @pytest.mark.spark
 def test_a_log_out_of_order_is_compared_all_the_same(spark, run, tmp_path):
     """The statistics do not show it; the pass does, and the general path takes over."""
-    from ackproof_spark.checks.diff import diff
+    from ackproof_spark.checks.comparison import compare
 
     run_dir, planted = run
     for name in ("ledger", "partition_ends", "fault_windows"):
@@ -150,4 +146,4 @@ def test_a_log_out_of_order_is_compared_all_the_same(spark, run, tmp_path):
     whole = RunTables.read(spark, tmp_path)
     with ExitStack() as caches, pytest.raises(Unaligned, match="not sorted by offset"):
         unmatched(spark, tmp_path, whole, sizing=FORCED, caches=caches)
-    assert sum(diff(spark, tmp_path, sizing=FORCED).counts.values()) == len(planted)
+    assert sum(compare(spark, tmp_path, sizing=FORCED).counts.values()) == len(planted)

@@ -1,4 +1,4 @@
-"""The comparison itself: every check over one run, and what they found, counted and stored."""
+"""The comparison of one run: all checks, their findings counted and stored."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.checks import (
     aborted_read,
-    consumed,
     corrupt,
     duplicated,
     inconsistent,
     lost,
     phantom,
+    poll_order,
     reordered,
-    transacted,
+    reprocessed,
+    unprocessed,
     unseen,
+    zombie_commit,
 )
 from ackproof_spark.checks.absent import absent
+from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.matching.offset_pass import unmatched
 from ackproof_spark.matching.row_groups import Sizing, Unaligned
 from ackproof_spark.reading.run_tables import RunTables, has_table
@@ -48,20 +51,23 @@ CHECKS = {
     Anomaly.ABORTED_READ: aborted_read.find,
 }
 
-#: Checks of what a run has only with transactions, or with consumers: by the table that says so.
-CLIENT_CHECKS = {"transactions": transacted.find, "reads": consumed.find}
+#: Checks that need a table which a run has only with transactions, or with consumers.
+CLIENT_CHECKS = {
+    "transactions": (aborted_read.find_given, zombie_commit.find),
+    "reads": (unprocessed.find, reprocessed.find, poll_order.find),
+}
 
 #: How many rows of each anomaly are shown; the table holds all.
 TELLING = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """What was sent, and what is wrong with what can be read.
+class Comparison:
+    """How many sends there were by outcome, and the anomalies found.
 
     `counts` has every anomaly, 0 where there is none. `telling` holds up to `TELLING` rows of
-    `tables.ANOMALIES` an anomaly, in `Anomaly`'s order: those within a fault window first, then
-    the earliest.
+    `tables.ANOMALIES` for each anomaly, in the order of `Anomaly`: rows within a fault window
+    first, then the earliest.
     """
 
     sent: int
@@ -74,17 +80,17 @@ class Diff:
 
 
 def find(tables: RunTables, anomalies: Iterable[Anomaly] = tuple(CHECKS)) -> DataFrame:
-    """Return what these checks find, one row an anomaly, in `tables.ANOMALIES`'s columns."""
+    """Return the rows that these checks find, in the columns of `tables.ANOMALIES`."""
     from pyspark.sql import DataFrame
 
     return reduce(DataFrame.unionByName, (CHECKS[anomaly](tables) for anomaly in anomalies))
 
 
 def _worth_running(tables: RunTables) -> list[Anomaly]:
-    """Return the anomalies whose checks have anything to look at; at least one.
+    """Return the anomalies whose checks have any rows to look at; at least one.
 
-    Counting evaluates what the checks start from, and tells Spark how little that is before it
-    plans them.
+    Counting evaluates the tables that the checks start from, so that Spark knows how small they
+    are before it plans the checks.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -121,20 +127,20 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
     return [anomaly for anomaly, number in looked_at.items() if number] or [Anomaly.REORDERED]
 
 
-def diff(
+def compare(
     spark: SparkSession,
     run_dir: Path | str,
     *,
     output: Path | str | None = None,
     sizing: Sizing = Sizing(),  # noqa: B008  frozen
-) -> Diff:
+) -> Comparison:
     """Compare the run's ledger with its final log, and store the `anomalies` table.
 
-    A run of `sizing.from_rows` and more goes through the aligned pass first (`aligned`), if its
-    tables lie so that it can.
+    A run of `sizing.from_rows` rows or more goes through the pass by offset first
+    (`matching.offset_pass`), if the layout of its files allows it.
 
-    `run_dir` is a folder, or as text anything Spark can read; the table goes there, or below
-    `output`. Raises `AnalysisError` if the run lacks a table.
+    `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
+    below `output`. Raises `AnalysisError` if the run lacks a table.
     """
     whole = RunTables.read(spark, run_dir)
     place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
@@ -146,15 +152,21 @@ def diff(
         outcomes, rows = tables.outcomes, tables.rows
         with small_plans(spark, rows=rows, few=sizing.few):
             found = _found(tables, few=rows <= sizing.few, caches=caches)
-        wanted = [check for name, check in CLIENT_CHECKS.items() if has_table(spark, run_dir, name)]
-        if wanted:  # these look at the whole run
+        client_checks = [
+            check
+            for name, checks in CLIENT_CHECKS.items()
+            if has_table(spark, run_dir, name)
+            for check in checks
+        ]
+        if client_checks:  # these checks need the whole run
             rows = max(rows, sum(outcomes.values()))
         with small_plans(spark, rows=rows, few=sizing.few):
-            for check in wanted:
-                found = found.unionByName(check(spark, run_dir, whole))
+            clients = ClientTables.read(spark, run_dir)
+            for check in client_checks:
+                found = found.unionByName(check(whole, clients))
             anomalies = store(found.hint("rebalance"), place)
             counts, telling = _summary(anomalies)
-    return Diff(
+    return Comparison(
         sent=sum(outcomes.values()),
         acked=outcomes.get(Outcome.ACKED, 0),
         failed=outcomes.get(Outcome.FAILED, 0),
@@ -166,7 +178,7 @@ def diff(
 
 
 def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
-    """Return what all checks find; of few rows at once, in one partition, without a shuffle."""
+    """Return the rows that all checks find; few rows are checked in one partition, unshuffled."""
 
     def persisted(frame: DataFrame) -> DataFrame:
         caches.callback(frame.persist().unpersist)

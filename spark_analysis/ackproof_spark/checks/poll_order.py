@@ -1,7 +1,8 @@
-"""The polls of a run, put to the checks of histories.
+"""Poll skip and nonmonotonic poll: a poll does not start where the consumer's last one ended.
 
-An operation is a poll, or a change of what a consumer is assigned, which lists the partitions it
-keeps: it forgets where it was in all others. A send is an operation of its own.
+The polls of a run are given to the checks of histories (`jepsen.process_order`). An operation is a
+poll, a send, or a change of a consumer's assignment. A change lists the partitions that stay: the
+consumer forgets its position in all others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ackproof_spark.checks.anomalies import as_anomalies, text
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.jepsen import process_order
 from ackproof_spark.jepsen.frames import Histories
 from ackproof_spark.jepsen.tables import (
@@ -22,7 +24,7 @@ from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.tables import Anomaly, Outcome
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 _COMPLETION = {
     Outcome.ACKED: Completion.OK,
@@ -36,19 +38,19 @@ _KINDS = {
     HistoryAnomaly.NONMONOTONIC_POLL: Anomaly.NONMONOTONIC_POLL,
 }
 
-#: Operations are numbered by process and place: polls and changes of one consumer, in their order,
-#: then the sends. Only the order within a process counts.
+#: Operations are numbered by process: polls and assignments of one consumer in their order, then
+#: the sends. Only the order within a process counts.
 _PROCESS = 1 << 40
 _SENDS = 1 << 62
 
 
-def micro_ops(
-    spark: SparkSession, tables: RunTables, reads: DataFrame, events: DataFrame
-) -> DataFrame:
-    """Return a run's sends, polls and assignments in `histories.tables.MICRO_OPS`'s columns."""
+def micro_ops(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return a run's sends, polls and assignments in the columns of `jepsen.tables.MICRO_OPS`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    def text_of(value: str) -> Column:
+    reads, spark = clients.reads, clients.reads.sparkSession
+
+    def literal(value: str) -> Column:
         return F.lit(value).cast("string")
 
     nothing = F.lit(None).cast("string")
@@ -58,7 +60,7 @@ def micro_ops(
         "value": F.concat_ws("/", "producer", "sequence"),
     }
     no_record = {"key": nothing, "offset": F.lit(None).cast("bigint"), "value": nothing}
-    completion = text_of(Completion.INFO.value)
+    completion = literal(Completion.INFO.value)
     for outcome, word in _COMPLETION.items():
         completion = F.when(F.col("outcome") == outcome, word.value).otherwise(completion)
 
@@ -72,11 +74,11 @@ def micro_ops(
         reads.where(F.col("producer").isNotNull()),
         op=_poll_op(),
         process=F.concat(F.lit("consumer-"), "consumer"),
-        type=text_of(Completion.OK.value),
-        f=text_of(Function.POLL.value),
+        type=literal(Completion.OK.value),
+        f=literal(Function.POLL.value),
         keys=F.array().cast("array<string>"),
         number=F.col("number").cast("bigint"),
-        action=text_of(Action.POLL.value),
+        action=literal(Action.POLL.value),
         **of_record,
     )
     sends = operations(
@@ -84,18 +86,20 @@ def micro_ops(
         op=F.lit(_SENDS) + F.col("producer") * _PROCESS + F.col("sequence"),
         process=F.concat(F.lit("producer-"), "producer"),
         type=completion,
-        f=text_of(Function.SEND.value),
+        f=literal(Function.SEND.value),
         keys=F.array().cast("array<string>"),
         number=F.lit(0).cast("bigint"),
-        action=text_of(Action.SEND.value),
+        action=literal(Action.SEND.value),
         **of_record,
     )
     changes = operations(
-        spark.createDataFrame(_changes(events), "op bigint, process string, keys array<string>"),
+        spark.createDataFrame(
+            _assignments(clients.consumer_events), "op bigint, process string, keys array<string>"
+        ),
         op=F.col("op"),
         process=F.col("process"),
-        type=text_of(Completion.OK.value),
-        f=text_of(Function.ASSIGN.value),
+        type=literal(Completion.OK.value),
+        f=literal(Function.ASSIGN.value),
         keys=F.col("keys"),
         number=F.lit(0).cast("bigint"),
         action=nothing,
@@ -104,16 +108,12 @@ def micro_ops(
     return polls.unionByName(sends).unionByName(changes)
 
 
-def out_of_order(
-    spark: SparkSession, tables: RunTables, reads: DataFrame, events: DataFrame
-) -> DataFrame:
-    """Return polls that do not go on where their consumer was, in `tables.ANOMALIES`.
-
-    One row a poll and partition, of the first record there.
-    """
+def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return one row for each such poll and partition: the first record that it returned there."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = process_order.find(Histories(micro_ops=micro_ops(spark, tables, reads, events)))
+    reads = clients.reads
+    found = process_order.find(Histories(micro_ops=micro_ops(tables, clients)))
     shown = found.where(F.col("anomaly").isin([*_KINDS])).select(
         F.col("anomaly").alias("kind"), "key", F.element_at("ops", -1).alias("op")
     )
@@ -154,11 +154,12 @@ def _poll_op() -> Column:
     return F.col("consumer") * _PROCESS + F.col("poll") * 2 + 1
 
 
-def _changes(events: DataFrame) -> list[tuple[int, str, list[str]]]:
-    """Return, for each time between two polls in which partitions moved, which ones stayed.
+def _assignments(events: DataFrame) -> list[tuple[int, str, list[str]]]:
+    """Return (op, process, partitions that stayed) for each rebalance between two polls.
 
-    What moved is forgotten, also if it came back: another may have consumed it meanwhile. So is
-    what a consumer rewound, to consume again what it could not process.
+    The consumer forgets its position in a partition that moved, even if it came back: another
+    consumer may have read it meanwhile. It also forgets a partition that it rewound in order to
+    consume again what it could not process.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

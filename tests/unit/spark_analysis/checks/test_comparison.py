@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof_spark import job
-from ackproof_spark.checks.diff import TELLING, diff
+from ackproof_spark.checks.comparison import TELLING, compare
 from ackproof_spark.errors import AnalysisError
 from ackproof_spark.tables import ANOMALIES, LOCATION, Anomaly
 from spark_histories import (
@@ -28,7 +28,7 @@ def _loses(count: int) -> History:
 
 def test_all_are_counted_and_the_most_telling_shown(spark, tmp_path):
     write_run(tmp_path, {"t": _loses(20)})
-    result = diff(spark, tmp_path)
+    result = compare(spark, tmp_path)
     assert result.counts == {**dict.fromkeys(Anomaly, 0), Anomaly.LOST: 20}
     # Those within the fault window first, then the earliest.
     assert [row["sequence"] for row in result.telling] == [10, 11, 0, 1, 2, 3, 4, 5]
@@ -41,7 +41,7 @@ def test_the_table_is_stored_in_the_declared_types_also_when_nothing_was_found(s
         run_dir = tmp_path / name
         run_dir.mkdir()
         write_run(run_dir, {"t": history})
-        diff(spark, run_dir)
+        compare(spark, run_dir)
         stored = pq.read_table(run_dir / LOCATION["anomalies"])
         assert [(f.name, f.type) for f in stored.schema] == [(f.name, f.type) for f in ANOMALIES]
         assert stored["run_id"].to_pylist() == [RUN_ID] * len(history.sends)
@@ -49,12 +49,12 @@ def test_the_table_is_stored_in_the_declared_types_also_when_nothing_was_found(s
 
 def test_a_second_comparison_says_the_same(spark, tmp_path):
     write_run(tmp_path, {"t": _loses(3)})
-    assert diff(spark, tmp_path) == diff(spark, tmp_path)
+    assert compare(spark, tmp_path) == compare(spark, tmp_path)
 
 
 def test_a_run_without_sends_has_no_anomalies(spark, tmp_path):
     write_run(tmp_path, {"t": parse({})})
-    result = diff(spark, tmp_path)
+    result = compare(spark, tmp_path)
     assert (result.sent, result.acked, result.failed, result.unknown) == (0, 0, 0, 0)
     assert set(result.counts.values()) == {0}
     assert result.telling == []
@@ -63,14 +63,14 @@ def test_a_run_without_sends_has_no_anomalies(spark, tmp_path):
 def test_outcomes_are_counted(spark, tmp_path):
     sends = ["1/0 to 0: acked at 0", "1/1 to 0: failed X", "1/2 to 0: unknown", "1/3 to 0: unknown"]
     write_run(tmp_path, {"t": parse({"sends": sends, "log": ["0@0: 1/0"], "ends": ["0: 0-1"]})})
-    result = diff(spark, tmp_path)
+    result = compare(spark, tmp_path)
     assert (result.sent, result.acked, result.failed, result.unknown) == (4, 1, 1, 2)
 
 
 def test_a_missing_table_is_named(spark, tmp_path):
     write_run(tmp_path, {"t": parse({})}, log=False)
     with pytest.raises(AnalysisError, match=f"{tmp_path} has no table final_log"):
-        diff(spark, tmp_path)
+        compare(spark, tmp_path)
 
 
 def test_the_job_prints_counts_and_writes_where_it_is_told(spark, tmp_path, capsys):

@@ -1,0 +1,43 @@
+"""Reprocessed: a group processed the same record, at the same offset, more than once.
+
+consumer 0   reads 6, 7, 8, processes 6, dies
+consumer 1   goes on from offset 6, processes 6, 7, 8   <- 6: reprocessed
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.client_tables import ClientTables
+from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.tables import Anomaly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_RECORD = [*NAME, "offset"]
+
+
+def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return one row for each surplus time that a group processed a record."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    effects = clients.effects
+    again = (
+        effects.where(F.col("producer").isNotNull())
+        .groupBy("group", *_RECORD)
+        .agg(F.count("*").alias("times"))
+        .where(F.col("times") > 1)
+        .withColumn("surplus", F.explode(F.sequence(F.lit(2), F.col("times").cast("int"))))
+    )
+    told = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    return as_anomalies(
+        again.join(told, NAME, "left").withColumn("at", F.col("offset")),
+        Anomaly.REPROCESSED,
+        tables=tables,
+        offset=F.col("at"),
+        found=text(
+            "processed by {}, time {} of {}", F.col("group"), F.col("surplus"), F.col("times")
+        ),
+    )

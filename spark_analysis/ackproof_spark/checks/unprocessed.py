@@ -1,0 +1,54 @@
+"""Unprocessed: in the final log, and a group that consumed up to the end did not process it.
+
+    orders-0 holds sequences 6, 7, 8
+    consumer 0   reads 6, 7, 8, commits offset 9, processes 6, dies
+    consumer 1   goes on from offset 9                      <- 7 and 8: unprocessed
+
+A group has to process a partition from the offset at which its first poll of it began.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.client_tables import ClientTables
+from ackproof_spark.reading.run_tables import NAME, RunTables
+from ackproof_spark.tables import Anomaly, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARTITION = ["topic", "partition"]
+_RECORD = [*NAME, "offset"]
+
+
+def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return one row for each record and group that did not process it."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    reads, effects = clients.reads, clients.effects
+    begins = reads.groupBy("group", *_PARTITION).agg(F.min("offset").alias("begin"))
+    records = (
+        tables.final_log.where(F.col("state") == RecordState.INTACT)
+        .select(*_RECORD)
+        .join(F.broadcast(begins), _PARTITION)
+        .where(F.col("offset") >= F.col("begin"))
+    )
+    missing = records.join(effects.select("group", *_RECORD), ["group", *_RECORD], "left_anti")
+    readers = reads.groupBy("group", *_RECORD).agg(
+        F.min(F.struct("read_at", "consumer")).alias("first")
+    )
+    told = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    by = F.col("first.consumer")
+    return as_anomalies(
+        missing.join(readers, ["group", *_RECORD], "left")
+        .join(told, NAME, "left")
+        .withColumn("at", F.col("offset")),
+        Anomaly.UNPROCESSED,
+        tables=tables,
+        offset=F.col("at"),
+        found=F.when(by.isNull(), text("never read by {}", F.col("group"))).otherwise(
+            text("read by consumer {} of {}, and not processed", by, F.col("group"))
+        ),
+    )

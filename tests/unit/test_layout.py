@@ -1,0 +1,130 @@
+"""The layout that house keeping relies on: no circles, few levels, small modules.
+
+Who may import whom is import-linter's (`pyproject.toml`); what it cannot say is here.
+"""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "ackproof": ROOT / "harness",
+    "ackproof_faults": ROOT / "faults",
+    "ackproof_model": ROOT / "reference_model",
+    "ackproof_spark": ROOT / "spark_analysis",
+}
+FAMILIES = ("process", "network", "disk", "clients", "operations", "external")
+
+#: The most levels of packages on a path of imports.
+LEVELS = {"ackproof": 12, "ackproof_faults": 8, "ackproof_model": 8, "ackproof_spark": 8}
+
+#: Modules that may have more than 400 lines, each with its reason.
+LONG = {
+    "ackproof_spark/tables.py": "every table of a run, column by column: one fact in one place",
+}
+#: Faults that may have more than 90 lines, each with its reason.
+LONG_FAULTS: dict[str, str] = {}
+
+
+def imports(package: str) -> dict[str, set[str]]:
+    """The imports between the modules of a package, those for type checking included."""
+    graph = grimp.build_graph(package, cache_dir=None)
+    return {
+        module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
+    }
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def levels(graph: dict[str, set[str]]) -> int:
+    """The number of nodes on the longest path."""
+    depth: dict[str, int] = {}
+    for node in TopologicalSorter(graph).static_order():
+        depth[node] = 1 + max((depth[below] for below in graph.get(node, ())), default=0)
+    return max(depth.values())
+
+
+def by_stage(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The imports between what lies directly in a package: its modules and subpackages."""
+
+    def stage(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    stages: dict[str, set[str]] = {}
+    for module, imported in graph.items():
+        if "." in module:  # the package's own __init__ re-exports
+            below = stages.setdefault(stage(module), set())
+            below |= {stage(one) for one in imported if "." in one} - {stage(module)}
+    return stages
+
+
+def too_long(lines: dict[str, int], *, most: int, allowed: dict[str, str]) -> dict[str, int]:
+    return {name: count for name, count in lines.items() if count > most and name not in allowed}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_itself_through_others(package: str) -> None:
+    assert circle(imports(package)) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_stages_have_few_levels_and_no_circle(package: str) -> None:
+    stages = by_stage(imports(package))
+    assert circle(stages) == []
+    assert levels(stages) <= LEVELS[package]
+
+
+def test_a_circle_and_its_levels_are_noticed() -> None:
+    graph = {"a.x.one": {"a.y.two"}, "a.y.two": {"a.z.three"}, "a.z.three": set[str]()}
+    assert circle(graph) == []
+    assert levels(by_stage(graph)) == 3
+    assert circle(graph | {"a.z.three": {"a.x.one"}}) != []
+    assert circle(by_stage(graph | {"a.y.other": {"a.x.another"}})) == ["a.x", "a.y", "a.x"]
+
+
+def lines_of(root: Path, pattern: str) -> dict[str, int]:
+    found = {
+        str(path.relative_to(root)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in root.rglob(pattern)
+    }
+    assert found, f"no file below {root}"
+    return found
+
+
+def test_no_module_has_more_than_400_lines_without_a_reason() -> None:
+    lines = {
+        name: count
+        for source in PACKAGES.values()
+        for name, count in lines_of(source, "*.py").items()
+    }
+    assert too_long(lines, most=400, allowed=LONG) == {}
+    assert all(lines[name] > 400 for name in LONG), "a reason that is no longer needed"
+
+
+def test_no_fault_has_more_than_90_lines_without_a_reason() -> None:
+    root = PACKAGES["ackproof_faults"] / "ackproof_faults"
+    lines = {
+        f"{family}/{name}": count
+        for family in FAMILIES
+        for name, count in lines_of(root / family, "*.py").items()
+        if not name.startswith("_")
+    }
+    assert too_long(lines, most=90, allowed=LONG_FAULTS) == {}
+    assert all(lines[name] > 90 for name in LONG_FAULTS), "a reason that is no longer needed"
+
+
+def test_a_long_module_is_noticed() -> None:
+    assert too_long({"a.py": 401, "b.py": 400, "c.py": 500}, most=400, allowed={"c.py": "why"}) == {
+        "a.py": 401
+    }
