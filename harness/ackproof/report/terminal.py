@@ -5,7 +5,7 @@ Readable at 80 columns. Without a terminal rich prints plain text, with `NO_COLO
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
@@ -190,7 +190,8 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
     console.print(table)
     if verdict.prediction.trace:
         _say(console, "The model's shortest trace:")
-        _numbered(console, verdict.prediction.trace)
+        for number, step in enumerate(verdict.prediction.trace, start=1):
+            _print_item(console, f" {number:>2}. ", step)
 
 
 def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
@@ -218,7 +219,7 @@ def _print_causes(console: Console, verdict: Verdict) -> None:
     if verdict.causes:
         _head(console, "Why")
     for sentence in wording.cause_sentences(verdict):
-        _say(console, sentence, indent=3, hanging=True)
+        _print_item(console, " - ", sentence)
 
 
 def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
@@ -228,7 +229,7 @@ def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
     lost = verdict.observed.get("lost", len(examples))
     _head(console, f"Lost records ({len(examples)} of {fmt.count(lost)})")
     for record in examples:
-        _say(console, wording.story(record, verdict.faults), indent=3, hanging=True)
+        _print_item(console, " - ", wording.story(record, verdict.faults))
 
 
 def _table() -> Table:
@@ -251,27 +252,18 @@ def _head(console: Console, title: str) -> None:
     console.print(Text(title, style="bold underline"))
 
 
-def _numbered(console: Console, lines: Iterable[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        label = f"{number:>2}. "
-        grid = Table.grid(padding=0)
-        grid.add_column(width=len(label) + 1)
-        grid.add_column(overflow="fold")
-        grid.add_row(f" {label}", Text(line))
-        console.print(grid)
+def _print_item(console: Console, label: str, sentence: str) -> None:
+    """Print an item of a list; further lines are indented by the width of the label."""
+    grid = Table.grid(padding=0)
+    grid.add_column(width=len(label))
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(sentence))
+    console.print(grid)
 
 
-def _say(
-    console: Console, sentence: str, *, style: str = "", indent: int = 0, hanging: bool = False
-) -> None:
+def _say(console: Console, sentence: str, *, style: str = "", indent: int = 0) -> None:
     """Print text without interpreting markup in it, and without highlighting numbers."""
-    if hanging:
-        grid = Table.grid(padding=0)
-        grid.add_column(width=indent)
-        grid.add_column(overflow="fold")
-        grid.add_row(" - ", Text(sentence, style=style))
-        console.print(grid)
-    elif indent:
+    if indent:
         console.print(Padding(Text(sentence, style=style), (0, 0, 0, indent), expand=False))
     else:
         console.print(Text(sentence, style=style), highlight=False)

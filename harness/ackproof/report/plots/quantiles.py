@@ -75,8 +75,8 @@ def _tick(decade: int) -> str:
 def _spoken_quantiles(sends: Sends) -> str:
     worst = int(np.nanargmax(sends.maximum))
     return (
-        f"Median of acked sends: {fmt.number(float(np.nanmedian(sends.p50)))} ms over "
-        f"the run; highest p99 {fmt.number(float(np.nanmax(sends.p99)))} ms; the longest, "
+        f"Typical median of acked sends: {fmt.number(float(np.nanmedian(sends.p50)))} ms; "
+        f"highest p99 {fmt.number(float(np.nanmax(sends.p99)))} ms; the longest, "
         f"{fmt.number(float(sends.maximum[worst]))} ms, of a send at "
         f"{worst * sends.width:.1f} s."
     )
