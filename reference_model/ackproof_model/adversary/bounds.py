@@ -51,7 +51,6 @@ class Budgets:
 
     @property
     def perturbations(self) -> int:
-        """The most perturbations in all."""
         total = sum(self.of_kinds)
         return total if self.in_all is None else min(total, self.in_all)
 
@@ -96,12 +95,10 @@ class AdversaryModel:
 
     @cached_property
     def profile(self) -> Profile:
-        """The rules of this version."""
         return Profile.of_any(self.kafka_version)
 
     @cached_property
     def policy(self) -> Policy:
-        """What the rules of the partition read."""
         return Policy(
             replicas=self.replicas,
             min_insync_replicas=self.min_insync_replicas,

@@ -42,7 +42,6 @@ class Explorer:
         self.start = self.pack(initial(model))
 
     def pack(self, state: State) -> tuple[int, int]:
-        """Return head and tail of a state."""
         tails = (
             self.replicas.of(replica) << shift
             for shift, replica in zip(self._shifts, state.replicas, strict=True)
@@ -50,7 +49,6 @@ class Explorer:
         return self.packing.head(state.partition, state.writes, state.left), sum(tails)
 
     def read(self, head: int, tail: int) -> State:
-        """Return the state with this head and tail."""
         part, written, left = self._split(head)
         return State(
             self.packing.read_partition(part),
@@ -68,7 +66,6 @@ class Explorer:
         )
 
     def _restarted(self, number: int, own: list[int]) -> int:
-        """Return what a broker's restart changes in the other brokers."""
         n, total = len(own), 0
         for other in range(n):
             if other != number:

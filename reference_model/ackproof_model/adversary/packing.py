@@ -69,7 +69,6 @@ class Packing:
         return _joined(self._writes(written))
 
     def head(self, partition: Partition, written: Writes, left: tuple[int, ...]) -> int:
-        """Return everything but the replicas as a number."""
         budgets = _joined((budget, _BUDGET_BITS) for budget in left)
         return (
             self.partition(partition)
@@ -79,7 +78,6 @@ class Packing:
 
     @cached_property
     def partition_bits(self) -> int:
-        """Width of a partition."""
         empty = Partition(Controller(0, 0, 0, 0, 0, 0, 0), 0)
         return sum(width for _, width in self._partition(empty))
 
@@ -90,17 +88,14 @@ class Packing:
 
     @cached_property
     def writes_bits(self) -> int:
-        """Width of the writes."""
         return self.acked_at + self.model.budgets.records
 
     @cached_property
     def writes_at(self) -> int:
-        """Offset of the writes within a head."""
         return self.partition_bits
 
     @cached_property
     def left_at(self) -> int:
-        """Offset of the budgets within a head."""
         return self.writes_at + self.writes_bits
 
     @cached_property
@@ -110,7 +105,6 @@ class Packing:
 
     @cached_property
     def term_bits(self) -> int:
-        """Width of leader and leader epoch together."""
         return self._name + _EPOCH_BITS
 
     def term(self, leader: int, epoch: int) -> int:

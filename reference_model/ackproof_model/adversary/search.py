@@ -38,7 +38,6 @@ class AdversaryResult:
 
     @property
     def lost(self) -> bool:
-        """Whether acked records can be lost."""
         return bool(self.trace)
 
     @property

@@ -58,7 +58,6 @@ class Replica(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The log end offset."""
         return self.log.bit_count()
 
 
@@ -101,7 +100,6 @@ def initial(model: AdversaryModel) -> State:
 def follower(
     replicas: int, leader: int, epoch: int, *, log: int = 0, hw: int = 0, status: int = UP
 ) -> Replica:
-    """Return a running replica that does not lead."""
     return Replica(status, False, log, leader, epoch, hw, 0, 0, 0, 0, (NOBODY,) * replicas, 0)
 
 

@@ -98,7 +98,6 @@ class Share:
 
     @property
     def kept(self) -> int:
-        """How many levels the checkpoint has."""
         return len(self._checkpoint) if self._checkpoint is not None else 0
 
     def begin(self, levels: int, *, first: bool = True) -> None:
@@ -151,7 +150,6 @@ class Share:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of states of each level."""
         return [sum(map(len, level.values())) for level in self.levels]
 
     def before(self, state: State, level: int) -> State | None:
@@ -174,8 +172,6 @@ class Share:
 
 
 class Alone(Workers):
-    """All states in this process."""
-
     def __init__(self, model: AdversaryModel, keep: Path | None) -> None:
         self._share = Share(model, Checkpoint(keep, model, workers=0, me=0) if keep else None)
         self._share.begin(self._share.kept)
@@ -323,7 +319,6 @@ class _Exchange:
         self._shifts = [number * REPLICA_BITS for number in range(n)]
 
     def owner(self, head: int) -> int:
-        """Return the process that states with this head belong to."""
         return head % _PRIME % len(self._inboxes)
 
     def run(self, found: Tails) -> None:

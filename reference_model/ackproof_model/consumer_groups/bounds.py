@@ -99,7 +99,6 @@ class OffsetModel:
 
     @cached_property
     def profile(self) -> Profile:
-        """The rules of this version."""
         return Profile.of_any(self.kafka_version)
 
     @cached_property

@@ -35,7 +35,6 @@ def search(
 
 
 def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
-    """Yield the anomalies of a state."""
     if any(times > 1 for times in state.effects):
         yield "reprocessed"
     living = [member for member in state.members if member.alive]

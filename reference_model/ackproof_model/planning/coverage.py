@@ -40,7 +40,6 @@ class ModelContradictsItselfError(RuntimeError):
 
 
 def kinds(plan: Plan) -> frozenset[str]:
-    """Return the kinds of steps that a plan takes."""
     return frozenset(kind for stage in plan.stages for kind in stage.kinds)
 
 

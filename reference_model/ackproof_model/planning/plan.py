@@ -87,7 +87,6 @@ class Plan:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The operations in order."""
         return tuple(one.operation for one in self.stages if one.operation is not None)
 
     def fate(self, stage: Stage) -> str:

@@ -74,7 +74,6 @@ class PlanState:
     writer: int = 0
 
     def held(self, kind: OperationKind, broker: int) -> bool:
-        """Whether an operation is in force on a broker."""
         return any(one.kind is kind and one.broker == broker for one in self.in_force)
 
     def fetches(self, broker: int, source: int) -> bool:
@@ -88,7 +87,6 @@ class PlanState:
     def with_broker(
         self, number: int, replica: Replica, partition: Partition | None = None
     ) -> PlanState:
-        """Return the plan state with one broker, and perhaps the partition, replaced."""
         own = self.state.replicas
         state = self.state._replace(
             replicas=(*own[:number], replica, *own[number + 1 :]),
@@ -98,7 +96,6 @@ class PlanState:
 
 
 def initial_plan_state(model: AdversaryModel) -> PlanState:
-    """Return the state before the first operation."""
     return PlanState(state=initial(model), flushed=(0,) * model.replicas)
 
 

@@ -88,7 +88,6 @@ def lost(model: Model, state: State) -> list[int]:
 
 
 def anomalies(model: Model, state: State) -> Iterator[str]:
-    """Yield the anomalies of a settled state."""
     log = [record_of(one) for one in state.brokers[state.controller.leader].log]
     firsts = list(dict.fromkeys(log))
     if lost(model, state):

@@ -33,7 +33,6 @@ class Protocol:
 
     @property
     def name(self) -> str:
-        """The protocol in words."""
         if self.min_insync_replicas is None:
             return f"majority of {self.copies}, {'fsynced' if self.fsync else 'not fsynced'}"
         return f"ISR of {self.copies}, min.insync.replicas={self.min_insync_replicas}"
@@ -56,7 +55,6 @@ class Failures:
 
     @property
     def name(self) -> str:
-        """The failures in words."""
         what = [
             f"{count} {kind}"
             for kind, count in (("SIGKILL", self.kills), ("power loss", self.power_losses))

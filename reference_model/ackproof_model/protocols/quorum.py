@@ -42,7 +42,6 @@ class QuorumModel:
 
     @property
     def majority(self) -> int:
-        """The number of voters that decide."""
         return self.voters // 2 + 1
 
 
@@ -57,7 +56,6 @@ class QuorumResult:
 
     @property
     def lost(self) -> bool:
-        """Whether committed records can be lost."""
         return bool(self.trace)
 
     @property
@@ -97,7 +95,6 @@ def initial(model: QuorumModel) -> QuorumState:
 
 
 def search(model: QuorumModel, *, max_states: int = MAX_STATES) -> QuorumResult:
-    """Search breadth-first for a leader that lacks a committed record."""
     found = explore(
         initial(model),
         lambda state: successors(model, state),
@@ -114,7 +111,6 @@ def search(model: QuorumModel, *, max_states: int = MAX_STATES) -> QuorumResult:
 
 
 def lost(state: QuorumState) -> int:
-    """Return the committed records that the leader of the newest epoch does not hold."""
     newest = max(voter.epoch for voter in state.voters)
     for voter in state.voters:
         if voter.leads and voter.alive and voter.epoch == newest:

@@ -59,8 +59,6 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrSize:
-    """The size of the partition's committed ISR."""
-
     op: Literal["==", "!=", "<", ">", "<=", ">="]
     size: int
 
@@ -116,14 +114,11 @@ class Injection:
 
     @property
     def heals_by_itself(self) -> bool:
-        """Whether it is healed before the schedule ends."""
         return bool(self.heal_when) or self.heal_or_after is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """The conditions of one injection or one heal."""
-
     conditions: tuple[Condition, ...]
     or_after: float | None
 
@@ -159,8 +154,6 @@ def heal_wait(injection: Injection) -> Wait:
 
 
 class Timing:
-    """Bounds on the time between points of a schedule."""
-
     def __init__(self, schedule: Sequence[Injection]) -> None:
         waits = [injection_wait(injection) for injection in schedule]
         self._most = [wait.at_most for wait in waits]

@@ -74,22 +74,18 @@ class Model:
 
     @cached_property
     def replicas(self) -> int:
-        """The replication factor."""
         return self.configuration.replication_factor
 
     @cached_property
     def faults(self) -> int:
-        """The number of faults in the schedule."""
         return len(self.schedule)
 
     @cached_property
     def acks(self) -> str:
-        """The producer's acks."""
         return self.configuration.acks
 
     @cached_property
     def policy(self) -> Policy:
-        """What the rules of the partition read."""
         configuration = self.configuration
         return Policy(
             replicas=self.replicas,
@@ -103,7 +99,6 @@ class Model:
 
     @cached_property
     def timing(self) -> Timing:
-        """Bounds on time between points of the schedule."""
         return Timing(self.schedule)
 
     @cached_property
@@ -115,7 +110,6 @@ class Model:
 
     @cached_property
     def records(self) -> int:
-        """How many records the producer may send."""
         return len(self.phases)
 
     @cached_property
@@ -125,7 +119,6 @@ class Model:
 
     @cached_property
     def limited_retries(self) -> bool:
-        """Whether retries run out."""
         return self.configuration.retries < UNLIMITED_RETRIES
 
     def initial(self) -> State:

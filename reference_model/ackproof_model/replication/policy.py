@@ -34,7 +34,6 @@ class Policy:
 
     @cached_property
     def everyone(self) -> int:
-        """All replicas, as a bitmask."""
         return (1 << self.replicas) - 1
 
     @cached_property

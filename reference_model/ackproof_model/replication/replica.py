@@ -23,7 +23,6 @@ from ackproof_model.replication.state import (
 
 
 def leads(broker: Broker, number: int) -> bool:
-    """Whether a broker believes that it leads."""
     return broker.alive and broker.leader == number
 
 

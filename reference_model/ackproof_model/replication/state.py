@@ -73,7 +73,6 @@ class Broker(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether its process serves requests."""
         return self.status >= UP
 
 
@@ -104,15 +103,12 @@ class Run(NamedTuple):
 
 
 class State(NamedTuple):
-    """One state of the search."""
-
     controller: Controller
     brokers: tuple[Broker, ...]
     client: Client
     run: Run
 
     def with_broker(self, number: int, broker: Broker) -> State:
-        """Return this state with one broker replaced."""
         brokers = self.brokers
         return State(
             self.controller,
@@ -132,5 +128,4 @@ Step = tuple[Label, State, Timer | None]
 
 
 def members(mask: int) -> list[int]:
-    """Return the replicas of a bitmask in ascending order."""
     return [number for number in range(mask.bit_length()) if mask >> number & 1]

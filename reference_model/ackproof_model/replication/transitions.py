@@ -162,7 +162,6 @@ def _dead(model: Model, state: State, number: int, broker: Broker) -> Iterator[S
 
 
 def in_force(state: State) -> tuple[int, ...]:
-    """Return the faults in force."""
     run = state.run
     return tuple(fault for fault in range(run.injected) if not run.healed >> fault & 1)
 

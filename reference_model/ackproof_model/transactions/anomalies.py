@@ -35,7 +35,6 @@ ANOMALIES = (
 
 
 def anomalies(model: TransactionModel, state: State) -> Iterator[str]:
-    """Yield the anomalies of a state."""
     logs = [partition.log for partition in state.partitions]
     readable = [log.readable(model, one) for one in logs]
     aborted = [log.aborted(one) for one in logs]

@@ -142,12 +142,10 @@ class TransactionModel:
 
     @cached_property
     def profile(self) -> Profile:
-        """The rules of this version."""
         return Profile.of_any(self.kafka_version)
 
     @cached_property
     def bumps(self) -> bool:
-        """Whether each transaction has an epoch of its own."""
         return self.protocol == 2 and self.checks.epoch_bump
 
     @cached_property
@@ -178,5 +176,4 @@ class TransactionModel:
 
     @cached_property
     def strict(self) -> bool:
-        """Whether a marker must have a newer epoch."""
         return self.bumps and self.profile.strict_markers and self.checks.strict_marker

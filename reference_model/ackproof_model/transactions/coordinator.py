@@ -124,7 +124,6 @@ def _end_refused(model: TransactionModel, coordinator: Coordinator, epoch: int) 
 
 
 def _valid(model: TransactionModel, coordinator: Coordinator, epoch: int) -> bool:
-    """Whether a request to end a transaction has a valid epoch."""
     same, again = epoch == coordinator.epoch, epoch + 1 == coordinator.epoch
     if not model.bumps or coordinator.state in {Txn.EMPTY, Txn.ONGOING}:
         return same

@@ -47,7 +47,6 @@ def _term(log: tuple[Entry, ...]) -> int:
 
 
 def is_open(partition: Partition) -> bool:
-    """Whether the log has an open transaction."""
     return known(partition.log).txn_start is not None
 
 
@@ -125,13 +124,11 @@ def last_stable_offset(log: tuple[Entry, ...], high_watermark: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def committed(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with a committed record."""
     return _ended(log, commit=True)
 
 
 @lru_cache(maxsize=1 << 16)
 def aborted(log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions with an aborted record."""
     return _ended(log, commit=False)
 
 
@@ -149,7 +146,6 @@ def _ended(log: tuple[Entry, ...], *, commit: bool) -> frozenset[int]:
 
 
 def readable(model: TransactionModel, log: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the transactions of which read_committed returns a record."""
     seen = committed(log)
     if not model.checks.aborted_index:
         seen |= aborted(log)

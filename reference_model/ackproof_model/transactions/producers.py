@@ -160,7 +160,6 @@ def _initialise(
 
 
 def _over(producer: Producer) -> Producer:
-    """Return a producer after a fatal error."""
     return Producer(
         Phase.OVER, producer.epoch, producer.transaction, 0, 0, 0, (0,) * len(producer.sequences)
     )

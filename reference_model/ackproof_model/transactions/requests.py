@@ -112,7 +112,6 @@ def markers(coordinator: Coordinator) -> list[Message]:
 
 
 def with_partition(state: State, at: int, partition: Partition) -> State:
-    """Return the state with one partition replaced."""
     before = state.partitions
     return state._replace(partitions=(*before[:at], partition, *before[at + 1 :]))
 

@@ -66,8 +66,6 @@ class Partition(NamedTuple):
 
 
 class Phase(IntEnum):
-    """The phase of a producer."""
-
     STARTING = 0
     IDLE = 1
     OPEN = 2
@@ -144,13 +142,11 @@ class State(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The newest producer that has begun."""
         begun = (n for n, one in enumerate(self.producers) if one.phase is not Phase.STARTING)
         return max(begun)
 
 
 def idle(model: TransactionModel, epoch: int) -> Producer:
-    """Return a producer with an epoch and without a transaction."""
     sequences = (0,) * model.budgets.partitions
     return Producer(Phase.IDLE, epoch, -1, 0, 0, 0, sequences)
 

@@ -107,7 +107,6 @@ def _spent(state: State, kind: str) -> State:
 
 
 def _name(request: Message) -> str:
-    """Return the name of a request."""
     match request.kind:
         case "marker":
             what = "commit" if request.commit else "abort"

@@ -110,7 +110,6 @@ class ControllerState:
         )
 
     def unclean(self, partition: PartitionId) -> bool:
-        """Whether the topic allows unclean elections."""
         return self._setting(partition[0], "unclean.leader.election.enable") == "true"
 
     def default_directory(self, broker: int) -> str:

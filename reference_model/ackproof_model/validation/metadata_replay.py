@@ -53,12 +53,10 @@ class Replay:
 
     @property
     def explained(self) -> int:
-        """How many partition changes fit, from the beginning on."""
         return sum(step != _CREATED for _, step in self.steps)
 
     @property
     def coverage(self) -> dict[str, int]:
-        """How often each kind of step was taken."""
         return dict(sorted(Counter(step for _, step in self.steps).items()))
 
 
@@ -71,8 +69,6 @@ def replay(records: Sequence[MetadataRecord], rules: ControllerRules) -> Replay:
 
 
 class _Run:
-    """A replay under way."""
-
     def __init__(self, records: Sequence[MetadataRecord], state: ControllerState) -> None:
         self.records = records
         self.state = state

@@ -43,7 +43,6 @@ class Log(NamedTuple):
 
 
 def common(one: Log, other: Log) -> int:
-    """Return the offset up to which two logs are equal."""
     for mine, yours in zip_longest(one.epochs, other.epochs, fillvalue=(OPEN, OPEN)):
         if mine != yours:
             return min(mine[1], yours[1], one.end, other.end)

@@ -57,12 +57,10 @@ class Replay:
 
     @property
     def explained(self) -> int:
-        """How many steps fit, from the beginning on."""
         return len(self.steps)
 
     @property
     def coverage(self) -> dict[str, int]:
-        """How often each kind of step was taken."""
         return dict(sorted(Counter(self.steps).items()))
 
 
@@ -134,8 +132,6 @@ class _Refused(Exception):  # noqa: N818 - the answer of the rules
 
 
 class _Run:
-    """A replay under way."""
-
     def __init__(self, trace: Trace, rules: ReplicationRules) -> None:
         self.trace = trace
         self.rules = rules
