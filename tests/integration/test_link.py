@@ -193,7 +193,7 @@ def test_a_link_fault_that_meets_no_message_is_not_verified(
     fault = lost_response("cut").model_copy(update={"within": 0.2})
     with inject(fault, linked.interfaces, clock=clock) as guard:
         assert not guard.window.verified
-        assert "no Produce response came by" in guard.window.evidence
+        assert "no Produce response passed broker" in guard.window.evidence
 
 
 def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:

@@ -188,7 +188,7 @@ def test_a_topic_is_another_after_it_was_recreated(operated: KafkaCluster, topic
         ("reassign", {"to": [1, 9]}, "reassign|9"),
         ("change_replication_factor", {"replication_factor": 2}, "nothing to change"),
         ("change_replication_factor", {"replication_factor": 4}, "as many brokers"),
-        ("alter_config", {"key": "min.insync.replicas", "value": 1}, "is 1 already"),
+        ("alter_config", {"key": "min.insync.replicas", "value": 1}, "is already 1"),
         ("alter_config", {"key": "no.such.key", "value": 1}, "Kafka refuses no.such.key"),
     ],
 )

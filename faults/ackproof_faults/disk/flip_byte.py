@@ -52,6 +52,8 @@ class FlipByte(Fault):
         return tuple(flips)
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: Sequence[ByteFlip]) -> Evidence:
+        if not done:
+            raise FaultError("no byte was flipped")
         for flip in done:
             if not flip.holds(cluster):
                 raise FaultError(f"{flip.path} of broker {flip.broker} is as it was written")

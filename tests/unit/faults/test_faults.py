@@ -56,7 +56,7 @@ def test_healing_twice_is_a_no_op(kind: type[Fault]) -> None:
     assert (len(cluster.done), len(cluster.scripts)) == actions
 
 
-def test_a_broker_that_survives_its_kill_is_no_verified_fault() -> None:
+def test_a_kill_that_the_broker_survives_is_not_verified() -> None:
     cluster = FakeCluster()
     cluster.processes.kill = lambda node: None  # type: ignore[method-assign]
     guard = inject(Kill(target=1), cluster, clock=Clock())
@@ -65,7 +65,7 @@ def test_a_broker_that_survives_its_kill_is_no_verified_fault() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kill, Restart])
-def test_a_broker_that_is_down_already_cannot_be_hit(kind: type[Fault]) -> None:
+def test_a_broker_that_is_already_down_is_not_verified(kind: type[Fault]) -> None:
     cluster = FakeCluster()
     cluster.processes.kill(1)
     guard = inject(kind(target=1), cluster, clock=Clock())
@@ -73,7 +73,7 @@ def test_a_broker_that_is_down_already_cannot_be_hit(kind: type[Fault]) -> None:
     assert "already down" in guard.window.evidence
 
 
-def test_a_cut_between_nobody_is_no_verified_fault() -> None:
+def test_a_cut_without_other_brokers_is_not_verified() -> None:
     cluster = FakeCluster()
     cluster.processes.kill(2)
     cluster.processes.kill(3)
@@ -81,13 +81,13 @@ def test_a_cut_between_nobody_is_no_verified_fault() -> None:
     assert not guard.window.verified
 
 
-def test_a_broker_that_ended_otherwise_was_not_killed() -> None:
+def test_another_exit_status_is_not_a_verified_kill() -> None:
     guard = inject(Kill(target=1), FakeCluster(exit_of_kill=1), clock=Clock())
     assert not guard.window.verified
     assert "exit status 1" in guard.window.evidence
 
 
-def test_a_restart_that_needed_sigkill_was_no_controlled_shutdown() -> None:
+def test_a_restart_that_needed_sigkill_is_not_verified() -> None:
     guard = inject(Restart(target=1), FakeCluster(exit_of_term=137), clock=Clock())
     assert not guard.window.verified
 
@@ -119,7 +119,7 @@ def test_replication_is_cut_at_every_other_broker_and_in_both_directions() -> No
         ("internal=124\nexternal=124\n", "more than replication is cut"),
     ],
 )
-def test_a_cut_that_does_not_bite_or_bites_too_much_is_not_verified(said: str, why: str) -> None:
+def test_a_cut_without_effect_or_with_too_much_is_not_verified(said: str, why: str) -> None:
     fine = CommandResult(exit_status=0, output="")
     cluster = FakeCluster(says=[fine, fine, CommandResult(exit_status=0, output=said)])
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
@@ -127,14 +127,14 @@ def test_a_cut_that_does_not_bite_or_bites_too_much_is_not_verified(said: str, w
     assert why in guard.window.evidence
 
 
-def test_rules_that_nft_refuses_are_no_verified_fault() -> None:
+def test_rules_that_nft_refuses_are_not_verified() -> None:
     refusal = CommandResult(exit_status=1, output="Operation not permitted")
     guard = inject(IsolateReplication(target=1), FakeCluster(says=[refusal]), clock=Clock())
     assert not guard.window.verified
     assert "Operation not permitted" in guard.window.evidence
 
 
-def test_a_cut_is_healed_only_where_a_broker_runs() -> None:
+def test_a_cut_is_healed_only_at_running_brokers() -> None:
     cluster = FakeCluster()
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
     cluster.processes.kill(2)
@@ -143,7 +143,7 @@ def test_a_cut_is_healed_only_where_a_broker_runs() -> None:
     assert [broker for broker, _ in cluster.scripts] == [3]
 
 
-def test_rules_that_stay_are_an_error_not_a_healed_fault() -> None:
+def test_rules_that_stay_are_an_error() -> None:
     cluster = FakeCluster()
     guard = inject(IsolateReplication(target=1), cluster, clock=Clock())
     cluster.says = [CommandResult(exit_status=1, output="busy")]
@@ -152,6 +152,6 @@ def test_rules_that_stay_are_an_error_not_a_healed_fault() -> None:
     assert guard.window.healed_at is None
 
 
-def test_a_target_that_names_nobody_is_an_error() -> None:
+def test_a_target_without_a_node_is_an_error() -> None:
     with pytest.raises(FaultError, match="names no broker"):
         inject(Kill(target="leader of orders-0"), FakeCluster(now_leader=None), clock=Clock())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from ackproof_faults import Fault, FaultError, Shape
+from ackproof_faults import CommandResult, Fault, FaultError, Shape
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk.delete_index import DeleteIndex
 from ackproof_faults.disk.disk_full import DiskFull
@@ -57,7 +57,7 @@ ONE, TWO = len(batch(0, 1)), 2 * len(batch(0, 1))
         ({"to_offset": 12}, {".log": TWO, "10.log": 0}),
     ],
 )
-def test_power_loss_cuts_where_it_says(
+def test_power_loss_cuts_at_the_configured_offset(
     cluster: FakeCluster, how: dict[str, int], left: dict[str, int]
 ) -> None:
     fault = PowerLoss.model_validate({"fault": "power_loss", "target": 1, **how})
@@ -72,7 +72,7 @@ def test_power_loss_cuts_where_it_says(
     assert cluster.processes.exit_status(1) is None
 
 
-def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> None:
+def test_power_loss_that_removes_nothing_is_not_verified(cluster: FakeCluster) -> None:
     (cluster.root / "1/data" / _disk.RECOVERY_POINTS).write_text(
         _disk.checkpoint_text({"orders-0": 20})
     )
@@ -82,7 +82,7 @@ def test_power_loss_that_takes_nothing_is_not_verified(cluster: FakeCluster) -> 
         fault.verify(cluster, [1], done)
 
 
-def test_power_loss_that_came_back_is_not_verified(cluster: FakeCluster) -> None:
+def test_power_loss_is_not_verified_if_the_log_has_grown_again(cluster: FakeCluster) -> None:
     fault = PowerLoss(target=1)
     done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4)])
@@ -90,7 +90,7 @@ def test_power_loss_that_came_back_is_not_verified(cluster: FakeCluster) -> None
         fault.verify(cluster, [1], done)
 
 
-def test_two_ways_to_say_where_are_one_too_many() -> None:
+def test_to_offset_and_last_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match="exclude each other"):
         PowerLoss(target=1, last=1, to_offset=1)
 
@@ -114,7 +114,7 @@ def test_a_byte_is_flipped_and_flipped_back(cluster: FakeCluster, segment: str, 
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> None:
+def test_a_byte_that_was_overwritten_is_not_flipped_back(cluster: FakeCluster) -> None:
     fault = FlipByte(target=1)
     done = fault.inject(cluster, [1])
     write(cluster.root / "1/data/orders-0", 10, [batch(10, 4), batch(14, 6)])
@@ -137,9 +137,7 @@ def test_a_byte_that_was_written_anew_is_left_alone(cluster: FakeCluster) -> Non
     ],
     ids=lambda fault: fault.name,
 )
-def test_damage_is_seen_where_it_was_done_and_only_there(
-    cluster: FakeCluster, fault: Fault
-) -> None:
+def test_damage_is_verified_only_after_it_was_done(cluster: FakeCluster, fault: Fault) -> None:
     cluster.processes.kill(1)
     with pytest.raises(FaultError):
         fault.verify(cluster, [1], None)  # down, and its disk is whole
@@ -169,7 +167,7 @@ def test_a_failed_directory_comes_back_whole(cluster: FakeCluster) -> None:
     assert cluster.done == actions == ["terminate 1", "start 1"]
 
 
-def test_checkpoints_are_read_as_they_are_written() -> None:
+def test_a_checkpoint_file_is_read_back_equal() -> None:
     offsets = {"orders-0": 7, "a-b-12": 0}
     assert _disk.parse_checkpoint(_disk.checkpoint_text(offsets)) == offsets
 
@@ -184,5 +182,28 @@ def test_checkpoints_are_read_as_they_are_written() -> None:
         (DiskFull(target=1), "fault", "set cluster.disk"),
     ],
 )
-def test_what_cannot_be_damaged_is_named_beforehand(fault: Fault, field: str, said: str) -> None:
+def test_impossible_damage_is_a_problem_of_the_scenario(
+    fault: Fault, field: str, said: str
+) -> None:
     assert any(field == where and said in what for where, what in fault.problems(SHAPE))
+
+
+def test_bytes_are_flipped_back_if_a_later_flip_fails(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(cluster.root / "1/data/orders-1", 0, [batch(0, 5)])
+    paths = sorted((cluster.root / "1/data").glob("orders-*/*.log"))
+    before = [path.read_bytes() for path in paths]
+    run, scripts = cluster.volumes.run, []
+
+    def fail_at_the_second_flip(broker: int, script: str) -> CommandResult:
+        scripts.extend([script] if "dd of=" in script else [])
+        if "dd of=" in script and len(scripts) == 2:
+            return CommandResult(exit_status=1, output="I/O error")
+        return run(broker, script)
+
+    monkeypatch.setattr(cluster.volumes, "run", fail_at_the_second_flip)
+    with pytest.raises(FaultError, match="I/O error"):
+        FlipByte(target=1).inject(cluster, [1])
+    assert len(scripts) == 3
+    assert [path.read_bytes() for path in paths] == before

@@ -1,4 +1,4 @@
-"""Which packets a fault of the network drops, worked out on paper."""
+"""Which packets network faults drop, without a network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pairs(fault: Links, *nodes: int) -> set[tuple[int, int]]:
     return {(cut.source, cut.sink) for cut in fault.cuts(FakeCluster(controller_ids=(100,)), nodes)}
 
 
-def test_who_is_apart() -> None:
+def test_the_links_that_each_fault_cuts() -> None:
     assert pairs(Partition(target=1), 1) == {(1, 2), (2, 1), (1, 3), (3, 1)}
     assert pairs(Partition(target=1, direction="to_peers"), 1) == {(1, 2), (1, 3)}
     assert pairs(Partition(target=1, direction="from_peers"), 1) == {(2, 1), (3, 1)}
@@ -48,7 +48,7 @@ def test_who_is_apart() -> None:
 
 
 @pytest.mark.parametrize(("side", "cut"), [("targets", 2), ("others", 1), ("both", None)])
-def test_the_controllers_stand_on_one_side_of_a_split(side: Any, cut: int | None) -> None:
+def test_the_controllers_are_on_the_named_side_of_a_split(side: Any, cut: int | None) -> None:
     found = pairs(Split(target=1, controllers=side), 1)
     assert {(1, 2), (1, 3), (2, 1), (3, 1)} <= found
     assert ((1, 100) in found) == (cut == 1)
@@ -56,7 +56,7 @@ def test_the_controllers_stand_on_one_side_of_a_split(side: Any, cut: int | None
 
 
 @pytest.mark.parametrize("size", [4, 5, 6, 7])
-def test_everybody_in_the_ring_sees_a_majority_and_no_two_the_same(size: int) -> None:
+def test_every_member_of_the_ring_reaches_a_majority_and_no_two_the_same(size: int) -> None:
     ring = list(range(1, size + 1))
     seen = [majority(ring, place) for place in range(size)]
     assert all(member in mine for member, mine in zip(ring, seen, strict=True))
@@ -64,7 +64,7 @@ def test_everybody_in_the_ring_sees_a_majority_and_no_two_the_same(size: int) ->
     assert len(set(map(frozenset, seen))) == size
 
 
-def test_rules_stand_at_both_ends_and_name_the_other() -> None:
+def test_rules_are_at_both_ends_and_match_the_other_end() -> None:
     found = rules(FakeCluster(), [Cut(source=1, sink=2)], "drop")
     assert found == {
         2: ["in ip saddr 10.0.0.1 meta l4proto tcp counter drop"],
@@ -77,7 +77,7 @@ def test_rules_stand_at_both_ends_and_name_the_other() -> None:
     assert set(rules(down, [Cut(source=1, sink=2)], "drop")) == {2}
 
 
-def test_a_ruleset_replaces_what_was_there() -> None:
+def test_a_ruleset_replaces_the_table() -> None:
     text = ruleset("inet t", ["in tcp dport 1 drop", "out tcp sport 2 drop"])
     assert text.splitlines() == [
         "table inet t { }",
@@ -93,13 +93,13 @@ def test_a_ruleset_replaces_what_was_there() -> None:
     ]
 
 
-def test_two_faults_of_a_name_have_tables_of_their_own() -> None:
+def test_two_faults_of_one_kind_have_different_tables() -> None:
     assert Partition(target=1).table != Partition(target=2).table
     assert Partition(target=1).table == Partition(target=1).table
 
 
 def answered(*reached: tuple[int, int], but: str = "") -> FakeCluster:
-    """Return a cluster in which only these connections (from, to) come about, `but` none here."""
+    """Return a cluster that accepts only these connections (from, to), and none to `but`."""
     cluster = FakeCluster()
 
     def run(node: int, script: str) -> CommandResult:
@@ -119,7 +119,7 @@ EVERYBODY = [(a, b) for a in (1, 2, 3, 100) for b in (1, 2, 3, 100) if a != b]
 CUT = [Cut(source=1, sink=2), Cut(source=2, sink=1)]
 
 
-def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
+def test_a_cut_needs_failing_cut_links_and_working_others() -> None:
     works = [pair for pair in EVERYBODY if pair not in ((1, 2), (2, 1))]
     assert "1->2:9092" in verify_cut(answered(*works), CUT).text
     with pytest.raises(FaultError, match="node 1 still reaches port 9092 of node 2"):
@@ -128,7 +128,7 @@ def test_a_cut_is_proved_by_what_fails_and_what_does_not() -> None:
         verify_cut(answered(), CUT)
 
 
-def test_of_a_cut_listener_the_others_are_the_control() -> None:
+def test_the_other_listeners_are_the_control_of_a_cut_listener() -> None:
     cut = [Cut(source=CLIENTS, sink=2, port=9094)]
     said = verify_cut(answered(*EVERYBODY, but="2:9094"), cut).text
     assert "1->2:9094" in said
@@ -146,16 +146,16 @@ def test_of_a_cut_listener_the_others_are_the_control() -> None:
         (Bridge(target=[1, 2]), "target", "one broker"),
     ],
 )
-def test_what_cannot_be_cut_is_named_beforehand(fault: Links, field: str, said: str) -> None:
+def test_impossible_cuts_are_problems_of_the_scenario(fault: Links, field: str, said: str) -> None:
     assert any(field == where and said in what for where, what in fault.problems(SHAPE))
 
 
-def test_what_can_be_cut_has_no_problems() -> None:
+def test_possible_cuts_have_no_problems() -> None:
     for fault in (Partition(target=1), Isolate(target=1), Split(target=1), Bridge(target=1)):
         assert list(fault.problems(SHAPE)) == []
 
 
-def test_healing_takes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:
+def test_healing_removes_the_rules_everywhere_and_ends_connections_over_cut_links_only() -> None:
     cluster = FakeCluster(controller_ids=(100,))
     fault = Partition(target=1, peers=(2,))
     fault.heal(cluster, [1], None)
@@ -169,7 +169,7 @@ def test_healing_takes_the_rules_everywhere_and_ends_connections_over_cut_links_
     assert not any("ss -K" in script for _, script in cluster.scripts)
 
 
-def test_flapping_cuts_first_and_ends_by_itself_with_its_container() -> None:
+def test_flapping_begins_with_a_cut_and_ends_its_script() -> None:
     cluster = FakeCluster()
     fault = Flapping(target=1, down="2s", up=timedelta(seconds=3).total_seconds())
     fault.inject(cluster, [1])

@@ -1,4 +1,4 @@
-"""Cluster operations against a cluster on paper: what they ask for, and when they refuse."""
+"""Cluster operations on a fake cluster: what they request, and when they refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def placement(leader: int | None, *brokers: int) -> Placement:
 
 @dataclass(kw_only=True)
 class Paper:
-    """Topics on paper; with `obeys` off, Kafka takes every request and does nothing."""
+    """Fake topics; without `obeys` Kafka accepts every request and does nothing."""
 
     obeys: bool = True
     topics: dict[str, dict[int, Placement]] = field(
@@ -134,7 +134,7 @@ def world(operation: dict[str, Any], *, obeys: bool = True) -> tuple[FakeCluster
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_an_operation_that_is_done_is_verified_and_over(operation: dict[str, Any]) -> None:
+def test_a_completed_operation_is_verified_and_recovered(operation: dict[str, Any]) -> None:
     cluster, fault = world(operation)
     with inject(fault, cluster, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
@@ -143,7 +143,7 @@ def test_an_operation_that_is_done_is_verified_and_over(operation: dict[str, Any
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_an_operation_that_kafka_takes_and_does_not_do_is_not_verified(
+def test_an_operation_that_kafka_accepts_and_does_not_complete_is_not_verified(
     operation: dict[str, Any],
 ) -> None:
     cluster, fault = world(operation, obeys=False)
@@ -153,14 +153,14 @@ def test_an_operation_that_kafka_takes_and_does_not_do_is_not_verified(
 @pytest.mark.parametrize(
     "operation", [one for one in OPERATIONS if one["fault"] not in REPEATABLE], ids=str
 )
-def test_an_operation_that_is_done_already_is_none(operation: dict[str, Any]) -> None:
+def test_an_operation_that_changes_nothing_is_not_verified(operation: dict[str, Any]) -> None:
     cluster, fault = world(operation)
     assert inject(fault, cluster, clock=clock).window.verified
     assert not inject(fault, cluster, clock=clock).window.verified
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
-def test_a_topic_that_is_not_there_is_named(operation: dict[str, Any]) -> None:
+def test_a_missing_topic_is_named(operation: dict[str, Any]) -> None:
     if operation["fault"] == "alter_config":
         return  # Kafka itself refuses it
     cluster, fault = world({**operation, "topic": "u"})
@@ -170,7 +170,7 @@ def test_a_topic_that_is_not_there_is_named(operation: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if "topic" in one], ids=str)
-def test_an_operation_of_which_nobody_can_say_is_not_over(operation: dict[str, Any]) -> None:
+def test_an_operation_on_an_unknown_topic_has_not_recovered(operation: dict[str, Any]) -> None:
     if operation["fault"] == "alter_config":
         return  # its end is told by a setting
     cluster, fault = world({**operation, "topic": "u"})
@@ -212,7 +212,7 @@ def test_a_broker_that_has_not_heard_of_the_topic_is_asked_again(operation: dict
     ("leader", "count", "wanted"),
     [(1, 1, [1]), (2, 1, [2]), (3, 2, [1, 3]), (None, 2, [1, 2]), (1, 4, [1, 2, 3, 4])],
 )
-def test_the_leader_stays_when_replicas_are_dropped(
+def test_the_leader_is_kept_when_replicas_are_dropped(
     leader: int | None, count: int, wanted: list[int]
 ) -> None:
     assert replicas(placement(leader, 1, 2, 3), count, [1, 2, 3, 4, 5]) == wanted

@@ -1,4 +1,4 @@
-"""A broker's clock, told from what it logs."""
+"""A broker's clock, read from what it logs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def logging_cluster() -> FakeCluster:
 
 @pytest.mark.parametrize("by", ["90m", "-90m", "5s", "-5s"])
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
-def test_a_clock_is_seen_to_be_off_and_to_be_right_again(by: str, written: str) -> None:
+def test_a_skew_is_verified_and_so_is_its_end(by: str, written: str) -> None:
     cluster = logging_cluster()
     cluster.network.written = written
     guard = inject(SkewClock(target=[1, 3], by=by), cluster, clock=clock)
@@ -73,7 +73,7 @@ def test_a_clock_that_does_not_move_is_not_verified() -> None:
     assert "not 5400 s" in guard.window.evidence
 
 
-def test_a_clock_that_is_off_by_something_else_is_not_verified() -> None:
+def test_another_skew_is_not_verified() -> None:
     cluster = logging_cluster()
     fault = SkewClock(target=1, by="-90m")
     fault.inject(cluster, [1])
@@ -82,7 +82,7 @@ def test_a_clock_that_is_off_by_something_else_is_not_verified() -> None:
         fault.verify(cluster, [1], None)
 
 
-def test_a_clock_that_stays_wrong_is_not_healed() -> None:
+def test_a_clock_that_stays_wrong_has_not_recovered() -> None:
     cluster = logging_cluster()
     fault = SkewClock(target=1, by="-90m")
     fault.inject(cluster, [1])
@@ -92,7 +92,7 @@ def test_a_clock_that_stays_wrong_is_not_healed() -> None:
     assert not fault.verify_healed(cluster, [1], None)
 
 
-def test_a_broker_that_took_too_long_to_answer_proves_nothing(
+def test_a_late_log_line_proves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = logging_cluster()
@@ -117,7 +117,7 @@ def test_a_broker_that_took_too_long_to_answer_proves_nothing(
         fault.verify(cluster, [1], None)
 
 
-def test_a_broker_that_is_down_has_no_clock_that_anybody_sees() -> None:
+def test_a_broker_that_is_down_is_not_skewed() -> None:
     cluster = logging_cluster()
     cluster.exits[1] = 137
     guard = inject(SkewClock(target=1, by="90m"), cluster, clock=clock)
@@ -126,7 +126,7 @@ def test_a_broker_that_is_down_has_no_clock_that_anybody_sees() -> None:
 
 
 @pytest.mark.parametrize("by", [0, "1s", "-4s", "90 days", True])
-def test_what_is_no_skew_is_refused(by: object) -> None:
+def test_a_skew_that_is_too_small_or_malformed_is_refused(by: object) -> None:
     with pytest.raises(ValidationError):
         SkewClock.model_validate({"target": 1, "by": by})
 
@@ -144,7 +144,7 @@ def problems(fault: SkewClock, shape: Shape) -> Iterator[str]:
         (3, (1,), True, "target: the controllers' clocks date"),
     ],
 )
-def test_where_it_cannot_be_is_said_beforehand(
+def test_impossible_targets_are_problems_of_the_scenario(
     target: object, controllers: Sequence[int], own_clocks: bool, said: str
 ) -> None:
     fault = SkewClock.model_validate({"target": target, "by": "90m"})

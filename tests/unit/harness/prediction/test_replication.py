@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import pytest
 
@@ -14,6 +14,7 @@ from ackproof_faults.process.kill import Kill
 from ackproof_model import (
     Configuration,
     Elapsed,
+    FaultName,
     Injection,
     IsrSize,
     LeaderChanged,
@@ -223,6 +224,10 @@ def test_faults_of_consumers_are_none_to_the_model_and_those_of_producers_unknow
     found = replication.foresee(scenario(workload=workload, faults=[producers]))
     assert set(found.predicted.values()) == {"possible"}
     assert not asked
+
+
+def test_faults_have_a_word_for_every_effect_of_the_model() -> None:
+    assert set(get_args(FaultName)) <= set(get_args(Effect))
 
 
 def test_of_a_broker_whose_clock_is_wrong_nothing_is_excluded(asked: Asked) -> None:

@@ -65,10 +65,13 @@ def test_with_leave_and_containers_the_fault_is_taken(tmp_path: Path) -> None:
     assert [fault.name for fault in one.scenario.faults] == ["docker"]
 
 
-def test_faults_of_processes_are_taken_where_containers_are_listed(tmp_path: Path) -> None:
-    faults = [{"fault": name, "target": 1} for name in ("kill", "restart", "rolling_restart")]
+@pytest.mark.parametrize("name", ["kill", "restart", "rolling_restart"])
+def test_faults_of_processes_are_taken_where_containers_are_listed(
+    name: str, tmp_path: Path
+) -> None:
+    faults = [{"fault": name, "target": 1}]
     (one,) = load(scenario(tmp_path, faults=faults, i_own="kafka:9092", containers={1: "kafka-1"}))
-    assert [fault.name for fault in one.scenario.faults] == ["kill", "restart", "rolling_restart"]
+    assert [fault.name for fault in one.scenario.faults] == [name]
 
 
 def test_faults_for_others_clusters_are_not_for_ours(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ def command(**commands: str) -> Command:
     return Command.model_validate({"fault": "command", "target": [1, 2], **document})
 
 
-def test_each_command_runs_once_for_each_broker_and_knows_all(tmp_path: Path) -> None:
+def test_each_command_runs_once_for_each_broker_with_all_ids_in_its_environment(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "log"
     fault = command(
         inject=f'echo "inject $BROKER of $BROKERS" >> {log}',
@@ -40,14 +42,14 @@ def test_each_command_runs_once_for_each_broker_and_knows_all(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("step", ["inject", "verify"])
-def test_a_command_that_fails_is_evidence_with_its_words(step: str) -> None:
+def test_the_output_of_a_failed_command_is_the_evidence(step: str) -> None:
     fault = command(**{step: "echo no route to host >&2; exit 7"})
     guard = inject(fault, FakeCluster(), clock=clock)
     assert not guard.window.verified
     assert f"{step} of broker 1 ended with 7: no route to host" in guard.window.evidence
 
 
-def test_healing_goes_on_when_it_fails_for_one(tmp_path: Path) -> None:
+def test_healing_continues_when_it_fails_for_one_broker(tmp_path: Path) -> None:
     log = tmp_path / "log"
     fault = command(heal=f'echo "$BROKER" >> {log}; [ "$BROKER" = 2 ]')
     with pytest.raises(FaultError, match="heal of broker 1 ended with 1"):
@@ -55,7 +57,7 @@ def test_healing_goes_on_when_it_fails_for_one(tmp_path: Path) -> None:
     assert log.read_text().split() == ["1", "2"]
 
 
-def test_a_command_that_hangs_is_ended() -> None:
+def test_a_command_that_hangs_is_killed() -> None:
     fault = Command.model_validate(
         {
             "fault": "command",
@@ -70,13 +72,13 @@ def test_a_command_that_hangs_is_ended() -> None:
         fault.inject(FakeCluster(), [1])
 
 
-def test_commands_are_written_as_they_are_read() -> None:
+def test_a_dumped_command_is_read_back_equal() -> None:
     fault = command(verify="nc -z broker 9092")
     assert Command.model_validate(fault.model_dump(by_alias=True)) == fault
 
 
 @pytest.mark.parametrize(("action", "status"), [("kill", 137), ("stop", 143)])
-def test_a_container_is_ended_proved_and_started(action: str, status: int) -> None:
+def test_a_container_is_ended_verified_and_started(action: str, status: int) -> None:
     cluster = FakeCluster()
     fault = Docker.model_validate({"fault": "docker", "target": 1, "action": action})
     with pytest.raises(FaultError, match="still runs"):
@@ -90,7 +92,7 @@ def test_a_container_is_ended_proved_and_started(action: str, status: int) -> No
     assert cluster.processes.exit_status(1) is None
 
 
-def test_a_kill_is_no_stop_and_a_stop_no_kill() -> None:
+def test_a_kill_does_not_pass_as_a_stop_nor_a_stop_as_a_kill() -> None:
     for does, says in (("kill", "stop"), ("stop", "kill")):
         cluster = FakeCluster()
         Docker.model_validate({"fault": "docker", "target": 1, "action": does}).inject(cluster, [1])

@@ -1,0 +1,32 @@
+"""The base of client faults: which clients are hit, and what is undone."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from ackproof_faults import FaultError
+from ackproof_faults.clients.pause_client import PauseClient
+from unit.faults.fake_cluster import FakeCluster
+
+
+def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
+    clients = MagicMock()
+    clients.running.return_value = ["producer 0", "producer 1"]
+    clients.stands_still.side_effect = lambda client: client == "producer 1"
+    with pytest.raises(FaultError, match="producer 1 is already stopped"):
+        PauseClient(client="producers").inject(FakeCluster(clients=clients), [1])
+    clients.stop.assert_called_once_with("producer 0")
+    clients.go_on.assert_called_once_with("producer 0")
+
+
+def test_a_fault_that_hit_no_client_is_not_verified() -> None:
+    with pytest.raises(FaultError, match="no client was hit"):
+        PauseClient(client="producers").verify(FakeCluster(clients=MagicMock()), [1], ())
+
+
+def test_only_faults_of_producers_can_touch_acked_records() -> None:
+    assert PauseClient(client="consumers").configured_effect == "none"
+    assert PauseClient(client="consumer 1").configured_effect == "none"
+    assert PauseClient(client="producer 0").configured_effect == "clients"
