@@ -67,6 +67,15 @@ def test_listed_containers_offer_their_processes() -> None:
         interfaces.processes.kill(2)
 
 
+@pytest.mark.parametrize("containers", [{}, {1: "kafka-1"}])
+def test_a_scenario_counts_on_what_an_attached_cluster_and_its_run_offer(
+    containers: dict[int, str],
+) -> None:
+    spec = {"bootstrap": "kafka-1:9092", "topic_prefix": "test-", "containers": containers}
+    own = attached(containers=containers).interfaces.offered
+    assert AttachSpec.model_validate(spec).offered == {*own, "clients"}
+
+
 REFUSALS = [
     (ClusterError("broker-1 runs"), "broker-1 runs"),
     (APIError("no such container"), "no such container"),
