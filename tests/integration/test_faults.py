@@ -79,4 +79,4 @@ def test_a_cut_outlives_the_end_of_the_isolated_broker(cluster: KafkaCluster) ->
 def test_without_clocks_of_their_own_brokers_go_by_the_machines(cluster: KafkaCluster) -> None:
     guard = inject(SkewClock(target=1, by="90m"), cluster.interfaces, clock=clock)
     assert not guard.window.verified
-    assert "does not offer clocks" in guard.window.evidence
+    assert "set cluster.clock: adjustable" in guard.window.evidence

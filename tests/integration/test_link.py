@@ -197,7 +197,7 @@ def test_a_proxy_fault_without_a_matching_message_is_not_verified(
 
 
 def test_without_a_proxied_listener_there_is_no_link(cluster: KafkaCluster) -> None:
-    with pytest.raises(FaultError, match="does not offer proxy"):
+    with pytest.raises(FaultError, match=r"set cluster\.proxied"):
         _ = cluster.interfaces.proxy
 
 

@@ -42,7 +42,10 @@ T = TypeVar("T")
 
 
 class _Offered(Generic[T]):
-    """An interface of the cluster; reading one that it lacks raises FaultError."""
+    """An interface of the cluster; reading one that it lacks raises FaultError with the advice."""
+
+    def __init__(self, advice: str = "use a cluster that ackproof starts") -> None:
+        self.advice = advice
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -51,7 +54,8 @@ class _Offered(Generic[T]):
         try:
             return cluster.offered[self.name]  # type: ignore[no-any-return]
         except KeyError:
-            raise FaultError(f"this cluster does not offer {self.name} to faults") from None
+            message = f"this cluster does not offer {self.name} to faults: {self.advice}"
+            raise FaultError(message) from None
 
 
 class Cluster:
@@ -68,10 +72,10 @@ class Cluster:
     network = _Offered[NetworkNamespace]()
     volumes = _Offered[Volumes]()
     logs = _Offered[BrokerLogs]()
-    clocks = _Offered[Clocks]()
+    clocks = _Offered[Clocks]("set cluster.clock: adjustable")
     operations = _Offered[Operations]()
-    clients = _Offered[Clients]()
-    proxy = _Offered[Link]()
+    clients = _Offered[Clients]("only runs of a scenario have clients")
+    proxy = _Offered[Link]("set cluster.proxied")
 
     def __init__(self, **offered: Any) -> None:
         if unknown := offered.keys() - set(INTERFACES):

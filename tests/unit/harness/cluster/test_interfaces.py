@@ -46,6 +46,13 @@ def test_a_started_cluster_lacks_only_clients_proxy_and_clocks() -> None:
     assert cluster().interfaces.missing(INTERFACES) == ["clocks", "clients", "proxy"]
 
 
+def test_the_error_says_how_to_get_a_missing_interface() -> None:
+    with pytest.raises(FaultError, match=r"does not offer clocks .*: set cluster\.clock: adj"):
+        _ = cluster().interfaces.clocks
+    with pytest.raises(FaultError, match=r"does not offer proxy .*: set cluster\.proxied"):
+        _ = cluster().interfaces.proxy
+
+
 def test_proxied_listeners_adjustable_clocks_and_clients_add_interfaces() -> None:
     full = cluster(clock=b"library", proxy=object())
     full.interfaces.offer("clients", object())
