@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ackproof.runs.verdict import Latency, Outlook, Verdict, Word
+from ackproof.runs.verdict import Latency, Likelihood, Verdict, Word
 from ackproof.trials import Record
 
 
@@ -15,7 +15,7 @@ class Measures(Record):
     lost: int
     acked: int
     duplicated: int
-    predicted: Outlook | None
+    predicted: Likelihood | None
     findings: int
     unavailability_s: float
     #: Share of the trial in which the worst partition acked.

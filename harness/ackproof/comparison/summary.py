@@ -12,7 +12,7 @@ from ackproof.comparison.plan import ComparisonPlan
 from ackproof.comparison.sequential import Sequential, more_trials
 from ackproof.comparison.statistics import Count
 from ackproof.comparison.store import ConfigurationTrial
-from ackproof.runs.verdict import Outlook
+from ackproof.runs.verdict import Likelihood
 from ackproof.trials import Record
 
 
@@ -40,7 +40,7 @@ class Cell(Record):
     inconclusive: int
     failed: int
     error: str
-    predicted: Outlook | None
+    predicted: Likelihood | None
     findings: int
     lost_per_incident: Spread | None
     duplicated: Spread | None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ackproof.runs.verdict import Finding, Outlook
+from ackproof.runs.verdict import Finding, Likelihood
 from ackproof_spark.tables import OF_CLIENTS, PREDICTED
 
 
 def contradictions(
-    predicted: Mapping[str, Outlook], observed: Mapping[str, int], *, conclusive: bool
+    predicted: Mapping[str, Likelihood], observed: Mapping[str, int], *, conclusive: bool
 ) -> list[Finding]:
     """Return the anomalies whose count contradicts the prediction.
 

@@ -21,7 +21,7 @@ from ackproof.progress import Reporter
 from ackproof.reproduction.store import CandidateTrial, ShrinkStore, candidate_key
 from ackproof.reproduction.summary import Answer
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import Outlook, Verdict
+from ackproof.runs.verdict import Likelihood, Verdict
 from ackproof.scenario.loader import Configured
 from ackproof.scenario.model import Scenario
 from ackproof.trials import GIVE_UP_AFTER, RunTrial, attempt
@@ -85,7 +85,7 @@ class LossOracle:
         """Return the cached answer."""
         return self.answers.get(candidate_key(scenario))
 
-    def prediction(self, scenario: Scenario) -> Outlook:
+    def prediction(self, scenario: Scenario) -> Likelihood:
         """Return the model's prediction of the anomaly."""
         return self._predicted(scenario).predicted.get(self.store.plan.anomaly, "possible")
 

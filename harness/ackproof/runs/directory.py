@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ackproof.errors import DiskError, RunDirectoryError
-from ackproof.runs.verdict import Outlook, PredictionReport, Verdict
+from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
 from ackproof.scenario.types import Setting
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 
@@ -100,7 +100,7 @@ class PredictionRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    predicted: dict[str, Outlook]
+    predicted: dict[str, Likelihood]
     prediction: PredictionReport
 
 

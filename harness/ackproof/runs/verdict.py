@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
 
-Outlook = Literal["impossible", "possible", "certain"]
+Likelihood = Literal["impossible", "possible", "certain"]
 
 
 class Word(StrEnum):
@@ -56,7 +56,7 @@ class Finding(_Record):
     """A contradiction of model and cluster: a bug in Kafka, in the client or in the model."""
 
     anomaly: str
-    predicted: Outlook
+    predicted: Likelihood
     observed: int
     explanation: str
 
@@ -145,7 +145,7 @@ class Verdict(_Record):
     observed: dict[str, int]
     #: `observed` by topic, if producers write to several topics. Anomalies of count 0 are left out.
     by_topic: dict[str, dict[str, int]] = {}
-    predicted: dict[str, Outlook]
+    predicted: dict[str, Likelihood]
     prediction: PredictionReport
     findings: list[Finding]
     #: Partitions without trace validation, with the reason.

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from ackproof.judgement.findings import contradictions
-from ackproof.runs.verdict import Outlook
+from ackproof.runs.verdict import Likelihood
 
 
-def predicted(**outlooks: Outlook) -> dict[str, Outlook]:
+def predicted(**likelihoods: Likelihood) -> dict[str, Likelihood]:
     names = ("lost", "duplicated", "reordered", "phantom", "corrupt")
     return {name: outlooks.get(name, "possible") for name in names}
 
