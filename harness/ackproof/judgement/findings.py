@@ -20,14 +20,14 @@ def contradictions(
     for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
         if anomaly not in predicted:  # not applicable, or unknown to the ackproof that predicted
             continue
-        outlook, count = predicted[anomaly], observed.get(anomaly, 0)
-        if outlook == "impossible" and count > 0:
+        likelihood, count = predicted[anomaly], observed.get(anomaly, 0)
+        if likelihood == "impossible" and count > 0:
             explanation = f"no path of the model leads to this, yet {count} were observed"
-        elif outlook == "certain" and count == 0 and conclusive:
+        elif likelihood == "certain" and count == 0 and conclusive:
             explanation = "every path of the model leads to this, yet none was observed"
         else:
             continue
         findings.append(
-            Finding(anomaly=anomaly, predicted=outlook, observed=count, explanation=explanation)
+            Finding(anomaly=anomaly, predicted=likelihood, observed=count, explanation=explanation)
         )
     return findings

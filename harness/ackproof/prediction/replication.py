@@ -128,7 +128,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     joined = _with_compaction(scenario.topic, join(list(distinct.values())))
     joined = _with_retries(scenario, joined)
     return PredictionRecord(
-        predicted={name: outlook.value for name, outlook in joined.likelihood.items()},
+        predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(
             trace=list(joined.trace),
             diagram=list(joined.diagram),
@@ -229,13 +229,13 @@ def _of_partition(
         return _undecided(cached.predict(configuration, []), "faults on several of many brokers")
     predictions = [cached.predict(configuration, one, max_states=max_states) for one in readings]
     joined = join(predictions)
-    outlook = {
+    likelihood = {
         anomaly: joined.likelihood[anomaly]
         if len({one.likelihood[anomaly] for one in predictions}) == 1
         else Likelihood.POSSIBLE
         for anomaly in joined.likelihood
     }
-    return replace(joined, likelihood=outlook)
+    return replace(joined, likelihood=likelihood)
 
 
 def _unsupported(scenario: Scenario) -> str:

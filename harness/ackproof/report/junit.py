@@ -102,7 +102,7 @@ def _properties(verdict: Verdict) -> dict[str, str]:
     }
     properties |= {f"configuration.{k}": str(v) for k, v in verdict.configuration.items()}
     properties |= {f"observed.{key}": str(number) for key, number in verdict.observed.items()}
-    properties |= {f"predicted.{key}": outlook for key, outlook in verdict.predicted.items()}
+    properties |= {f"predicted.{key}": likelihood for key, likelihood in verdict.predicted.items()}
     if latency := verdict.metrics.ack_latency_ms:
         properties |= {f"ack_latency_ms.{k}": f"{v:g}" for k, v in latency.model_dump().items()}
     if verdict.findings:

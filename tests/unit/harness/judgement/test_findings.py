@@ -6,7 +6,7 @@ from ackproof.runs.verdict import Likelihood
 
 def predicted(**likelihoods: Likelihood) -> dict[str, Likelihood]:
     names = ("lost", "duplicated", "reordered", "phantom", "corrupt")
-    return {name: outlooks.get(name, "possible") for name in names}
+    return {name: likelihoods.get(name, "possible") for name in names}
 
 
 def test_an_observed_impossible_anomaly_is_a_finding() -> None:

@@ -31,7 +31,7 @@ def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -
 
 
 def told(asked: Scenario) -> dict[str, str]:
-    return {str(anomaly): outlook.value for anomaly, outlook, _ in predict_clients(asked)}
+    return {str(anomaly): likelihood.value for anomaly, likelihood, _ in predict_clients(asked)}
 
 
 def test_without_transactions_and_groups_there_is_no_prediction():

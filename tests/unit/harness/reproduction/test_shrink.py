@@ -94,11 +94,11 @@ def begun(
     return kept, made
 
 
-def says(outlook: Callable[[Scenario], str]) -> Predict:
+def says(likelihood: Callable[[Scenario], str]) -> Predict:
     """Return a model that predicts this for loss, with a trace unless it is impossible."""
 
     def predict(one: Scenario) -> PredictionRecord:
-        said = outlook(one)
+        said = likelihood(one)
         trace = [] if said == "impossible" else ["a way"]
         report = PredictionReport(trace=trace, reasons={}, bounds="")
         return PredictionRecord.model_validate({"predicted": {"lost": said}, "prediction": report})
