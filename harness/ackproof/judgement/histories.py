@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.errors import HistoryError
+from ackproof.errors import translated
 from ackproof.judgement.spark import spark_session
-from ackproof_spark.errors import AnalysisError
 
 if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report
@@ -24,9 +23,7 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
     from ackproof_spark.jepsen.configuration import Configuration
     from ackproof_spark.jepsen.reader import read
 
-    try:
+    with translated():
         cases = read(paths)
-    except AnalysisError as error:
-        raise HistoryError(str(error)) from None
     with spark_session() as spark:
         return check(spark, cases, Configuration(**settings))

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ackproof.errors import RunDirectoryError, SparkError
-from ackproof_spark.errors import AnalysisError, RunError
+from ackproof.errors import translated
+from ackproof_spark.errors import AnalysisError
 from ackproof_spark.spark import connector
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.session import is_connect, session
@@ -25,15 +25,11 @@ def spark_session() -> Iterator[SparkSession]:
     Raises SparkError if Spark cannot be started or fails, RunDirectoryError if a run's tables are
     absent or damaged.
     """
-    try:
+    with translated():
         with _keep_interrupt_handler():
             spark = session()
         with explained():
             yield spark
-    except RunError as error:
-        raise RunDirectoryError(str(error)) from error
-    except AnalysisError as error:
-        raise SparkError(str(error)) from error
 
 
 def preflight() -> None:
@@ -44,10 +40,8 @@ def preflight() -> None:
     """
     if is_connect():
         return
-    try:
+    with translated():
         connector.check_java()
-    except AnalysisError as error:
-        raise SparkError(str(error)) from error
     with contextlib.suppress(AnalysisError):
         connector.resolve()  # ackproof's own reader replaces an absent connector
 

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.errors import SparkError, WarehouseError
+from ackproof.errors import translated
 from ackproof.runs.directory import RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
-from ackproof_spark import errors as analysis_errors
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
@@ -145,7 +144,7 @@ def opened(
     from ackproof_spark.warehouse.storage import Storage
     from ackproof_spark.warehouse.warehouse import Warehouse, read_format
 
-    try:
+    with translated():
         # The format is not known yet, and jars that are added later restart Spark.
         for each in (Format.DELTA, Format.ICEBERG):
             if has_jars(each) or each is kind:
@@ -157,7 +156,3 @@ def opened(
             yield Warehouse.create(session(), location, kind or stored or default_format())
         else:
             yield Warehouse.open(session(), location)
-    except analysis_errors.WarehouseError as error:
-        raise WarehouseError(str(error)) from error
-    except analysis_errors.AnalysisError as error:
-        raise SparkError(str(error)) from error
