@@ -246,7 +246,7 @@ def test_the_question_is_what_the_scenario_says(tmp_path: Path) -> None:
     assert (asked.kafka_version, asked.acks, asked.replicas) == ("4.3.1", "all", 3)
     assert (asked.min_insync_replicas, asked.unclean_election) == (2, False)
     assert asked.flush_every_record
-    assert not asked.elr
+    assert not asked.policy.elr
 
 
 def test_too_many_perturbations_are_refused_with_the_limit(tmp_path: Path) -> None:
