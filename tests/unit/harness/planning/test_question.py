@@ -65,4 +65,4 @@ def test_the_question_is_what_the_scenario_says() -> None:
     assert (asked.kafka_version, asked.acks, asked.replicas) == ("4.3.1", "all", 3)
     assert (asked.min_insync_replicas, asked.unclean_election) == (2, False)
     assert asked.flush_every_record
-    assert not asked.elr
+    assert not asked.policy.elr

@@ -16,7 +16,7 @@ from ackproof_model.adversary import AdversaryModel, Budgets, search
 POWER, BOTH = {"power_losses": 1, "shrinks": 2}, {"power_losses": 1, "kills": 1, "shrinks": 1}
 NO_ELR, ELR = "3.9.1", "4.1.0"
 ONE_ACK = {"acks": "1"}
-NO_FREEZE = {"rules": SafetyChecks(hw_freeze=False)}
+NO_FREEZE = {"checks": SafetyChecks(hw_freeze=False)}
 NEVER = 0
 
 
