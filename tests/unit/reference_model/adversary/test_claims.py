@@ -12,8 +12,8 @@ from ackproof_model import Profile
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 from ackproof_model.adversary.replicas import (
     fetch,
-    high_watermark,
     learn,
+    moved_high_watermark,
     writes,
 )
 from ackproof_model.adversary.state import (
@@ -68,7 +68,7 @@ def test_8_from_3_7_records_below_the_minimum_isr_are_acked_but_stay_invisible(v
 def test_9_no_ack_once_the_isr_is_too_small(version):
     model, whole = leader(version, A | B)
     ((_, appended, written),) = writes(model, whole, 0, Writes((), 0))
-    shrunk = high_watermark(model, appended._replace(isr=A), 0)
+    shrunk = moved_high_watermark(model, appended._replace(isr=A), 0)
     # Up to 3.6 the high watermark passes: NOT_ENOUGH_REPLICAS_AFTER_APPEND. Then: a timeout.
     assert shrunk.hw == (0 if Profile.of_any(version).hw_freeze else 1)
     assert not [step for step in writes(model, shrunk, 0, written) if step[0][0] == "ack"]
@@ -180,16 +180,16 @@ class Two:
         self.now = initial(self.model).partition.controller._replace(isr=A | B)
 
     def dies(self, replica):
-        self.now = fence(self.model, self.now, replica)
+        self.now = fence(self.model.policy, self.now, replica)
         return self
 
     def stops(self, replica):
-        self.now = begin_shutdown(self.model, self.now, replica)
+        self.now = begin_shutdown(self.model.policy, self.now, replica)
         return self.dies(replica)
 
     def returns(self, replica, *, clean=False):
-        self.now = enrol(self.model, self.now, replica, clean=clean)
-        self.now = unfence(self.model, self.now, replica)
+        self.now = enrol(self.model.policy, self.now, replica, clean=clean)
+        self.now = unfence(self.model.policy, self.now, replica)
         return self
 
 
