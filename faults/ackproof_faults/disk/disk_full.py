@@ -20,7 +20,8 @@ from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 
 _FILLER = "ackproof-filler"
-_EVER = datetime.min.replace(tzinfo=UTC)
+#: Before every log line. The container engine refuses times that are not after the epoch.
+_ANY_TIME = datetime.fromtimestamp(1, UTC)
 
 
 class DiskFull(Fault):
@@ -71,7 +72,7 @@ class DiskFull(Fault):
         for node in nodes:
             path = _path(cluster, node)
             if _disk.run_script(cluster, node, f"ls {path} 2>/dev/null || :\nrm -f {path}*"):
-                if cluster.logs.contains(node, _disk.DIRECTORY_FAILED, done or _EVER):
+                if cluster.logs.contains(node, _disk.DIRECTORY_FAILED, done or _ANY_TIME):
                     cluster.processes.terminate(node)  # it may be on its way out
                 cluster.processes.start(node)
 

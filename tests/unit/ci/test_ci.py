@@ -6,6 +6,8 @@ import io
 import json
 import random
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from unit.harness.comparison.test_comparison import ACKS, verdict
 
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ROOT / "ci" / "templates"
+SCRIPTS = sorted(path for path in (ROOT / "ci").iterdir() if path.is_file() and not path.suffix)
 
 
 def violated(index: int, *, what: str = "loss") -> Verdict:
@@ -213,3 +216,18 @@ def test_runs_are_listed_and_shown(
     assert "run-9: no such run" in capsys.readouterr().err
     assert ackproof("open", "run-1", "--out", str(tmp_path), "--json") == 0
     assert (tmp_path / "run-1" / "report.html").exists()
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_what_a_script_names_exists(path: Path) -> None:
+    script = path.read_text(encoding="utf-8")
+    for module, names in re.findall(
+        r"^from ((?:ackproof|specifications)\S*) import (.+)$", script, re.M
+    ):
+        for name in names.split(", "):
+            found = hasattr(import_module(module), name) or find_spec(f"{module}.{name}")
+            assert found, f"{module} has no {name}"
+    for module in re.findall(r"python -m ((?:ackproof|specifications)\S*)", script):
+        assert find_spec(module.rstrip(")")), f"there is no module {module}"
+    for file in re.findall(r"(?<![\w/])(?:ci|tests|scenarios)/[\w./-]*\w", script):
+        assert (ROOT / file).exists(), f"there is no {file}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,34 @@ def test_bytes_are_flipped_back_if_a_later_flip_fails(
         FlipByte(target=1).inject(cluster, [1])
     assert len(scripts) == 3
     assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_disk_is_freed_if_another_one_could_not_be_filled(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_disk(cluster.root / "2")
+    disks: dict[int, list[str]] = {1: [], 2: []}
+
+    def run(broker: int, script: str) -> CommandResult:
+        if "head -c 100G" in script:
+            if broker == 2:
+                return CommandResult(exit_status=1, output="I/O error")
+            disks[broker].append("filler")
+            return CommandResult(exit_status=0, output="")
+        filler = "filler\n" * len(disks[broker])
+        disks[broker].clear()
+        return CommandResult(exit_status=0, output=filler)
+
+    def contains(broker: int, text: str, since: datetime) -> bool:
+        if since.timestamp() <= 0:  # as docker-py refuses it
+            raise FaultError("since value should be datetime or positive int/float")
+        return True
+
+    monkeypatch.setattr(cluster.volumes, "run", run)
+    monkeypatch.setattr(cluster.logs, "contains", contains)
+    fault = DiskFull(target=[1, 2])
+    with pytest.raises(FaultError, match="I/O error"):
+        fault.inject(cluster, [1, 2])
+    fault.heal(cluster, [1, 2], None)
+    assert disks == {1: [], 2: []}
+    assert cluster.done == ["terminate 1", "start 1"]
