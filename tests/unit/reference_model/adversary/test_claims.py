@@ -86,8 +86,8 @@ def test_10_an_append_moves_the_high_watermark_of_a_lone_leader(version, min_isr
 def test_11_out_of_sync_replicas_do_not_lead_but_eligible_ones_do(version):
     model = AdversaryModel(kafka_version=version)
     alone = Controller(0, 0, A, 0, NOBODY, 0, 0)  # 1 and 2 live, outside the ISR
-    assert fence(model, alone, 0).leader == NOBODY
-    eligible = fence(model, alone._replace(elr=B), 0)
+    assert fence(model.policy, alone, 0).leader == NOBODY
+    eligible = fence(model.policy, alone._replace(elr=B), 0)
     assert eligible.leader == (1 if version in ELR else NOBODY)
 
 
@@ -122,7 +122,7 @@ def test_18_19_whoever_is_eligible_is_out_of_sync(version):
     model = AdversaryModel(kafka_version=version)
     controller = initial(model).partition.controller
     for replica in range(3):
-        controller = fence(model, controller, replica)
+        controller = fence(model.policy, controller, replica)
         assert not controller.isr & controller.elr
 
 
@@ -159,8 +159,8 @@ def test_30_31_truncation_to_the_high_watermark_ended_with_leader_epochs(version
 def test_32_election_goes_by_assignment_order(version):
     model = AdversaryModel(kafka_version=version)
     controller = initial(model).partition.controller
-    assert fence(model, controller, 0).leader == 1
-    assert fence(model, fence(model, controller, 1), 0).leader == 2
+    assert fence(model.policy, controller, 0).leader == 1
+    assert fence(model.policy, fence(model.policy, controller, 1), 0).leader == 2
 
 
 @every_version
