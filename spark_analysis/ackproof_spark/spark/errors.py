@@ -53,17 +53,17 @@ _MEANINGS = (
     ),
     (
         r"StatusCode.UNAVAILABLE|failed to connect to all addresses",
-        "no Spark Connect server answers; is it up, and is its address right?",
+        "no Spark Connect server answers; check that it runs, and the address",
     ),
     (
         r"SESSION_NOT_FOUND|SESSION_CLOSED|INVALID_HANDLE",
-        "the Spark Connect server has ended this session; was it restarted?",
+        "the Spark Connect server has ended this session, perhaps by a restart; run again",
     ),
     (
         r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
         r"|All masters are unresponsive",
         "Spark does not answer: its driver ran out of memory (give it more: spark.driver.memory), "
-        "was stopped, or its master is not there; look at their logs",
+        "was stopped, or its master is down; see their logs",
     ),
     (r"No space left on device", "a disk that Spark uses is full"),
 )
