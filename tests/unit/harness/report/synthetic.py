@@ -256,7 +256,7 @@ def _anomalies(sends: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _windows(options: Options) -> list[dict[str, Any]]:
-    common = {"target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
+    common = {"facts": None, "target": "leader of orders-0", "nodes": [1], "parameters": "{}"}
     return [
         {
             "window": 1,
