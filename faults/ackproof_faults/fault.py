@@ -56,8 +56,9 @@ class Fault(BaseModel, ABC):
     """One fault: on which nodes, when it begins and when it ends.
 
     Faults begin in the order in which the scenario lists them, each when all of its `when`
-    hold, or `or_after` at the latest. A fault with neither `heal_when` nor `heal_after` is healed
-    as soon as no other fault is waiting to start or heals by itself.
+    hold, or `or_after` at the latest. `heal_when` and `heal_after` say the same for its end. With
+    neither, a fault is healed as soon as no other fault is waiting to start and no fault with a
+    `heal_when` or `heal_after` is in force.
 
     `inject` returns an immutable record of what it did (None if there is nothing to remember).
     The guard passes it as `done` to `verify`, `heal` and `verify_healed`, which narrow its type;
@@ -117,7 +118,9 @@ class Fault(BaseModel, ABC):
     )
     heal_when: Trigger = Field(
         default=Conditions(),
-        description="conditions under which the fault is healed; all must hold",
+        description="conditions under which the fault is healed; all must hold. With neither "
+        "heal_when nor heal_after, it is healed as soon as no other fault is waiting to start and "
+        "no fault with one of them is in force",
         examples=["leader of orders-0 changed"],
     )
     heal_after: Duration | None = Field(

@@ -205,7 +205,7 @@ def test_brokers_without_an_answer_are_not_an_empty_log(monkeypatch: pytest.Monk
         }
     )
     (part,) = reader.partitions()
-    with pytest.raises(ConnectionError, match="gave nothing of t-0 from offset 0 for 1 s"):
+    with pytest.raises(ConnectionError, match="returned nothing of t-0 from offset 0 for 1 s"):
         list(reader.read(part))
 
 

@@ -68,7 +68,7 @@ class ClientFault(Fault):
 
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: tuple[str, ...]) -> Evidence:
         if not done:
-            raise FaultError("no client was hit")
+            raise FaultError("the fault reached no client")
         return Evidence(
             text="; ".join(self.require_effect(cluster.clients, client) for client in done)
         )

@@ -56,7 +56,7 @@ class FlipByte(Fault):
             raise FaultError("no byte was flipped")
         for flip in done:
             if not flip.holds(cluster):
-                raise FaultError(f"{flip.path} of broker {flip.broker} is as it was written")
+                raise FaultError(f"{flip.path} of broker {flip.broker} is unchanged")
         return Evidence(
             text="; ".join(
                 f"broker {flip.broker} {flip.partition}: offsets {flip.batch.first} to "

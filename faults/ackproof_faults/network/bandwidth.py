@@ -39,5 +39,5 @@ class Bandwidth(Queue):
     def require_effect(self, node: int, result: CommandResult) -> str:
         over = re.search(r"tbf(?s:.)*?overlimits (\d+)", result.output)
         if over is None or over[1] == "0":
-            raise FaultError(f"node {node} sends without limit: {result.output.strip()}")
+            raise FaultError(f"node {node} sends without a limit: {result.output.strip()}")
         return f"node {node}: {over[1]} packets had to wait"

@@ -47,7 +47,10 @@ class RemoveController(Fault):
     def verify(self, cluster: Cluster, nodes: Sequence[int], done: None) -> Evidence:
         voters = cluster.operations.voters()
         if not voters or set(nodes) & set(voters):
-            raise FaultError(f"voters are {list(voters) or 'unknown'}")
+            raise FaultError(
+                f"the quorum still lists the removed controller, or does not answer: voters are "
+                f"{list(voters) or 'unknown'}"
+            )
         removed = ", ".join(map(str, nodes))
         return Evidence(text=f"voters are {list(voters)}, without {removed}")
 

@@ -57,7 +57,7 @@ class RollingRestart(Ended):
             if status not in legal:
                 raise FaultError(f"broker {node} ended with exit status {status}, not {legal}")
             if cluster.processes.exit_status(node) is not None:
-                raise FaultError(f"broker {node} does not run again")
+                raise FaultError(f"broker {node} has not started again")
         return Evidence(
             text="; ".join(
                 f"broker {node} ended with {status} and runs again" for node, status in done.items()

@@ -43,7 +43,7 @@ class SkewClock(Fault):
     @classmethod
     def _large_enough(cls, by: float) -> float:
         if abs(by) < 5 * _TOLERANCE_S:
-            raise ValueError(f"{by:g} s cannot be told from a slow machine: write 5s or more")
+            raise ValueError(f"{by:g} s could also be a slow machine: write 5s or more")
         return by
 
     def problems(self, shape: Shape) -> Iterator[Problem]:

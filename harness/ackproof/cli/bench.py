@@ -1,4 +1,4 @@
-"""`ackproof bench`: speed and memory of ackproof's parts, each beside a peer where there is one."""
+"""`ackproof bench`: speed and memory of ackproof's parts, each with a peer if there is one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ackproof_spark.record import HEADER_SIZE
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Measure parts of ackproof beside a peer on this machine. Ratios hold better than times.",
+    help="Compare parts of ackproof with a peer. Ratios are more reliable than times.",
 )
 
 #: `bench check` plants every anomaly only in runs of at least this many sends.
@@ -46,7 +46,7 @@ def boot(
     repetitions: Repetitions = 5,
     as_json: Json = False,
 ) -> None:
-    """Time how long a cluster takes until it is ready, beside one stock broker.
+    """Measure how long a cluster takes until it is ready, compared with one stock broker.
 
     Example: [bold]ackproof bench boot --repetitions 7[/]
     """
@@ -84,7 +84,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Time all checks on a generated run, beside DuckDB. Exit 1 if a planted anomaly is missed.
+    """Measure all checks on a generated run, and DuckDB. Exit 1: a planted anomaly was missed.
 
     Example: [bold]ackproof bench check --records 100000000[/]
     """
@@ -152,7 +152,7 @@ def ledger(
         int | None,
         typer.Option(
             min=1_000_001,
-            help="Measure memory instead: that of a producer after so many sends, beside that "
+            help="Measure memory instead: a producer's after this many sends, compared with that "
             "after one million.",
         ),
     ] = None,
@@ -228,7 +228,7 @@ def model(
     shrinks: Shrinks = 1,
     fencings: Fencings = 0,
     in_all: Annotated[
-        int | None, typer.Option(min=0, max=7, help="At most so many of these five together.")
+        int | None, typer.Option(min=0, max=7, help="Maximum of these five together.")
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; by default one for each core.")
@@ -282,7 +282,7 @@ def link(
     repetitions: Repetitions = 3,
     as_json: Json = False,
 ) -> None:
-    """Measure throughput and latency through the link proxy, beside a direct connection.
+    """Measure throughput and latency through the Kafka proxy and on a direct connection.
 
     Example: [bold]ackproof bench link --records 1000000[/]
     """
@@ -307,7 +307,7 @@ def link(
 
 @app.command()
 def faults(*, repetitions: Repetitions = 3, as_json: Json = False) -> None:
-    """Time how long faults take to inject, verify and heal, beside an empty sidecar container.
+    """Measure how long faults take to inject, verify and heal, and an empty sidecar container.
 
     Example: [bold]ackproof bench faults --repetitions 5[/]
     """

@@ -39,7 +39,7 @@ def compare(
     ] = None,
     *,
     trials: Annotated[
-        int, typer.Option(min=1, max=1000, help="Run each configuration at most so many times.")
+        int, typer.Option(min=1, max=1000, help="Maximum number of trials of each configuration.")
     ] = 1,
     budget: Budget = "",
     confidence: Annotated[

@@ -17,7 +17,7 @@ def dashboard(
     ),
     as_json: Json = False,
 ) -> None:
-    """Write a page with the trends of all runs in a warehouse. Reading it needs no network.
+    """Write a page with the trends of all runs in a warehouse. The page needs no network.
 
     Example: [bold]ackproof dashboard warehouse --out dashboard.html[/]
     """

@@ -43,18 +43,19 @@ ShardOption = Annotated[
 ]
 
 # Limits for the adversary of the reference model: how often each kind of event may happen.
-Kills = Annotated[int, typer.Option(min=0, max=7, help="At most so many SIGKILLs of brokers.")]
+Kills = Annotated[int, typer.Option(min=0, max=7, help="Maximum number of SIGKILLs of brokers.")]
 PowerLosses = Annotated[
-    int, typer.Option(min=0, max=7, help="At most so many brokers lose power and unfsynced data.")
+    int,
+    typer.Option(min=0, max=7, help="Maximum number of power losses of brokers."),
 ]
 CleanStops = Annotated[
-    int, typer.Option(min=0, max=7, help="At most so many controlled shutdowns (SIGTERM).")
+    int, typer.Option(min=0, max=7, help="Maximum number of controlled shutdowns (SIGTERM).")
 ]
 Shrinks = Annotated[
-    int, typer.Option(min=0, max=7, help="At most so many ISR shrinks because of lag.")
+    int, typer.Option(min=0, max=7, help="Maximum number of ISR shrinks because of lag.")
 ]
 Fencings = Annotated[
-    int, typer.Option(min=0, max=7, help="At most so many expired sessions of living brokers.")
+    int, typer.Option(min=0, max=7, help="Maximum number of expired sessions of living brokers.")
 ]
 
 

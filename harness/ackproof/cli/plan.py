@@ -44,20 +44,18 @@ def plan(
     clean_stops: CleanStops = 0,
     shrinks: Shrinks = 2,
     fencings: Fencings = 0,
-    in_all: Annotated[
-        int, typer.Option(min=1, max=7, help="At most so many of these five together.")
-    ] = 3,
+    in_all: Annotated[int, typer.Option(min=1, max=7, help="Maximum of these five together.")] = 3,
     records: Annotated[
         int, typer.Option(min=1, help="Acked records that the schedule waits for in each stage.")
     ] = 200,
     suite: Annotated[
         int,
         typer.Option(
-            min=1, max=50, help="If no loss is possible: write at most so many schedules."
+            min=1, max=50, help="If no loss is possible: the maximum number of schedules."
         ),
     ] = 5,
     max_states: Annotated[
-        int, typer.Option(min=1, help="End the search after so many states of the model.")
+        int, typer.Option(min=1, help="End the search after this number of states of the model.")
     ] = 5_000_000,
     workers: Annotated[
         int, typer.Option(min=0, help="Processes that search; 0: only this process.")

@@ -19,7 +19,7 @@ def predict(
         bool,
         typer.Option(
             "--compare-protocols",
-            help="Print instead which failures in-sync replicas and majority quorums survive, "
+            help="Instead, print which failures in-sync replicas and majority quorums survive, "
             "under the rules of the scenario's Kafka version.",
         ),
     ] = False,

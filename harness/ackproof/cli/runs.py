@@ -29,7 +29,7 @@ Steps = Annotated[
     bool,
     typer.Option(
         "--steps",
-        help="Print instead which steps of the reference model the runs have shown, and which "
+        help="Instead, print which steps of the reference model the runs have shown, and which "
         "never, by Kafka version.",
     ),
 ]

@@ -35,12 +35,12 @@ def shrink(
     ] = None,
     *,
     trials: Annotated[
-        int, typer.Option(min=1, max=100, help="Run each candidate at most so many times.")
+        int, typer.Option(min=1, max=100, help="Maximum number of trials of each candidate.")
     ] = 3,
     losses: Annotated[
         int,
         typer.Option(
-            min=1, max=100, help="A candidate counts as losing if so many of its trials lose."
+            min=1, max=100, help="A candidate loses if at least this many of its trials lose."
         ),
     ] = 2,
     budget: Budget = "",

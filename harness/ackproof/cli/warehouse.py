@@ -17,7 +17,7 @@ app = typer.Typer(
 )
 
 Place = Annotated[str, typer.Argument(help="A folder, or an address that Spark can write.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
 
 class FormatName(StrEnum):

@@ -88,7 +88,7 @@ class Transactions:
             raise WorkloadError(
                 f"producer {spec.number} cannot initialize transactions as "
                 f"{self._spec.transactional_id!r}: {error.args[0].str()}",
-                hint="Is the transaction coordinator available? See the brokers' logs.",
+                hint="The transaction coordinator may be unavailable: see the brokers' logs.",
             ) from error
         return TransactionLog(
             arrow_stream.stream_path(

@@ -1,4 +1,4 @@
-"""The routes of clients and nodes through the link proxy to a node's proxied listeners."""
+"""The routes of clients and nodes through the Kafka proxy to a node's proxied listeners."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ controllers still communicate::
 A scenario may name further listeners for clients. They get the ports from 9095 on, so that one
 group of clients can be cut off and another not.
 
-Listeners may lead through the link proxy. For a listener of clients, the proxy has the advertised
+Listeners may lead through the Kafka proxy. For a listener of clients, the proxy has the advertised
 port of 127.0.0.1. For INTERNAL and CONTROLLER, it has a port on the network's gateway, which is the
 machine of the harness: nodes then reach each other through it.
 """
@@ -109,7 +109,7 @@ class Topology:
     `controllers` are dedicated controllers, combined brokers, or ZooKeeper nodes.
     `dynamic_quorum`: the metadata log holds the set of voters, not each node's configuration
     (KIP-853). `listeners` are the further listeners for clients, `proxied` the listeners behind the
-    link proxy; `gateway` is the machine's address on the cluster's network.
+    Kafka proxy; `gateway` is the machine's address on the cluster's network.
     """
 
     cluster_id: str
@@ -252,7 +252,7 @@ def ports_needed(spec: ClusterSpec, kafka: str) -> int:
 
 
 def ports_of_broker(listeners: Sequence[str], proxied: Sequence[str]) -> int:
-    """Return how many ports a broker needs, with those of the link proxy."""
+    """Return how many ports a broker needs, with those of the Kafka proxy."""
     return 1 + len(listeners) + sum(name != "CONTROLLER" for name in proxied)
 
 

@@ -197,7 +197,8 @@ _PAGE = """\
 
 Every send has one of three outcomes: `acked` (a delivery report without error), `failed`
 (certainly not written) and `unknown` (may be written or not). Only an acked record can be lost. An
-unknown one may be in the final log or not; neither is an anomaly.
+unknown one may be in the final log or not; neither is an anomaly. In transactions there is a fourth
+outcome, `aborted` ([clients.md](clients.md)).
 
 An error code is about the last attempt, and librdkafka resends by itself, even with `retries=0`
 (after NOT_LEADER_OR_FOLLOWER, and after the broker left the metadata). A refusal is certain only
@@ -206,8 +207,8 @@ for a *sole attempt*: the report came before the earliest resend, which is 80 % 
 been written, and the outcome is unknown.
 
 A record that `produce()` refuses never enters the client. It is `failed`, with the code of the
-refusal. A full local queue is no outcome: the producer offers the same record again. A send is
-`unknown`, without a code, if its producer is killed or stops waiting before the delivery report.
+refusal. A full local queue is not an outcome: the producer hands over the same record again. A send
+is `unknown`, without a code, if its producer is killed or stops waiting before the delivery report.
 
 | code | number | outcome of a sole attempt | outcome later | reason |
 |---|---|---|---|---|

@@ -202,7 +202,7 @@ def recover(path: Path) -> pa.Table:
     """
     if not path.is_file():
         raise RunDirectoryError(
-            f"no ledger at {path}", hint="Is it in the ledger/ of a run directory?"
+            f"no ledger at {path}", hint="Name a file in the ledger/ folder of a run directory."
         )
     parts = list(_Reader(path).tables())
     return pa.concat_tables(parts) if parts else LEDGER.empty_table()

@@ -1,4 +1,4 @@
-"""The link proxy: a port of this machine in front of each proxied listener of a node.
+"""The Kafka proxy: a port of this machine in front of each proxied listener of a node.
 
 It runs in a thread of this process, so a SIGKILL of the harness ends it, too. Without a rule, it
 forwards every message as soon as it has received all of it.
@@ -91,7 +91,7 @@ class LinkProxy(Link):
             asyncio.run_coroutine_threadsafe(listen(), self._loop).result()
         except OSError as error:
             raise ClusterError(
-                f"the link proxy cannot listen on port {route.listen[1]} of {route.listen[0]}: "
+                f"the Kafka proxy cannot listen on port {route.listen[1]} of {route.listen[0]}: "
                 f"{error}",
                 hint="Start again: each start chooses other ports. INTERNAL and CONTROLLER can be "
                 "proxied only if the container engine runs on this machine.",

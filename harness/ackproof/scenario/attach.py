@@ -46,7 +46,7 @@ class AttachSpec(StrictModel):
     i_own: str | None = Field(
         default=None,
         description="repeat `bootstrap` here to confirm that you may break this cluster; without "
-        "it, faults are refused",
+        "it, faults that touch brokers are refused",
     )
     containers: dict[int, str] = Field(
         default_factory=dict,

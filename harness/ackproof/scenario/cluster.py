@@ -50,7 +50,7 @@ CONTROLLER_ID = 100
 
 #: Listeners that every cluster has.
 OWN_LISTENERS = ("INTERNAL", "CONTROLLER", "EXTERNAL")
-#: Listeners between nodes that may lead through the link proxy.
+#: Listeners between nodes that may lead through the Kafka proxy.
 PROXIED_INSIDE = ("INTERNAL", "CONTROLLER")
 
 _SEVERAL_DIRECTORIES = (3, 7)
@@ -146,7 +146,7 @@ class ClusterSpec(StrictModel):
     )
     proxied: list[str] = Field(
         default_factory=list,
-        description="listeners that lead through the link proxy: some of `listeners`, INTERNAL "
+        description="listeners that lead through the Kafka proxy: some of `listeners`, INTERNAL "
         "(between brokers), CONTROLLER (to controllers)",
         examples=[["REPORTING"], ["INTERNAL"]],
     )
@@ -272,7 +272,7 @@ def _proxied_problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
     if cluster.proxied and cluster.security.tls != "none":
         yield (
             ("cluster", "proxied"),
-            "the link proxy cannot read TLS traffic: remove cluster.proxied or security.tls",
+            "the Kafka proxy cannot read TLS traffic: remove cluster.proxied or security.tls",
         )
 
 

@@ -115,9 +115,9 @@ def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise HistoryError(f"{path}: no JSON: {error}; {_FORM}") from None
+        raise HistoryError(f"{path}: not JSON: {error}; {_FORM}") from None
     if not isinstance(document, dict) or not isinstance(document.get("ops"), list):
-        raise HistoryError(f'{path}: has no list "ops"; {_FORM}')
+        raise HistoryError(f'{path}: there is no list "ops"; {_FORM}')
     try:
         settings = _settings(document.get("configuration", {}))
         case = _Case()
@@ -216,7 +216,7 @@ class _Case:
         if (key, value) in self._sent:
             raise _WrongError(
                 f"{where}: sends {value} to key {key} again, as op {self._sent[key, value]} did; "
-                "legal: values that differ within a key, or nobody can tell whose was read"
+                "legal: each value at most once for a key, so that a read value has one sender"
             )
         self._sent[key, value] = number
         return Action.SEND.value, key, _offset(where, sent.get("offset")), value

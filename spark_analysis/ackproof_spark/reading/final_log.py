@@ -297,7 +297,7 @@ def write_final_log(
     except AnalysisError as error:
         raise AnalysisError(
             f"the final log could not be read or stored in {place}: {error}; "
-            "are all brokers up, every partition led, and is there room on the disk?"
+            "check that all brokers run, every partition has a leader and the disk has space"
         ) from error
     read_to = {(end.topic, end.partition): end.begin_offset for end in ends}
     records = 0

@@ -176,7 +176,7 @@ def _messages(asked: OffsetRange, settings: Mapping[str, Any]) -> Iterator[list[
                     return
             elif now >= heard + _SILENCE_S:
                 raise ConnectionError(
-                    f"the brokers gave nothing of {asked.topic}-{asked.partition} from offset "
+                    f"the brokers returned nothing of {asked.topic}-{asked.partition} from offset "
                     f"{asked.begin} for {_SILENCE_S:g} s: {said}"
                 )
     finally:

@@ -66,8 +66,8 @@ def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
         elif key not in _SASL:
             legal = ", ".join(sorted({*_FILES, *_INLINE, *_RENAMED, *_SASL}))
             raise AnalysisError(
-                f"the client setting {key} is not known to have a counterpart for Spark's Kafka "
-                f"connector; these have: {legal}"
+                f"the client setting {key} has no known counterpart in Spark's Kafka connector; "
+                f"these have one: {legal}"
             )
     if "sasl.username" in settings:
         found["sasl.jaas.config"] = _login(found.get("sasl.mechanism", "PLAIN"), settings)
@@ -92,8 +92,8 @@ def _login(mechanism: str, settings: Mapping[str, str]) -> str:
     module = _LOGIN_MODULES.get(mechanism)
     if module is None:
         raise AnalysisError(
-            f"sasl.mechanism {mechanism} is not known for a user name and a password; "
-            f"these are: {', '.join(_LOGIN_MODULES)}"
+            f"sasl.mechanism {mechanism} is not supported with a user name and a password; "
+            f"legal: {', '.join(_LOGIN_MODULES)}"
         )
     user, password = (_quoted(settings.get(key, "")) for key in _SASL)
     return f"{module} required username={user} password={password};"

@@ -20,18 +20,18 @@ _DAMAGED = r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|FAILED_READ_FILE.NO_H
 _MEANINGS = (
     (
         r"OutOfMemoryError|Java heap space|GC overhead limit|[Ee]xit(?:ed with)? code 137",
-        "Spark ran out of memory; give its executors more (spark.executor.memory; the driver's if "
-        "Spark runs in this process), or more and smaller partitions",
+        "Spark ran out of memory; raise spark.executor.memory (spark.driver.memory if Spark runs "
+        "in this process), or use more and smaller partitions",
     ),
     (
         r"SparkContext was shut down|stopped SparkContext",
-        "Spark ended in the middle of a job: it ran out of memory (give it more: "
-        "spark.driver.memory, spark.executor.memory), lost its executors too often, or was stopped",
+        "Spark ended during a job: it ran out of memory (raise spark.driver.memory or "
+        "spark.executor.memory), lost its executors too often, or was stopped",
     ),
     (
         r"ExecutorLostFailure|Lost executor|executor .{0,80}(?:lost|exited|decommission)"
         r"|MetadataFetchFailed|FetchFailed",
-        "Spark lost executors, more often than it tries again; look at the logs of its workers",
+        "Spark lost executors more often than it retries; see the logs of its workers",
     ),
     (
         r"FILE_NOT_EXIST|FileNotFoundException|Mkdirs failed|Permission denied",
@@ -53,17 +53,17 @@ _MEANINGS = (
     ),
     (
         r"StatusCode.UNAVAILABLE|failed to connect to all addresses",
-        "no Spark Connect server answers; is it up, and is its address right?",
+        "no Spark Connect server answers; check that it runs, and the address",
     ),
     (
         r"SESSION_NOT_FOUND|SESSION_CLOSED|INVALID_HANDLE",
-        "the Spark Connect server has ended this session; was it restarted?",
+        "the Spark Connect server has ended this session, perhaps by a restart; run again",
     ),
     (
         r"Answer from Java side is empty|Error while sending or receiving|Connection refused"
         r"|All masters are unresponsive",
-        "Spark does not answer: its driver ran out of memory (give it more: spark.driver.memory), "
-        "was stopped, or its master is not there; look at their logs",
+        "Spark does not answer: its driver ran out of memory (raise spark.driver.memory), "
+        "was stopped, or its master is down; see their logs",
     ),
     (r"No space left on device", "a disk that Spark uses is full"),
 )

@@ -76,7 +76,7 @@ def choose(master: str) -> None:
     global _master  # noqa: PLW0603
     if not _MASTER.fullmatch(master):
         raise AnalysisError(
-            f"{master!r} is no place where Spark runs: local[*], local[N] with N cores, "
+            f"{master!r} is not a Spark master: write local[*], local[N] with N cores, "
             "spark://HOST:PORT or sc://HOST:PORT"
         )
     if master != _master:
@@ -206,7 +206,7 @@ def _connect(scratch: Path) -> SparkSession:
         spark.addArtifacts(str(executor_zip.write(scratch / "ackproof.zip")), pyfile=True)
     except Exception as error:
         raise AnalysisError(
-            f"Spark Connect at {_master} does not serve us ({cause(error)})"
+            f"Spark Connect at {_master} cannot be used ({cause(error)})"
         ) from error
     return spark
 
@@ -219,7 +219,7 @@ def _check_reachable() -> None:
         socket.create_connection(where, timeout=10).close()
     except OSError as error:
         raise AnalysisError(
-            f"nobody answers at {_master} ({error}); is this Spark up, and is its address right?"
+            f"{_master} does not answer ({error}); check that Spark runs there, and the address"
         ) from None
 
 
@@ -276,8 +276,8 @@ def _start(scratch: Path) -> SparkSession:
         _stop_jvm()
         report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
         raise AnalysisError(
-            f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM wants "
-            f"{_DRIVER_MEMORY} of memory, and room in {scratch.parent}. Its log ends with:\n"
+            f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM needs "
+            f"{_DRIVER_MEMORY} of memory, and free space in {scratch.parent}. Its log ends with:\n"
             f"{report}"
         ) from error
 
@@ -340,8 +340,8 @@ def _await_executor(context: Any) -> None:
         ask(executors)
     except RetryError:
         raise AnalysisError(
-            f"{_master} gave no executor within {_EXECUTOR_S:g} s: its workers are gone, in use by "
-            "other applications, or smaller than spark.executor.memory"
+            f"{_master} provided no executor within {_EXECUTOR_S:g} s: its workers are down, in "
+            "use by other applications, or smaller than spark.executor.memory"
         ) from None
 
 

@@ -38,7 +38,7 @@ def store(frame: DataFrame, place: str) -> DataFrame:
     rows, there = written.get["rows"], stored.count()
     if rows != there:
         raise AnalysisError(
-            f"{rows} rows were written to {place}, and {there} stand there: it must be on storage "
+            f"{rows} rows were written to {place}, and {there} are there: it must be on storage "
             "that the driver and all workers share"
         )
     return stored

@@ -25,7 +25,7 @@ class Storage:
         if jvm is None:
             raise AnalysisError(
                 "Spark Connect cannot be used for a warehouse, because it gives no access to the "
-                "file system; use --master local[*] or spark://HOST:PORT"
+                "file system; use the master local[*] or spark://HOST:PORT"
             )
         self._location = location
         self._path = jvm.org.apache.hadoop.fs.Path
@@ -75,7 +75,8 @@ class Storage:
             file = (root / _LOCK).open("a")
         except OSError as error:
             raise AnalysisError(
-                f"{self._location} cannot be written ({error.strerror}); name another place"
+                f"{self._location} cannot be written ({error.strerror}); "
+                "name another folder or address"
             ) from None
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -90,5 +91,6 @@ class Storage:
         except Py4JJavaError as error:
             reason = error.java_exception.toString().partition("\n")[0]
             raise AnalysisError(
-                f"{self._location} cannot be used as a warehouse ({reason}); name another place"
+                f"{self._location} cannot be used as a warehouse ({reason}); "
+                "name another folder or address"
             ) from None

@@ -44,7 +44,7 @@ class Warehouse:
         if stored is None:
             raise WarehouseError(
                 f"{location} is not a warehouse: it has no {VERSION_FILE}; load a run into it "
-                "first (ackproof warehouse load RUN_DIR --into PLACE)"
+                "first (ackproof warehouse load RUN_DIR --into WAREHOUSE)"
             )
         return cls._of(spark, storage, stored)
 
@@ -68,7 +68,7 @@ class Warehouse:
         if stored is not kind:
             raise WarehouseError(
                 f"{location} is a warehouse of format {stored}, not {kind}: leave out --format, "
-                "or name another place"
+                "or name another folder or address"
             )
         return cls._of(spark, storage, stored)
 
@@ -116,6 +116,6 @@ def read_format(storage: Storage) -> Format | None:
         raise WarehouseError(
             f"{storage.address} is a warehouse of version {version}, and this ackproof writes "
             f"version {WAREHOUSE_VERSION}: load its runs into a new one "
-            "(ackproof warehouse load RUN_DIR… --into PLACE)"
+            "(ackproof warehouse load RUN_DIR… --into WAREHOUSE)"
         )
     return kind

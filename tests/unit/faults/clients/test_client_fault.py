@@ -22,7 +22,7 @@ def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
 
 
 def test_a_fault_that_hit_no_client_is_not_verified() -> None:
-    with pytest.raises(FaultError, match="no client was hit"):
+    with pytest.raises(FaultError, match="the fault reached no client"):
         PauseClient(client="producers").verify(FakeCluster(clients=MagicMock()), [1], ())
 
 

@@ -146,7 +146,7 @@ def test_only_dedicated_kraft_controllers_can_be_proxied(
 ) -> None:
     spec = ClusterSpec.model_validate({**cluster, "proxied": ["CONTROLLER"]})
     messages = [problem for _, problem in problems(spec, kafka)]
-    assert any("only controllers of their own" in one for one in messages) is refused
+    assert any("only with dedicated KRaft controllers" in one for one in messages) is refused
 
 
 def test_racks_are_assigned_in_turn_and_can_be_overridden() -> None:

@@ -237,7 +237,7 @@ def test_a_cut_of_proxied_links_is_refused(proxied: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("workload", "fault", "said"),
     [
-        ("transactions: {}", "fault: fill_buffer", "its buffer is never full"),
+        ("transactions: {}", "fault: fill_buffer", "its buffer never fills"),
         ("consumers: {g: {via: assign}}", "fault: rebalance_storm", "no group rebalances"),
         ("consumers: {g: {members: 2}}", "fault: crash_client, client: consumer 2", "0 to 1"),
     ],

@@ -29,7 +29,7 @@ def poll(records: object) -> dict[str, Any]:
 
 
 WRONG = {
-    "no JSON": ("{", "no JSON"),
+    "not JSON": ("{", "not JSON"),
     "no ops": ({"cases": {}}, 'no list "ops"'),
     "a list": ([], 'no list "ops"'),
     "op is text": ({"ops": ["send"]}, 'op 0: is "send"; legal: an object'),

@@ -92,7 +92,7 @@ def test_an_address_that_cannot_be_written_is_refused_by_name(spark, ackproof, t
     code, _, message = ackproof("warehouse", "load", run, "--into", place)
     assert code == ExitCode.ENVIRONMENT
     assert str(place) in message
-    assert "name another place" in message
+    assert "name another folder or address" in message
 
 
 @pytest.mark.spark
