@@ -65,7 +65,7 @@ def test_an_empty_warehouse_has_no_dashboard(spark, ackproof, tmp_path):
     page = tmp_path / "page.html"
     code, _, message = ackproof("dashboard", tmp_path / "w", "--out", page)
     assert code == ExitCode.USAGE
-    assert "holds no run" in message
+    assert "contains no runs" in message
     assert not page.exists()
 
 
