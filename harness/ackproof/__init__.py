@@ -61,4 +61,4 @@ if not TYPE_CHECKING:  # or a type checker would accept every name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted([*__all__, "__version__"])

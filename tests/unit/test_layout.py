@@ -1,4 +1,4 @@
-"""The layout that house keeping relies on: no circles, few levels, small modules.
+"""The layout of the four packages: no circles, few levels, small modules.
 
 Who may import whom is import-linter's (`pyproject.toml`); what it cannot say is here.
 """
