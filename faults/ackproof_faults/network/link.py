@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Effects, Intercepts
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -50,6 +51,19 @@ class LinkFault(Fault):
     within: Duration = Field(
         default=10.0, gt=0, description="how long to wait for the first such message"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (
+            Intercepts(
+                api=self.api,
+                direction=self.direction,
+                action=self.action,
+                by=self.delay,
+                client=self.client,
+                count=self.count,
+            ),
+        )
 
     @model_validator(mode="after")
     def _delay_belongs_to_delay(self) -> Self:

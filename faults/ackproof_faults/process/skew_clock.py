@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from ackproof_faults.conditions.durations import Duration, Offset
+from ackproof_faults.effects import Effects, Skews
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -38,6 +39,10 @@ class SkewClock(Fault):
     within: Duration = Field(
         default=10.0, gt=0, description="how long to wait for a line in the broker's log"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Skews(by=self.by),)
 
     @field_validator("by")
     @classmethod
