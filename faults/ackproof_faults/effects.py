@@ -61,14 +61,14 @@ class Starts:
 class Cuts:
     """The nodes' channels are cut.
 
-    direction: which packets are lost: all, those that the nodes send, or those that they receive;
-    no connection survives either way. served: only connections to the nodes, so that the nodes
+    direction: which packets are lost: all, those to the other side, or those from it; no connection
+    survives either way. served: only connections to the nodes, so that the nodes
     still fetch from others. some: only the channels to some of the other side. repeated: the cut
     comes and goes.
     """
 
     channels: tuple[Channel, ...]
-    direction: Literal["both", "sent", "received"] = "both"
+    direction: Literal["both", "to_peers", "from_peers"] = "both"
     served: bool = False
     some: bool = False
     repeated: bool = False

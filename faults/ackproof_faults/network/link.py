@@ -8,17 +8,17 @@ workload that uses it (`workload.listener`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
-from ackproof_faults.effects import Effects, Intercepts
+from ackproof_faults.effects import Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kafka_proxy import Action, Api, Direction, Rule
-from ackproof_faults.network._proxy_rules import proxy_problems, require_hit
+from ackproof_faults.network._proxy_rules import interception, proxy_problems, require_hit
 
 
 class LinkFault(Fault):
@@ -54,22 +54,7 @@ class LinkFault(Fault):
 
     @property
     def effects(self) -> Effects:
-        return (
-            Intercepts(
-                api=self.api,
-                direction=self.direction,
-                action=self.action,
-                by=self.delay,
-                client=self.client,
-                count=self.count,
-            ),
-        )
-
-    @model_validator(mode="after")
-    def _delay_belongs_to_delay(self) -> Self:
-        if (self.action == "delay") != (self.delay is not None):
-            raise ValueError("delay and action: delay need each other: add one or remove the other")
-        return self
+        return (interception(self._rule(())),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from proxy_problems(self.api, shape.proxied, self.target)

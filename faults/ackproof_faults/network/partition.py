@@ -9,14 +9,15 @@ sending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import CHANNELS, Channel, Cuts, Effects
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import CLIENTS, Cut, client_ports
+from ackproof_faults.network._cuts import CLIENTS, Cut, channels, client_ports
 from ackproof_faults.network._links import Links
 
 
@@ -43,19 +44,8 @@ class Partition(Links):
 
     @property
     def effects(self) -> Effects:
-        lost: dict[str, Literal["both", "sent", "received"]] = {
-            "both": "both",
-            "to_peers": "sent",
-            "from_peers": "received",
-        }
-        return (
-            Cuts(
-                channels=self._channels,
-                direction=lost[self.direction],
-                some=isinstance(self.peers, tuple),
-                repeated=self.repeated,
-            ),
-        )
+        cut = Cuts(channels=channels(self.peers, self.listener), direction=self.direction)
+        return (replace(cut, some=isinstance(self.peers, tuple), repeated=self.repeated),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if self.peers != "clients":
@@ -88,22 +78,6 @@ class Partition(Links):
         return (out if self.direction != "from_peers" else []) + (
             back if self.direction != "to_peers" else []
         )
-
-    @property
-    def _channels(self) -> tuple[Channel, ...]:
-        """The channels that lead to the peers, and over the listener if it is given."""
-        to_peers: dict[object, tuple[Channel, ...]] = {
-            "brokers": ("replication",),
-            "controllers": ("controllers",),
-            "clients": ("clients",),
-        }
-        over: dict[str | None, tuple[Channel, ...]] = {
-            None: CHANNELS,
-            "INTERNAL": ("replication",),
-            "CONTROLLER": ("controllers",),
-        }
-        reached = to_peers.get(self.peers, ("replication", "controllers"))
-        return tuple(one for one in reached if one in over.get(self.listener, ("clients",)))
 
     def _peers(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[int]:
         if isinstance(self.peers, tuple):

@@ -67,13 +67,13 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         (
             "partition",
             {"peers": [2], "direction": "to_peers"},
-            [Cuts(channels=("replication", "controllers"), direction="sent", some=True)],
+            [Cuts(channels=("replication", "controllers"), direction="to_peers", some=True)],
         ),
         ("partition", {"peers": [2], "listener": "INTERNAL"}, [
             Cuts(channels=("replication",), some=True)
         ]),
         ("partition", {"peers": "clients", "direction": "from_peers"}, [
-            Cuts(channels=("clients",), direction="received")
+            Cuts(channels=("clients",), direction="from_peers")
         ]),
         ("flapping", {"peers": "controllers"}, [Cuts(channels=("controllers",), repeated=True)]),
         (
