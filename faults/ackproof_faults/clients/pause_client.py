@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.clients import Clients
 
@@ -27,6 +28,10 @@ class PauseClient(ClientFault):
         description="start another client in its place meanwhile, which makes a producer with "
         "transactions a zombie",
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="stalls", successor=self.successor),)
 
     def start(self, clients: Clients, client: str) -> None:
         if clients.is_stopped(client):

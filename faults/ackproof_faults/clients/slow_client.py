@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.interfaces.clients import Order
 
 
@@ -24,6 +25,10 @@ class SlowClient(OrderedFault):
         "the client has counted a poll whose delivery reports or records took that long"
     )
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="slows"),)
 
     @property
     def order(self) -> tuple[Order, int]:

@@ -24,9 +24,3 @@ def test_clients_that_were_hit_are_released_if_another_one_cannot_be() -> None:
 def test_a_fault_that_hit_no_client_is_not_verified() -> None:
     with pytest.raises(FaultError, match="the fault reached no client"):
         PauseClient(client="producers").verify(FakeCluster(clients=MagicMock()), [1], ())
-
-
-def test_only_faults_of_producers_can_touch_acked_records() -> None:
-    assert PauseClient(client="consumers").configured_effect == "none"
-    assert PauseClient(client="consumer 1").configured_effect == "none"
-    assert PauseClient(client="producer 0").configured_effect == "clients"
