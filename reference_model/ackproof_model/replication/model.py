@@ -91,7 +91,7 @@ class Model:
             replicas=self.replicas,
             min_insync_replicas=configuration.min_insync_replicas,
             acks=configuration.acks,
-            unclean_election=configuration.unclean_leader_election,
+            unclean_election=configuration.unclean_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
             checks=self.checks,
@@ -147,10 +147,10 @@ class Model:
         """Return after how many seconds a timer may fire, and by when it has certainly fired."""
         configuration = self.configuration
         if kind == "session":
-            session = configuration.session_timeout_s
+            session = configuration.session_s
             return session - HEARTBEAT_S, session * CERTAINLY
         if kind == "lag":
-            lag = configuration.replica_lag_time_max_s
+            lag = configuration.lag_time_s
             return lag, lag * CERTAINLY
         return REQUEST_TIMEOUT_S, float("inf")
 
