@@ -13,7 +13,7 @@ from ackproof.runs.verdict import Expectation, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_TRANSACTIONS, Anomaly
 
-#: The anomaly that each key of `expect` is about.
+#: The count that each key of `expect` is about: of an anomaly, or of an outcome of sends.
 _ANOMALY = {
     "loss": "lost",
     "duplicates": "duplicated",
@@ -24,6 +24,8 @@ _ANOMALY = {
     "zombie_commit": "zombie-commit",
     "unprocessed": "unprocessed",
     "reprocessed": "reprocessed",
+    "failed": "failed",
+    "unknown": "unknown",
 }
 
 

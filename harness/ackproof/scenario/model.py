@@ -99,6 +99,8 @@ class Expect(StrictModel):
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    failed: Expectation = "any"
+    unknown: Expectation = "any"
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
