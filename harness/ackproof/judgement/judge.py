@@ -90,12 +90,12 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         acked=observed["acked"],
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
-    checked = expectations.check_expectations(scenario.expect, observed, measured)
+    checked = expectations.check_expectations(scenario.expect, observed, measured, causes)
     undisputed = disagreements.undisputed(run_dir, observed)
     word, reason = expectations.conclude(
         checked,
         inconclusive_reasons,
-        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured),
+        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured, causes),
     )
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
