@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from ackproof.errors import ClusterError
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
 
 trials = Trials()
 
 _PRODUCER = ("org.apache.kafka.clients.producer.ProducerConfig",)
 _DUMP = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
+_PERFORMANCE = ("org.apache.kafka.tools.ProducerPerformance",)
 _CONFIGS = ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand")
 
 
@@ -112,14 +114,10 @@ def min_isr_of_the_brokers_is_that_of_topics(subject: Subject) -> Observed:
     topic = subject.topic()
 
     def change(*how: str) -> str:
-        node = subject.cluster.nodes[1]
-        address = f"{node.spec.name}:{subject.cluster.topology.port('INTERNAL')}"
+        every = ("--entity-type", "brokers", "--entity-default", "--alter")
         try:
-            return subject.tool(
-                _CONFIGS, "--bootstrap-server", address,
-                "--entity-type", "brokers", "--entity-default", "--alter", *how,
-            )  # fmt: skip
-        except Exception as refusal:  # noqa: BLE001 - what Kafka says is the observation
+            return subject.tool(_CONFIGS, "--bootstrap-server", subject.address, *every, *how)
+        except ClusterError as refusal:
             return str(refusal)
 
     said = change("--add-config", "min.insync.replicas=2")
@@ -193,4 +191,32 @@ def sequences_count_from_0_for_each_producer_and_partition(subject: Subject) -> 
         holds=seen == [[0, 1, 2]] * 2,
         evidence=f"DumpLogSegments: base sequences {seen[0]} and {seen[1]} of one producer in two "
         "partitions",
+    )
+
+
+@trials.of("4", on=SINCE_0_11)
+def idempotence_needs_acks_all(subject: Subject) -> Observed:
+    def send(*settings: str) -> str:
+        arguments = ("--topic", topic, "--num-records", "1", "--record-size", "10")
+        servers = f"bootstrap.servers={subject.address}"
+        try:
+            said = subject.tool(
+                _PERFORMANCE,
+                *arguments,
+                "--throughput",
+                "-1",
+                "--producer-props",
+                servers,
+                *settings,
+            )
+        except ClusterError as refusal:
+            said = str(refusal)
+        return "ConfigException" if "ConfigException" in said else said.strip().splitlines()[-1]
+
+    topic = subject.topic()
+    refused, taken = send("enable.idempotence=true", "acks=1"), send("acks=1")
+    return Observed(
+        holds=refused == "ConfigException" and "1 records sent" in taken,
+        evidence=f"kafka-producer-perf-test with idempotence and acks=1: {refused}; with acks=1 "
+        f"alone: {taken[:30]}",
     )

@@ -74,13 +74,15 @@ def more_replicas_than_brokers_are_refused(subject: Subject) -> Observed:
 def first_replicas_go_round_the_brokers(subject: Subject) -> Observed:
     name = f"t-{uuid4().hex[:8]}"
     subject.cluster.admin.create_topic(NewTopic(name, num_partitions=6, replication_factor=2))
-    placed = until(
-        lambda: (found := subject.cluster.interfaces.operations.topic(name))
-        if len(found) == 6 and all(found[n].replicas for n in found)
-        else None
-    )
-    assert placed is not None
-    firsts = [placed[number].replicas[0] for number in range(6)]
+    operations = subject.cluster.interfaces.operations
+
+    def placed() -> bool:
+        found = operations.topic(name)
+        return len(found) == 6 and all(one.replicas for one in found.values())
+
+    until(placed, f"{name} is not in the metadata")
+    partitions = operations.topic(name)
+    firsts = [partitions[number].replicas[0] for number in range(6)]
     return Observed(
         holds=set(Counter(firsts).values()) == {2}, evidence=f"first replicas of 6: {firsts}"
     )
@@ -112,10 +114,10 @@ def offsets_are_kept_in_zookeeper(subject: Subject) -> Observed:
 
     until(committed, "the offset cannot be committed")
     consumer.close()
-    topics = {name for name, _ in subject.cluster.partitions()}
+    made = any(name == "__consumer_offsets" for name, _ in subject.cluster.partitions())
     return Observed(
-        holds="__consumer_offsets" not in topics,
-        evidence=f"a commit is in {'__consumer_offsets' if '__consumer_offsets' in topics else '?'}",
+        holds=not made,
+        evidence=f"after a commit there is {'a' if made else 'no'} topic __consumer_offsets",
     )
 
 
@@ -235,3 +237,29 @@ def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Obse
 
     after = until(successor)
     return Observed(holds=True, evidence=f"broker {before} was killed, broker {after} followed it")
+
+
+@trials.of("47")
+def a_full_buffer_drops_records_silently(subject: Subject) -> Observed:
+    topic = subject.topic()
+    producer = subject.producer(**{"acks": 0, "queue.buffering.max.messages": 10, "linger.ms": 900})
+    taken = 0
+    try:
+        for _ in range(100):
+            producer.produce(topic, b"x")
+            taken += 1
+    except BufferError as refusal:
+        producer.flush(60)
+        return Observed(
+            holds=False, evidence=f"librdkafka takes {taken} records and then raises: {refusal}"
+        )
+    return Observed(holds=True, evidence="librdkafka takes 100 records in a queue for 10")
+
+
+@trials.of("27")
+def the_isr_is_kept_in_zookeeper(subject: Subject) -> Observed:
+    topic = subject.topic()
+    isr = sorted(subject.cluster.interfaces.metadata.isr(topic, 0) or ())
+    zookeeper = bool(subject.cluster.topology.zookeeper)
+    where = "in a znode" if zookeeper else "by the brokers; no ZooKeeper runs"
+    return Observed(holds=zookeeper and isr == [1, 2, 3], evidence=f"the ISR {isr} is told {where}")

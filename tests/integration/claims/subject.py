@@ -57,13 +57,14 @@ class Subject:
             {"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0, **settings}
         )
 
+    @property
+    def address(self) -> str:
+        """The `bootstrap.servers` of tools that run inside the first broker's container."""
+        return kafka_tools.internal_address(self.cluster, self.cluster.nodes[1])
+
     def tool(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class of Kafka's in the first broker's container and return its output."""
         return kafka_tools.run(self.cluster.nodes[1], classes, *arguments)
-
-    def logged(self, broker: int, text: str) -> bool:
-        """Return whether a broker has logged a line with this text since it was created."""
-        return text in self.cluster.nodes[broker].container.logs().decode(errors="replace")
 
     def repair(self) -> None:
         """Thaw and start every node, controllers first, and wait until brokers are in sync."""
