@@ -20,7 +20,7 @@ from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_faults import registered
+from ackproof_faults import NoFault, registered
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
@@ -181,7 +181,7 @@ def fault_kinds() -> dict[str, FaultKind]:
         name: FaultKind(
             past_tense=kind.past_tense,
             takes_bytes=kind.takes_bytes,
-            control=kind.effect == "none",
+            control=kind is NoFault,
         )
         for name, kind in registered().items()
     }
