@@ -64,6 +64,7 @@ class Anomaly(StrEnum):
     REPROCESSED = "reprocessed"
     POLL_SKIP = "poll-skip"
     NONMONOTONIC_POLL = "nonmonotonic-poll"
+    READ_THEN_GONE = "read-then-gone"
 
 
 #: Anomalies about which a prediction is made (`unseen` is not Kafka's doing but ours).
@@ -90,6 +91,7 @@ OF_CONSUMERS = (
     Anomaly.REPROCESSED,
     Anomaly.POLL_SKIP,
     Anomaly.NONMONOTONIC_POLL,
+    Anomaly.READ_THEN_GONE,
 )
 
 #: Anomalies that the ledger and the final log do not show alone.
@@ -266,8 +268,9 @@ BROKER_STATES = _table(
 )
 
 #: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
-#: unseen, corrupt) or where it stands (duplicated, reordered, phantom, corrupt); `window` is the
-#: fault in force when the send resolved; `found` says what stands at that offset now.
+#: unseen, corrupt), where it stands (duplicated, reordered, phantom, corrupt) or where it was read
+#: (read-then-gone); `window` is the fault in force when the send resolved (read-then-gone: when its
+#: record was read); `found` says what stands at that offset now.
 ANOMALIES = _table(
     _required("anomaly", pa.string()),
     _required("topic", pa.string()),

@@ -24,6 +24,7 @@ _ANOMALY = {
     "zombie_commit": "zombie-commit",
     "unprocessed": "unprocessed",
     "reprocessed": "reprocessed",
+    "read_then_gone": "read-then-gone",
 }
 
 

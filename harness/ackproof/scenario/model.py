@@ -99,6 +99,7 @@ class Expect(StrictModel):
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    read_then_gone: Expectation = "none"
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ackproof_spark.checks import (
     lost,
     phantom,
     poll_order,
+    read_then_gone,
     reordered,
     reprocessed,
     unprocessed,
@@ -54,7 +55,7 @@ CHECKS = {
 #: Checks that need a table which a run has only with transactions, or with consumers.
 CLIENT_CHECKS = {
     "transactions": (aborted_read.find_given, zombie_commit.find),
-    "reads": (unprocessed.find, reprocessed.find, poll_order.find),
+    "reads": (unprocessed.find, reprocessed.find, poll_order.find, read_then_gone.find),
 }
 
 #: How many rows of each anomaly are shown; the table holds all.
@@ -162,8 +163,9 @@ def compare(
             rows = max(rows, sum(outcomes.values()))
         with small_plans(spark, rows=rows, few=sizing.few):
             clients = ClientTables.read(spark, run_dir)
+            keep = local if rows <= sizing.few else partial(_persisted, caches)
             for check in client_checks:
-                found = found.unionByName(check(whole, clients))
+                found = found.unionByName(check(replace(whole, keep=keep), clients))
             anomalies = store(found.hint("rebalance"), place)
             counts, telling = _summary(anomalies)
     return Comparison(
@@ -177,13 +179,14 @@ def compare(
     )
 
 
+def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
+    caches.callback(frame.persist().unpersist)
+    return frame
+
+
 def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
     """Return the rows that all checks find; few rows are checked in one partition, unshuffled."""
-
-    def persisted(frame: DataFrame) -> DataFrame:
-        caches.callback(frame.persist().unpersist)
-        return frame
-
+    persisted = partial(_persisted, caches)
     if not few:
         tables = replace(tables, keep=persisted)
         return find(tables, _worth_running(tables))
