@@ -91,11 +91,13 @@ OF_CONSUMERS = (
     Anomaly.REPROCESSED,
     Anomaly.POLL_SKIP,
     Anomaly.NONMONOTONIC_POLL,
-    Anomaly.READ_THEN_GONE,
 )
 
+#: Anomalies that only consumers or the probe can show.
+OF_READS = (Anomaly.READ_THEN_GONE,)
+
 #: Anomalies that the ledger and the final log do not show alone.
-OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS)
+OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -186,6 +188,27 @@ EFFECTS = _table(
     pa.field("producer", pa.int64()),
     pa.field("sequence", pa.int64()),
     _required("processed_at", TIME),
+)
+
+#: Producers from this number on are the probe's, one for each partition. Their sends are in the
+#: ledger like all others, and no part of the workload's metrics.
+PROBE_PRODUCERS = 1_000_000
+
+#: One row an attempt of the probe to read a partition's newest record, or to write one with
+#: acks=all; `action` is read or write. `ok`: the leader answered without error; a read also if
+#: there was no record. `answered_at` is null if nobody answered. `producer` and `sequence` name the
+#: record that was read or written; null if a read returned none of this run.
+PROBE = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("action", pa.string()),
+    _required("at", TIME),
+    pa.field("answered_at", TIME),
+    _required("ok", pa.bool_()),
+    pa.field("offset", pa.int64()),
+    pa.field("producer", pa.int64()),
+    pa.field("sequence", pa.int64()),
+    pa.field("error", pa.string()),
 )
 
 #: One row a record of every partition, as read after all faults healed and the ISR was full.
@@ -456,6 +479,7 @@ LOCATION = {
     "reads": Path("reads"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
+    "probe": Path("probe"),
     "live_partitions": Path("live/partitions.parquet"),
     "live_windows": Path("live/windows"),
     "loss_candidates": Path("live/loss_candidates"),
@@ -468,6 +492,7 @@ OPTIONAL = (
     "reads",
     "consumer_events",
     "effects",
+    "probe",
     "replica_logs",
     "replica_batches",
     "broker_events",

@@ -10,7 +10,7 @@ from pathlib import Path
 from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LostRecord
 from ackproof.report.data.run import SCENARIO_FILE
-from ackproof.runs.verdict import SENDS, FaultReport, Verdict
+from ackproof.runs.verdict import SENDS, FaultReport, Step, Verdict
 
 
 def name(verdict: Verdict) -> str:
@@ -86,6 +86,12 @@ def cause_sentences(verdict: Verdict) -> list[str]:
         else f"{cause.case} {cause.title}: {cause.sentence}"
         for cause in verdict.causes
     ]
+
+
+def in_force(step: Step, windows: Sequence[FaultReport]) -> str:
+    """Name the faults in force during a step."""
+    names = {window.window: f"F{window.window} {window.fault}" for window in windows}
+    return ", ".join(names.get(number, f"F{number}") for number in step.in_force) or "none"
 
 
 def story(record: LostRecord, windows: Sequence[FaultReport]) -> str:

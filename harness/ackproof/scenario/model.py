@@ -86,6 +86,8 @@ class TopicSpec(StrictModel):
 
 Expectation = Literal["none", "some", "any"]
 
+_AT_LEAST = r"^>=? ?[0-9]+(\.[0-9]+)? ?%$"
+
 
 class Expect(StrictModel):
     """What the author expects to observe. The verdict compares observation and expectation."""
@@ -102,8 +104,20 @@ class Expect(StrictModel):
     read_then_gone: Expectation = "none"
     availability: str | None = Field(
         default=None,
-        pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
+        pattern=_AT_LEAST,
         description="share of the run in which the worst partition acked sends",
+        examples=[">= 99%"],
+    )
+    read_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could read the worst partition",
+        examples=[">= 99%"],
+    )
+    write_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could write the worst partition",
         examples=[">= 99%"],
     )
 

@@ -52,10 +52,11 @@ CHECKS = {
     Anomaly.ABORTED_READ: aborted_read.find,
 }
 
-#: Checks that need a table which a run has only with transactions, or with consumers.
+#: Checks of clients, by the tables of which a run must have one.
 CLIENT_CHECKS = {
-    "transactions": (aborted_read.find_given, zombie_commit.find),
-    "reads": (unprocessed.find, reprocessed.find, poll_order.find, read_then_gone.find),
+    ("transactions",): (aborted_read.find_given, zombie_commit.find),
+    ("reads",): (unprocessed.find, reprocessed.find, poll_order.find),
+    ("reads", "probe"): (read_then_gone.find,),
 }
 
 #: How many rows of each anomaly are shown; the table holds all.
@@ -155,8 +156,8 @@ def compare(
             found = _found(tables, few=rows <= sizing.few, caches=caches)
         client_checks = [
             check
-            for name, checks in CLIENT_CHECKS.items()
-            if has_table(spark, run_dir, name)
+            for names, checks in CLIENT_CHECKS.items()
+            if any(has_table(spark, run_dir, name) for name in names)
             for check in checks
         ]
         if client_checks:  # these checks need the whole run

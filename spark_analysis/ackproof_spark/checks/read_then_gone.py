@@ -1,4 +1,4 @@
-"""Read then gone: a consumer was given a record that the final log lacks.
+"""Read then gone: a consumer or the probe was given a record that the final log lacks.
 
 Whatever became of its send counts: who has seen a record must be able to see it again.
 
@@ -37,7 +37,7 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     gone = tables.keep(_gone(tables, clients))
-    reader = F.struct("read_at", "consumer", "group", "isolation_level", "offset")
+    reader = F.struct("read_at", "reader", "offset")
     first = gone.groupBy(*NAME).agg(F.min(reader).alias("first"), F.count("*").alias("times"))
     records = (
         first.withColumn("offset", F.col("first.offset"))
@@ -46,11 +46,9 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
         .join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
     )
     found = text(
-        "{}; read by consumer {} of {} with {}{}; {}",
+        "{}; read by {}{}; {}",
         F.coalesce("outcome", F.lit("never sent here")),
-        F.col("first.consumer"),
-        F.col("first.group"),
-        F.col("first.isolation_level"),
+        F.col("first.reader"),
         F.when(F.col("times") > 1, text(", and {} times more", F.col("times") - 1)).otherwise(""),
         what_stands(F.col("offset")),
     )
@@ -73,7 +71,7 @@ def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
     of_nobody = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
     reached = F.col("complete") | (F.col("offset") < F.col("read_to"))
     return (
-        clients.reads.where(F.col("producer").isNotNull())
+        _reads(clients)
         .join(intact, NAME, "left_anti")
         .join(stands_for.select(*NAME), NAME, "left_anti")
         .join(of_nobody, PLACE, "left_anti")
@@ -81,7 +79,24 @@ def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
         .where(reached & (F.col("offset") >= F.col("begin_offset")))
         .join(_created_anew(clients), _PARTITION, "left")
         .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
-        .select(*NAME, "offset", "read_at", "consumer", "group", "isolation_level")
+        .select(*NAME, "offset", "read_at", "reader")
+    )
+
+
+def _reads(clients: ClientTables) -> DataFrame:
+    """Return what consumers and the probe were given: records of this run."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    consumer = text(
+        "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
+    )
+    by_probe = clients.probe.where(F.col("action") == "read").select(
+        *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit("the probe").alias("reader")
+    )
+    return (
+        clients.reads.select(*NAME, "offset", "read_at", consumer.alias("reader"))
+        .unionByName(by_probe)
+        .where(F.col("producer").isNotNull())
     )
 
 
