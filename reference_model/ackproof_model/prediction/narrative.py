@@ -76,8 +76,9 @@ def _healed(model: Model, before: State, after: State) -> str:
 
 
 def _heal(injection: Injection, mask: int) -> str:
-    undone = (undone(effect, _names(mask)) for effect in reversed(injection.effects))
-    return " ".join(filter(None, undone)) or "There is nothing to heal."
+    sentences = (undone(effect, _names(mask)) for effect in reversed(injection.effects))
+    text = " ".join(filter(None, sentences)) or "There is nothing to heal."
+    return text[0].upper() + text[1:]
 
 
 _Sentence = Callable[[Model, Sequence[int], State, State], str]
