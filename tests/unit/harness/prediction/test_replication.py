@@ -244,7 +244,7 @@ def test_a_wrong_clock_excludes_nothing(asked: Asked) -> None:
 
 def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
     replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
-    assert asked[0][1] == (Injection(fault="kill", effects=(ProcessEnds(),), targets=LEADER),)
+    assert asked[0][1] == (Injection(fault="oom_kill", effects=(ProcessEnds(),), targets=LEADER),)
 
 
 @pytest.mark.parametrize(
