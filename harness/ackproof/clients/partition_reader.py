@@ -29,7 +29,8 @@ class PartitionReader:
 
     An attempt fetches from the leader, from one record below the high watermark of the last answer.
     So it is answered at once, with a record or with the end of the partition, however fast others
-    write. Between two attempts the consumer fetches nothing.
+    write. Between two attempts the consumer fetches one batch at most. (A paused consumer of
+    librdkafka would need up to a second to fetch again.)
     """
 
     def __init__(self, writer: ProducerSpec, attempts: Path, secrets: Mapping[str, str]) -> None:
@@ -45,8 +46,8 @@ class PartitionReader:
         self._stream = TableStream(attempts, PROBE, constants)
         self._stopped = threading.Event()
         self._error = ""
-        #: Whether the consumer fetches, because the last attempt was not answered.
-        self._fetching = True
+        #: Whether the last attempt was answered; otherwise its fetch goes on.
+        self._answered = False
         self._consumer = Consumer(
             {
                 "bootstrap.servers": writer.bootstrap_servers,
@@ -76,13 +77,12 @@ class PartitionReader:
 
     def _attempt(self) -> None:
         at, self._error = now_us(), ""
-        if not self._fetching:
+        if self._answered:
             self._fetch_newest()
         answer = self._answer()
         answered_at = None if answer is None else now_us()
         if answer is not None:
-            self._consumer.pause([self._partition])
-            self._fetching = False
+            self._answered = True
         offset, producer, sequence = _NOTHING if answer is None else self._record(answer)
         self._stream.write(
             {
@@ -102,8 +102,7 @@ class PartitionReader:
             self._partition.topic, self._partition.partition, max(0, high_watermark - 1)
         )
         self._consumer.seek(newest)
-        self._consumer.resume([self._partition])
-        self._fetching = True
+        self._answered = False
 
     def _answer(self) -> Message | None:
         """Return a record or the end of the partition; None if the leader did not answer."""

@@ -47,8 +47,11 @@ READER_SETTINGS: dict[str, Setting] = {
     "enable.partition.eof": True,
     "isolation.level": "read_uncommitted",
     "auto.offset.reset": "latest",
-    "fetch.wait.max.ms": 100,
+    "fetch.wait.max.ms": 50,
     "fetch.error.backoff.ms": 50,
+    # Fetch one batch, and no more until the next attempt.
+    "queued.min.messages": 1,
+    "fetch.queue.backoff.ms": 20,
     "fetch.message.max.bytes": 1,  # a broker returns one batch nevertheless (KIP-74)
     "log_level": 0,
 }

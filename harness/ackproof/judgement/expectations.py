@@ -7,9 +7,10 @@ observed counts only if nothing could have hidden it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ackproof.runs.verdict import Expectation, Metrics, Word
+from ackproof.runs.verdict import CauseReport, Expectation, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, Anomaly
 
@@ -48,15 +49,20 @@ def effective_expectations(scenario: Scenario) -> dict[str, str]:
         for key, anomaly in _ANOMALY.items()
         if anomaly not in excluded
     }
-    values |= {
-        key: getattr(scenario.expect, key) or "any"
-        for key in ("availability", "read_availability", "write_availability")
+    others = {
+        key: getattr(scenario.expect, key)
+        for key in ("cause", "availability", "read_availability", "write_availability")
     }
-    return {key: value for key, value in values.items() if value != "any"}
+    return {key: value for key, value in values.items() if value != "any"} | {
+        key: value for key, value in others.items() if value is not None
+    }
 
 
 def check_expectations(
-    expect: Expect, observed: Mapping[str, int], metrics: Metrics
+    expect: Expect,
+    observed: Mapping[str, int],
+    metrics: Metrics,
+    causes: Sequence[CauseReport] = (),
 ) -> list[Expectation]:
     """Return every key of `expect` with the observed value."""
     expectations = []
@@ -67,6 +73,8 @@ def check_expectations(
         count = observed.get(anomaly, 0)
         met = value == "any" or (count == 0) == (value == "none")
         expectations.append(Expectation(what=key, wanted=value, observed=str(count), met=met))
+    if expect.cause is not None:
+        expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
         share = 1.0
         if metrics.duration_s > 0:
@@ -113,6 +121,14 @@ def conclude(
         if line.wanted != "any"
     ]
     return Word.HOLDS, "as expected: " + ", ".join(restrictive)
+
+
+def _cause(wanted: str, causes: Sequence[CauseReport]) -> Expectation:
+    records: Counter[str] = Counter()
+    for cause in causes:
+        records[cause.case] += cause.count
+    observed = max(records, key=records.__getitem__, default="no loss")
+    return Expectation(what="cause", wanted=wanted, observed=observed, met=observed == wanted)
 
 
 def _availability(what: str, expected: str, share: float) -> Expectation:
