@@ -87,9 +87,18 @@ def share(value: float) -> Share:
     ],
 )
 def test_reading_and_writing_are_compared_with_the_probe(expect: Expect, word: Word) -> None:
-    probe = ProbeMetrics(read=share(0.99), write=share(0.5), partitions=[])
+    probe = ProbeMetrics(read=share(0.99), write=share(0.5), partitions=[], writes={})
     measured = METRICS.model_copy(update={"probe": probe})
     assert conclude(check_expectations(expect, CLEAN, measured), [])[0] is word
+
+
+def test_writes_of_the_probe_that_failed_are_not_the_workloads() -> None:
+    probe = ProbeMetrics(read=share(1), write=share(1), partitions=[], writes={"failed": 3})
+    measured = METRICS.model_copy(update={"probe": probe})
+    for failed, word in ((3, Word.HOLDS), (4, Word.VIOLATED)):
+        counts = {**CLEAN, "failed": failed}
+        lines = check_expectations(Expect(failed="none"), counts, measured)
+        assert conclude(lines, [])[0] is word
 
 
 def test_records_that_were_read_and_are_gone_violate_by_default() -> None:
@@ -132,3 +141,11 @@ def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], w
     expect = Expect(loss="some", cause="B6")
     lines = check_expectations(expect, {**CLEAN, "lost": 11}, METRICS, causes)
     assert conclude(lines, [])[0] is word
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unknown"])
+def test_outcomes_of_sends_can_be_expected(outcome: str) -> None:
+    assert judged(Expect()) is judged(Expect(), **{outcome: 3}) is Word.HOLDS
+    assert judged(Expect(**{outcome: "some"})) is Word.VIOLATED  # type: ignore[arg-type]
+    assert judged(Expect(**{outcome: "some"}), **{outcome: 3}) is Word.HOLDS  # type: ignore[arg-type]
+    assert judged(Expect(**{outcome: "none"}), **{outcome: 3}) is Word.VIOLATED  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def test_a_run_without_a_probe_has_no_lane(acks_all) -> None:
 def test_the_page_has_the_lane_and_the_steps(probed: Path, tmp_path: Path) -> None:
     verdict = read_verdict(probed)
     measured = attempts(table_rows(probed, "probe"))
-    metrics = verdict.metrics.model_copy(update={"probe": probe_metrics(measured)})
+    metrics = verdict.metrics.model_copy(update={"probe": probe_metrics(measured, writes={})})
     told = {"metrics": metrics, "steps": steps(measured, verdict.faults)}
     write_model(probed / "verdict.json", verdict.model_copy(update=told))
     write_html(tmp_path / "page.html", [probed], title="probed")
