@@ -181,7 +181,9 @@ class Model:
             session = configuration.session_s
             # Controllers that were without a majority give every broker a new session.
             most = math.inf if self.loses_quorum else session * CERTAINLY
-            return session - HEARTBEAT_S, most
+            # A ZooKeeper client pings at a third of its session timeout.
+            late = session / 3 if configuration.profile.zookeeper else HEARTBEAT_S
+            return session - late, most
         if kind == "lag":
             lag = configuration.lag_time_s
             return lag, lag * CERTAINLY
