@@ -22,6 +22,7 @@ from ackproof.cli.options import (
     engine,
     exit_with,
     print_json,
+    shipped_or_local,
     stderr,
     stdout,
 )
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 
 def compare(
     scenario: Annotated[
-        Path | None, typer.Argument(help="A scenario file, or a folder of scenario files.")
+        Path | None,
+        typer.Argument(
+            callback=shipped_or_local,
+            help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
+        ),
     ] = None,
     *,
     trials: Annotated[
@@ -160,7 +165,7 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write report.html and junit.xml for the comparison, and copies of both into its last run."""
+    """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
     from ackproof.report import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -169,8 +174,7 @@ def _write_reports(
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
-        for name in ("report.html", "junit.xml"):
-            shutil.copyfile(store.directory / name, last / name)
+        shutil.copyfile(html, last / html.name)
     return last / "report.html" if summary.plan.trials == 1 else html
 
 
