@@ -82,10 +82,12 @@ class TopicSpec(StrictModel):
     @property
     def compacted(self) -> bool:
         """Whether Kafka removes older records with the same key."""
-        return "compact" in str(self.settings.get("cleanup.policy", "delete"))
+        return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
 
 
 Expectation = Literal["none", "some", "any"]
+
+_AT_LEAST = r"^>=? ?[0-9]+(\.[0-9]+)? ?%$"
 
 
 class Expect(StrictModel):
@@ -100,6 +102,7 @@ class Expect(StrictModel):
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    read_then_gone: Expectation = "none"
     cause: str | None = Field(
         default=None,
         pattern=r"^(B[1-9][0-9]*|unexplained)$",
@@ -108,8 +111,20 @@ class Expect(StrictModel):
     )
     availability: str | None = Field(
         default=None,
-        pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
+        pattern=_AT_LEAST,
         description="share of the run in which the worst partition acked sends",
+        examples=[">= 99%"],
+    )
+    read_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could read the worst partition",
+        examples=[">= 99%"],
+    )
+    write_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could write the worst partition",
         examples=[">= 99%"],
     )
 
