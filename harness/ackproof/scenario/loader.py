@@ -210,10 +210,10 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
     return place, f"{shown}{message[:1].lower()}{message[1:]}"
 
 
-#: What a value must be, in YAML's terms, by pydantic's type of error.
 #: The most errors of one file that are explained.
 _MOST_ERRORS = 20
 
+#: What a value must be, in YAML's terms, by pydantic's type of error.
 _EXPECTED = {
     "dict_type": "a mapping of keys",
     "model_type": "a mapping of keys",
