@@ -230,7 +230,7 @@ class ProducerLoop:
                 return
 
     def _sort_out(self, sequences: Int64s, messages: list[dict[str, Any]], at: int) -> Int64s:
-        """Note which of `messages` were accepted and refused; return those for which the queue was full.
+        """Note which messages were accepted and refused; return those that found a full queue.
 
         Of values of several sizes, any may be too large, whatever its neighbours are.
         """
