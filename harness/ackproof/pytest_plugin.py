@@ -236,6 +236,8 @@ class ChaosFile(pytest.File):
                     # With `--dist loadgroup` one worker gets all items of a run, and none waits.
                     group = f"{self.nodeid}[{', '.join(label)}]"
                     item.add_marker(pytest.mark.xdist_group(group))
+                    if configured.skip:
+                        item.add_marker(pytest.mark.skip(reason=configured.skip))
                     yield item
 
 
