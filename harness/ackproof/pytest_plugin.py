@@ -236,8 +236,6 @@ class ChaosFile(pytest.File):
                     # With `--dist loadgroup` one worker gets all items of a run, and none waits.
                     group = f"{self.nodeid}[{', '.join(label)}]"
                     item.add_marker(pytest.mark.xdist_group(group))
-                    if configured.skip:
-                        item.add_marker(pytest.mark.skip(reason=configured.skip))
                     yield item
 
 
@@ -256,6 +254,8 @@ class ChaosItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the scenario, if this session has not, and judge this expectation."""
+        if self.configured.skip:
+            pytest.skip(self.configured.skip)
         run_dir, verdict = _run_once(self.config, self.configured, trial=self.trial)
         problem = _evidence(verdict, run_dir, self.what)
         if problem:
