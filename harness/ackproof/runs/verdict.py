@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
 
-Likelihood = Literal["impossible", "possible", "certain"]
+#: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
+Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
 
 class Word(StrEnum):
