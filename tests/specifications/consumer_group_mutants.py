@@ -1,4 +1,4 @@
-"""Each guard of committed offsets taken away: an anomaly must become possible."""
+"""Each guard of committed offsets is removed: an anomaly must become possible."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetChecks, O
 from ackproof_model.consumer_groups.search import search
 from specifications.mutation_score import Mutation
 
-_THROWN_OUT = OffsetBudgets(rebalances=1)
-_IN_TRANSACTIONS = OffsetModel(kafka_version="4.3.1", commit="transaction", budgets=_THROWN_OUT)
+_ONE_REBALANCE = OffsetBudgets(rebalances=1)
+_IN_TRANSACTIONS = OffsetModel(kafka_version="4.3.1", commit="transaction", budgets=_ONE_REBALANCE)
 
-#: A guard, and a model whose answer changes without it: what was processed once is then twice.
+#: A guard, and a model that allows `reprocessed` only without it.
 MUTANTS = (
     (
         "generation_check",
-        OffsetModel(kafka_version="4.3.1", commit="before", budgets=_THROWN_OUT),
+        OffsetModel(kafka_version="4.3.1", commit="before", budgets=_ONE_REBALANCE),
     ),
     ("transaction_generation_check", _IN_TRANSACTIONS),
     ("stable_fetch", _IN_TRANSACTIONS),
@@ -26,7 +26,7 @@ MUTANTS = (
 
 
 def mutations() -> Iterator[Mutation]:
-    """Yield what is found for each guard."""
+    """Yield the result for each guard."""
     for guard, model in MUTANTS:
         broken = replace(model, checks=replace(OffsetChecks(), **{guard: False}))
         before, after = (search(one).traces.get("reprocessed") for one in (model, broken))

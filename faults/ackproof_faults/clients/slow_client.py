@@ -32,7 +32,7 @@ class SlowClient(OrderedFault):
 
     @property
     def order(self) -> tuple[Order, int]:
-        return "dawdle", max(1, int(self.delay * 1000))
+        return "slow", max(1, int(self.delay * 1000))
 
     @property
     def counted(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ackproof.prediction import cached
 from ackproof.prediction.clients import predict_clients
-from ackproof.prediction.effects import model_fault
+from ackproof.prediction.effects import keeps_leaders, model_effects
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
@@ -162,7 +162,7 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
-    faulted = any(model_fault(fault) != "none" for fault in scenario.every_fault)
+    faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
     if (
         settings.idempotence
         or settings.acks == "0"
@@ -251,7 +251,7 @@ def _unsupported(scenario: Scenario) -> str:
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {fault.name for fault in scenario.every_fault if model_fault(fault) is None}
+    return {fault.name for fault in scenario.every_fault if model_effects(fault) is None}
 
 
 def _undecided(without_faults: Prediction, unsupported: str) -> Prediction:
@@ -306,7 +306,8 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        fault=model_fault(fault) or "none",
+        fault=fault.name,
+        effects=model_effects(fault) or (),
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,
@@ -356,7 +357,7 @@ def _has_same_target(faults: Sequence[Fault], index: int) -> bool:
     return (
         bool(before)
         and before[-1].target == faults[index].target
-        and all(model_fault(fault) in ("none", "isolate_replication") for fault in before)
+        and all(map(keeps_leaders, before))
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LostRecord
 from ackproof.report.data.run import SCENARIO_FILE
-from ackproof.runs.verdict import SENDS, CauseReport, FaultReport, Verdict
+from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Verdict
 
 
 def name(verdict: Verdict) -> str:
@@ -26,6 +26,11 @@ def names(verdicts: Sequence[Verdict]) -> str:
 def acks_of(verdict: Verdict) -> str:
     """Return the configuration's `acks` if the comparison varied it, else an empty string."""
     return str(verdict.configuration.get("acks", ""))
+
+
+def unmet(expectation: Expectation) -> str:
+    """``loss: expected none, observed 3``."""
+    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.observed}"
 
 
 def facts(verdicts: Sequence[Verdict]) -> list[str]:

@@ -12,12 +12,14 @@ from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.process.kill import Kill
 from ackproof_model import (
+    ChannelCut,
     Configuration,
     Elapsed,
     Injection,
     IsrSize,
     LeaderChanged,
     Prediction,
+    ProcessEnds,
     Progress,
     Role,
     predict,
@@ -28,6 +30,7 @@ SCENARIOS = Path(__file__).parents[4] / "scenarios"
 ANY_TIME = IsrSize(op=">=", size=0)
 LEADER = frozenset({Role.LEADER})
 
+SERVED_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
 Asked = list[tuple[Configuration, tuple[Injection, ...]]]
 
 
@@ -68,11 +71,13 @@ def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> Non
     cut, kill = asked[0][1]
     assert cut == Injection(
         fault="isolate_replication",
+        effects=(SERVED_CUT,),
         targets=LEADER,
         when=(Progress(outcome="acked", more=False), IsrSize(op="==", size=3)),
     )
     assert kill == Injection(
         fault="kill",
+        effects=(ProcessEnds(),),
         targets=LEADER,
         when=(Progress(outcome="acked", more=True),),
         or_after=5.0,
@@ -210,7 +215,9 @@ def test_a_schedule_with_too_many_faults_excludes_nothing(
 def test_a_power_loss_is_supported(asked: Asked) -> None:
     fault = {"fault": "power_loss", "target": "leader of orders-0", "last": 5, "torn": True}
     replication.predict(scenario(faults=[fault]))
-    assert asked[0][1] == (Injection(fault="power_loss", targets=LEADER),)
+    assert asked[0][1] == (
+        Injection(fault="power_loss", effects=(ProcessEnds(log="prefix"),), targets=LEADER),
+    )
 
 
 def test_faults_of_consumers_do_not_affect_replication_and_those_of_producers_are_unknown(
@@ -219,7 +226,7 @@ def test_faults_of_consumers_do_not_affect_replication_and_those_of_producers_ar
     workload = {**scenario().workload.model_dump(by_alias=True), "consumers": {"readers": {}}}
     consumers = {"fault": "crash_client", "client": "consumer 0"}
     replication.predict(scenario(workload=workload, faults=[consumers]))
-    assert {one.fault for _, schedule in asked for one in schedule} == {"none"}
+    assert asked[0][1][0].effects == ()
     asked.clear()
     producers = {"fault": "crash_client", "client": "producers"}
     found = replication.predict(scenario(workload=workload, faults=[producers]))
@@ -237,7 +244,7 @@ def test_a_wrong_clock_excludes_nothing(asked: Asked) -> None:
 
 def test_an_oom_kill_is_predicted_like_a_kill(asked: Asked) -> None:
     replication.predict(scenario(faults=[{"fault": "oom_kill", "target": "leader of orders-0"}]))
-    assert asked[0][1] == (Injection(fault="kill", targets=LEADER),)
+    assert asked[0][1] == (Injection(fault="oom_kill", effects=(ProcessEnds(),), targets=LEADER),)
 
 
 @pytest.mark.parametrize(
