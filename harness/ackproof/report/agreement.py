@@ -14,9 +14,9 @@ Agreement = Literal["agrees", "disagrees", "undecided"]
 def agreement(verdict: Verdict, anomaly: str) -> Agreement:
     """Return whether prediction and observation agree on one anomaly.
 
-    They disagree where there is a finding. Undecided: there is no prediction, or no model; or the observation
-    contradicts it, but is no finding because the run is inconclusive; or nothing was observed, as
-    predicted, in an inconclusive run, which may have missed it.
+    They disagree where there is a finding. Undecided: there is no prediction, or no model of such a
+    cluster; or the observation contradicts it, but is no finding because the run is inconclusive;
+    or nothing was observed, as predicted, in an inconclusive run, which may have missed it.
     """
     if any(finding.anomaly == anomaly for finding in verdict.findings):
         return "disagrees"

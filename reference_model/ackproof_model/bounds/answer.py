@@ -22,6 +22,8 @@ _SETTLED = (2, 1)
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
 Answer = tuple[Likelihood, str]
+#: An answer, and a shortest way to the loss.
+Found = tuple[Likelihood, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +42,9 @@ class Bound:
 
 def bound(configuration: Configuration, stress: Stress) -> Bound:
     """Return what any order of the effects in `stress` may do under a configuration."""
-    lost, trace = _lost(configuration, stress)
-    answers = {"lost": lost}
-    answers |= {anomaly: _resent(configuration, stress, anomaly) for anomaly in _RESENDS}
+    likely, why, trace = next(_lost(configuration, stress))
+    answers = {"lost": (likely, why)}
+    answers |= {anomaly: next(_resent(configuration, stress, anomaly)) for anomaly in _RESENDS}
     answers |= dict(_of_logs(configuration, stress))
     if stress.anything:
         nothing = (_POSSIBLE, f"{stress.anything}, so nothing is excluded")
@@ -61,7 +63,7 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
 
 def _bounds(stress: Stress) -> str:
     return (
-        f"bounds: any order, at any time, of at most {stress.budget}, on any replicas; conditions, "
+        f"any order, at any time, of at most {stress.budget}, on any replicas; conditions, "
         "durations and targets of the schedule only limit these numbers; left out: how many "
         "records, and timers, so that only a removed topic is certainly lost"
     )
@@ -71,11 +73,11 @@ def _questions(configuration: Configuration, stress: Stress) -> Iterator[Questio
     """Yield a question for each set of rules that may apply while the schedule lasts."""
     replicas = configuration.replication_factor
     for version in (configuration.kafka_version, *stress.versions):
-        profile = Profile.of_any(version)
-        for elr in dict.fromkeys((*stress.elr, profile.elr)[: len(stress.elr) or 1]):
+        elr = configuration.profile.elr
+        for enabled in dict.fromkeys((elr, *stress.elr)):
             yield Question(
                 kafka_version=version,
-                elr=elr,
+                elr=enabled,
                 acks="all" if configuration.acks == "all" else "1",
                 replicas=replicas,
                 min_insync_replicas=min(
@@ -85,31 +87,28 @@ def _questions(configuration: Configuration, stress: Stress) -> Iterator[Questio
             )
 
 
-def _lost(configuration: Configuration, stress: Stress) -> tuple[Answer, tuple[str, ...]]:
+def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
+    """Yield answers about acked records that are lost; the first one holds."""
     if stress.emptied:
-        reason = "the topic is deleted after records were acked"
-        return (Likelihood.CERTAIN, reason), ()
+        yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
     if stress.removed:
-        return (_POSSIBLE, "the topic may be deleted after records were acked"), ()
+        yield _POSSIBLE, "the topic may be deleted after records were acked", ()
     if configuration.acks == "0" and (stress.unanswered or stress.late):
-        reason = "with acks=0 a send counts as acked, whether or not a broker received it"
-        return (_POSSIBLE, reason), ()
+        why = "with acks=0 a send counts as acked, whether or not a broker received it"
+        yield _POSSIBLE, why, ()
     if never := _never_acked(configuration):
-        return (_IMPOSSIBLE, never), ()
+        yield _IMPOSSIBLE, never, ()
     budget = _with_altered(stress)
-    if budget.total == 0:
-        reason = "no broker ends, is cut off or deposed, so no log is truncated"
-        return (_unless_late(configuration, stress) or (_IMPOSSIBLE, reason)), ()
-    if stress.moved:
-        return (_POSSIBLE, "the searched rules leave out how replicas move"), ()
+    if stress.moved and budget.total:
+        yield _POSSIBLE, "the searched rules leave out how replicas move", ()
     found = [
         _lost_under(question, budget, constant=stress.lowered is None)
         for question in _questions(configuration, stress)
     ]
-    answer, trace = max(found, key=lambda one: list(Likelihood).index(one[0][0]))
-    if answer[0] is _IMPOSSIBLE and (late := _unless_late(configuration, stress)):
-        return late, ()
-    return answer, trace
+    answer = max(found, key=lambda one: list(Likelihood).index(one[0]))
+    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, stress)):
+        yield _POSSIBLE, late, ()
+    yield answer
 
 
 def _never_acked(configuration: Configuration) -> str:
@@ -126,40 +125,35 @@ def _with_altered(stress: Stress) -> Budget:
     budget = stress.budget
     if not stress.altered:
         return budget
-    return replace(
-        budget, kills=0, power_losses=budget.power_losses + budget.kills, shrinks=math.inf
-    )
+    losses = budget.power_losses + budget.kills + budget.clean_stops
+    return replace(budget, power_losses=losses, shrinks=math.inf)
 
 
-def _unless_late(configuration: Configuration, stress: Stress) -> Answer | None:
+def _loses_by_delay(configuration: Configuration, stress: Stress) -> str:
     profile = configuration.profile
     if stress.late and profile.stale_fetch and configuration.replication_factor > 1:
-        return _POSSIBLE, (
+        return (
             "a fetch response that is late may make a follower drop committed records (before "
             "3.9.1 and in 4.0.0: KAFKA-18991)"
         )
-    return None
+    return ""
 
 
-def _lost_under(
-    question: Question, budget: Budget, *, constant: bool
-) -> tuple[Answer, tuple[str, ...]]:
-    """`constant`: min.insync.replicas does not change; otherwise it was searched as its least."""
+def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Found:
+    """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
+    if not budget.total:
+        return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
     known = stored().get(question.key)
-    found = known.lost_by(budget) if known else None
-    if found is not None:
-        reason = f"{found.budget} lose an acked record in {len(found.steps)} steps"
-        return (_POSSIBLE, _with_version(question, reason)), found.steps
-    if constant and known is not None and known.excludes(budget):
-        reason = (
-            f"no order of {budget} loses an acked record: every order of up to {known.searched} "
-            f"perturbations was searched ({known.states} states)"
-        )
-        return (_IMPOSSIBLE, reason), ()
+    searched = f"; every order of up to {known.searched} was searched" if known else ""
+    if known and (found := known.lost_by(budget)):
+        why = f"{found.budget} lose an acked record in {len(found.steps)} steps"
+        return _POSSIBLE, _with_version(question, why), found.steps
+    if known and constant and known.excludes(budget):
+        why = f"no order of {budget} loses an acked record: all were searched"
+        return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
     if why := keeps_everything(question, budget):
-        searched = f"; every order of up to {known.searched} was searched" if known else ""
-        return (_IMPOSSIBLE, f"{why}{searched}"), ()
-    return (_POSSIBLE, _with_version(question, _not_searched(question, known, budget))), ()
+        return _IMPOSSIBLE, f"{why}{searched}", ()
+    return _POSSIBLE, _with_version(question, _not_searched(question, known, budget)), ()
 
 
 def _not_searched(question: Question, known: Minima | None, budget: Budget) -> str:
@@ -206,35 +200,39 @@ def keeps_everything(question: Question, budget: Budget) -> str:
 _RESENDS = ("duplicated", "reordered")
 
 
-def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Answer:
-    """Return whether a record may be written twice, or after a newer one."""
+def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Iterator[Answer]:
+    """Yield answers about a record that is written twice, or after a newer one; the first holds."""
     order = anomaly == "reordered"
     if stress.removed:
-        return _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
-    truncated = stress.budget.power_losses or stress.unclean or stress.altered
-    if configuration.idempotence and not (
-        truncated or (configuration.unclean_leader_election and stress.budget.total)
-    ):
-        return _IMPOSSIBLE, (
-            "idempotence: a leader refuses what it has, and what comes out of order (left out: a "
-            "producer that begins a new epoch after a timeout)"
+        yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
+    if configuration.idempotence and _loses_producer_state(configuration, stress):
+        yield (
+            _POSSIBLE,
+            "a log may lose records, and with them what it knows of the producer, which then "
+            "begins a new epoch and sends again what was in flight",
         )
     if configuration.idempotence:
-        return _POSSIBLE, (
-            "a log may lose records, and with them what it knows of the producer, which then "
-            "begins a new epoch and sends again what was in flight"
+        yield (
+            _IMPOSSIBLE,
+            "idempotence: a leader refuses what it has, and what comes out of order (left out: a "
+            "producer that begins a new epoch after a timeout)",
         )
     if stress.repeated:
-        return _POSSIBLE, "a request arrives twice, and idempotence is off"
+        yield _POSSIBLE, "a request arrives twice, and idempotence is off"
     if not (stress.unanswered or stress.late):
-        return _IMPOSSIBLE, "every request is answered, so none is sent again"
+        yield _IMPOSSIBLE, "every request is answered, so none is sent again"
+    if order and stress.late:
+        yield _POSSIBLE, "a request may arrive after one that was sent later"
     if configuration.acks == "0" or configuration.retries == 0:
-        if order and stress.late:
-            return _POSSIBLE, "a request may arrive after one that was sent later"
-        return _IMPOSSIBLE, "the producer sends nothing again"
-    if order and configuration.max_in_flight == 1 and not stress.late:
-        return _IMPOSSIBLE, "one request in flight: the next waits for the outcome of this one"
-    return _POSSIBLE, "requests may stay unanswered and are sent again, without idempotence"
+        yield _IMPOSSIBLE, "the producer sends nothing again"
+    if order and configuration.max_in_flight == 1:
+        yield _IMPOSSIBLE, "one request in flight: the next waits for the outcome of this one"
+    yield _POSSIBLE, "requests may stay unanswered and are sent again, without idempotence"
+
+
+def _loses_producer_state(configuration: Configuration, stress: Stress) -> bool:
+    unclean = stress.unclean or (configuration.unclean_leader_election and stress.budget.total > 0)
+    return bool(unclean or stress.altered or stress.budget.power_losses)
 
 
 def _of_logs(configuration: Configuration, stress: Stress) -> Iterator[tuple[str, Answer]]:

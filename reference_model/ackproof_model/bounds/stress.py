@@ -83,7 +83,8 @@ class Stress:
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.
     anything: why anything may happen; '' if that is not so.
-    versions: other Kafka versions that may run. elr: other settings of the feature.
+    versions: other Kafka versions that may run. elr: other settings of the feature
+    eligible.leader.replicas.version.
     """
 
     budget: Budget = Budget()
