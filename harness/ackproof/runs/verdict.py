@@ -104,6 +104,8 @@ class ProbeMetrics(_Record):
     read: Share
     write: Share
     partitions: list[PartitionAvailability]
+    #: How many of the sends in `observed`, by outcome, are writes of the probe.
+    writes: dict[str, int]
 
 
 class PartitionState(_Record):
