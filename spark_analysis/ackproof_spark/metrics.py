@@ -69,6 +69,12 @@ def metrics(
     }
 
 
+def probe_writes(spark: SparkSession, run_dir: Path | str) -> dict[str, int]:
+    """Return how many of the run's sends, by outcome, are the probe's."""
+    ledger = read_table(spark, run_dir, "ledger", LEDGER).where(f"producer >= {PROBE_PRODUCERS}")
+    return {row["outcome"]: row["count"] for row in ledger.groupBy("outcome").count().collect()}
+
+
 def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float] | None:
     if longest is None:
         return None

@@ -50,7 +50,7 @@ def judge_run(run_dir: Path) -> Verdict:
 def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
-    from ackproof_spark.metrics import metrics
+    from ackproof_spark.metrics import metrics, probe_writes
 
     record = runs.read_record(run_dir)
     prediction = runs.read_prediction(run_dir)
@@ -81,7 +81,12 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     measured = conclusiveness.claimable(
-        Metrics(**metrics(spark, run_dir), probe=availability.probe_metrics(probed)),
+        Metrics(
+            **metrics(spark, run_dir),
+            probe=availability.probe_metrics(probed, writes=probe_writes(spark, run_dir))
+            if probed
+            else None,
+        ),
         record.bottlenecks,
     )
     unobserved = [*record.unobserved, *conclusiveness.unclaimed(record.bottlenecks)]

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
 
-Likelihood = Literal["impossible", "possible", "certain"]
+#: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
+Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
 
 class Word(StrEnum):
@@ -103,6 +104,8 @@ class ProbeMetrics(_Record):
     read: Share
     write: Share
     partitions: list[PartitionAvailability]
+    #: How many of the sends in `observed`, by outcome, are writes of the probe.
+    writes: dict[str, int]
 
 
 class PartitionState(_Record):

@@ -103,6 +103,8 @@ class Expect(StrictModel):
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
     read_then_gone: Expectation = "none"
+    failed: Expectation = "any"
+    unknown: Expectation = "any"
     cause: str | None = Field(
         default=None,
         pattern=r"^(B[1-9][0-9]*|unexplained)$",

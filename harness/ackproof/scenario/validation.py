@@ -61,7 +61,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     else:
         yield from attach_spec.problems(
             attach,
-            others=scenario.cluster.changed - {"attach"},
+            others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
             faults=scenario.faults,
         )
