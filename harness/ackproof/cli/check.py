@@ -78,6 +78,6 @@ def check(
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
         print_json(documents if len(paths) > 1 else documents[0])
-    for error in failures[:-1]:
-        print_error(error)
+    for failure in failures[:-1]:
+        print_error(failure)
     exit_with(verdicts, failures[-1] if failures else None)

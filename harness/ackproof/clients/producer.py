@@ -245,7 +245,8 @@ class ProducerLoop:
             self._on_error(error)
             if self._reports:
                 self._reports.refused(sequences[codes == code], code, at)
-        return sequences[codes == KafkaError._QUEUE_FULL]
+        waiting: Int64s = sequences[codes == KafkaError._QUEUE_FULL]
+        return waiting
 
     def _produce_skewed(self, messages: list[dict[str, Any]], partition: int) -> int:
         """Do what `produce_batch` does, which does not support timestamps."""
