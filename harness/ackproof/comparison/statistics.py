@@ -79,11 +79,8 @@ class Design:
 
 def clopper_pearson(losing: int, trials: int, alpha: float) -> Interval:
     """Return the exact two-sided interval for a fixed number of trials."""
-    from scipy.stats import beta
-
-    low = beta.ppf(alpha / 2, losing, trials - losing + 1) if losing else 0.0
-    high = beta.ppf(1 - alpha / 2, losing + 1, trials - losing) if losing < trials else 1.0
-    return Interval(low=float(low), high=float(high))
+    low, high = _limits(trials, alpha)
+    return Interval(low=float(low[losing]), high=float(high[losing]))
 
 
 @cache
