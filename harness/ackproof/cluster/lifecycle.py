@@ -114,7 +114,7 @@ def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
     await_in_sync(cluster, broker)
 
 
-def add_broker(cluster: ClusterState, own: BrokerSpec | None = None) -> int:
+def add_broker(cluster: ClusterState) -> int:
     """Boot another broker with the next id, wait until every broker lists it; return its id.
 
     No partition is moved to it. New topics may use it, and `reassign` moves partitions.
@@ -123,9 +123,7 @@ def add_broker(cluster: ClusterState, own: BrokerSpec | None = None) -> int:
     topology = cluster.topology
     count = ports_of_broker(topology.listeners, topology.proxied)
     ports = iter(cluster.factory.reserve_ports(count))
-    spec = broker_spec(
-        number, own or BrokerSpec(), topology.listeners, ports, proxied=topology.proxied
-    )
+    spec = broker_spec(number, BrokerSpec(), topology.listeners, ports, proxied=topology.proxied)
     cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
     node = cluster.factory.create(spec, cluster.topology)
     cluster.nodes[number] = node

@@ -18,7 +18,7 @@ def run_at_volume(cluster: ClusterState, broker: int, script: str) -> CommandRes
     """Run a bash script in a sidecar that mounts the broker's volume at the broker's own path."""
     return sidecar.run(
         cluster.client,
-        cluster.sidecar(),
+        cluster.sidecar,
         script,
         run_id=cluster.run_id,
         volumes={cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},

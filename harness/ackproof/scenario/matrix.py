@@ -135,7 +135,7 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     return merged
 
 
-def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+def varied(changes: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the changes of a configuration by the last part of their keys.
 
     Where two last parts are equal, the whole key is used. `expect` and `case` are no settings.
@@ -143,7 +143,7 @@ def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
     flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]
     return {
-        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _as_setting(value)
+        path[-1] if lasts.count(path[-1]) == 1 else ".".join(path): _as_setting(value)
         for path, value in flat.items()
     }
 

@@ -22,7 +22,7 @@ from ackproof_spark.forensics.stories import (
     SHARED,
     STORY,
     History,
-    told,
+    stories_of,
 )
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import RunTables
@@ -84,7 +84,7 @@ def explain(
     history = History.read(evidence)
     place = ["topic", "partition", "offset"]
     read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
-    stories = told(spark, lost, read, history).persist()
+    stories = stories_of(spark, lost, read, history).persist()
     try:
         distinct = _stories(stories, history, _faults(tables, faults), settings)
         place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
