@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Setting, YamlPath
+from ackproof.scenario.types import Setting, YamlPath, setting_text
 
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -102,7 +102,7 @@ def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
             (*path, key), f"{parts[0]!r} cannot differ between configurations: remove it"
         )
     return [
-        Entry(name=f"{parts[-1]}={_word(value)}", changes=_nested(parts, value), path=path)
+        Entry(name=f"{parts[-1]}={setting_text(value)}", changes=_nested(parts, value), path=path)
         for value in values
     ]
 
@@ -117,10 +117,6 @@ def _nested(parts: Sequence[str], value: object) -> dict[str, Any]:
     for part in reversed(parts):
         node = {part: node}
     return dict(node)
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
