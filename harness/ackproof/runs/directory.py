@@ -270,16 +270,12 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
     Raises RunDirectoryError if it is absent or damaged.
     """
-    path = directory / _PLAN
-    try:
-        return plan.model_validate_json(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    if not (directory / _PLAN).exists():
         raise RunDirectoryError(
-            f"{directory} is no directory of `ackproof {maker}`: it has no plan.json",
+            f"{directory} is no directory of `ackproof {maker}`: it has no {_PLAN}",
             hint=f"Name the directory that `ackproof {maker}` printed.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+        )
+    return read_model(directory, _PLAN, plan)
 
 
 def _check_version(path: Path) -> None:

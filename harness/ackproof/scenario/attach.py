@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario.librdkafka import forbidden
-from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, setting_text
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
 from ackproof_faults.schedule.blocks import located_faults
@@ -70,11 +70,7 @@ class AttachSpec(StrictModel):
 
         Raises ScenarioError if an environment variable is not set.
         """
-        return {key: _resolved(key, _text(value)) for key, value in self.client.items()}
-
-
-def _text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return {key: _resolved(key, setting_text(value)) for key, value in self.client.items()}
 
 
 def _resolved(key: str, value: str) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Setting, YamlPath
+from ackproof.scenario.types import Setting, YamlPath, setting_text
 
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
@@ -112,7 +112,7 @@ def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
             (*path, key), f"{parts[0]!r} cannot differ between configurations: remove it"
         )
     return [
-        Entry(name=f"{parts[-1]}={_word(value)}", changes=_nested(parts, value), path=path)
+        Entry(name=f"{parts[-1]}={setting_text(value)}", changes=_nested(parts, value), path=path)
         for value in values
     ]
 
@@ -129,10 +129,6 @@ def _nested(parts: Sequence[str], value: object) -> dict[str, Any]:
     return dict(node)
 
 
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `document` with `changes`: mappings are merged key by key, other values replaced."""
     merged = dict(document)
@@ -145,7 +141,7 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     return merged
 
 
-def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+def varied(changes: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the changes of a configuration by the last part of their keys.
 
     Where two last parts are equal, the whole key is used. `expect` and `case` are no settings.
@@ -153,7 +149,7 @@ def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
     flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]
     return {
-        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _as_setting(value)
+        path[-1] if lasts.count(path[-1]) == 1 else ".".join(path): _as_setting(value)
         for path, value in flat.items()
     }
 
