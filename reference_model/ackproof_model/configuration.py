@@ -7,8 +7,8 @@ A `Profile` holds the rules that differ between Kafka versions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cache
 from typing import Literal
 
@@ -18,7 +18,7 @@ Acks = Literal["0", "1", "all"]
 OLDEST = (0, 10, 2)
 
 
-class Truncation(Enum):
+class Truncation(StrEnum):
     """Up to where a follower keeps its log when it begins to follow a leader.
 
     HIGH_WATERMARK: its own high watermark. KIP_101: the end of its latest epoch in the leader's
@@ -189,7 +189,8 @@ class Configuration:
     error; three and more count as unlimited. unclean_leader_election, replica_lag_time_max_s,
     session_timeout_s: None for the version's default. brokers: the brokers in the cluster, None for
     as many as replicas; it matters to a fault on any one broker, and with ZooKeeper, where one of
-    the brokers is the controller.
+    the brokers is the controller. elr: whether the feature eligible.leader.replicas.version is on,
+    None for the version's default.
 
     Raises ValueError for values that Kafka or its clients refuse.
     """
@@ -206,6 +207,7 @@ class Configuration:
     session_timeout_s: float | None = None
     delivery_timeout_s: float = 120.0
     brokers: int | None = None
+    elr: bool | None = None
 
     def __post_init__(self) -> None:
         Profile.of(self.kafka_version)
@@ -238,8 +240,9 @@ class Configuration:
 
     @property
     def profile(self) -> Profile:
-        """The rules of `kafka_version`."""
-        return Profile.of(self.kafka_version)
+        """The rules of `kafka_version`, with the feature level of `elr`."""
+        profile = Profile.of(self.kafka_version)
+        return profile if self.elr is None else replace(profile, elr=self.elr)
 
     @property
     def unclean_election(self) -> bool:

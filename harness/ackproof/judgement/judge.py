@@ -17,11 +17,13 @@ from ackproof.judgement import (
 )
 from ackproof.judgement.spark import spark_session
 from ackproof.runs import directory as runs
+from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
+from ackproof_model import Profile
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
@@ -41,6 +43,7 @@ def judge_run(run_dir: Path) -> Verdict:
     cannot be started or fails.
     """
     recover_run(run_dir)
+    manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
     with spark_session() as spark:
         return _judge(spark, run_dir)
 
@@ -94,8 +97,8 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         scenario,
         record,
         faults=faults,
-        unseen=observed["unseen"],
-        acked=observed["acked"],
+        observed=observed,
+        unacked_partitions=measured.unacked_partitions,
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
     checked = expectations.check_expectations(scenario.expect, observed, measured, causes)
@@ -211,6 +214,11 @@ def _faults(run_dir: Path) -> list[FaultReport]:
     ]
 
 
+def _unclean_election(scenario: Scenario) -> bool:
+    given = scenario.topic.unclean_leader_election
+    return Profile.of(scenario.kafka).unclean_by_default if given is None else given
+
+
 def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
     """Return the settings that determine durability, for a run outside a comparison."""
     return {
@@ -218,5 +226,5 @@ def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
         "enable.idempotence": scenario.workload.settings.idempotence,
         "replication_factor": scenario.topic.replication_factor,
         "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": scenario.topic.unclean_leader_election,
+        "unclean.leader.election.enable": _unclean_election(scenario),
     }
