@@ -171,7 +171,7 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     The model resends requests that a closed connection left unanswered, but has no request timeout.
     With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`.
     """
-    settings, cluster = scenario.workload.settings, scenario.cluster
+    settings = scenario.workload.settings
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
@@ -288,7 +288,7 @@ def _place(scenario: Scenario, topic: str, partition: int) -> Place:
         scenario=scenario,
         topic=topic,
         partition=partition,
-        lag_time_s=configured.replica_lag_time_max_s,
-        session_s=configured.session_timeout_s,
+        lag_time_s=configured.lag_time_s,
+        session_s=configured.session_s,
         request_timeout_s=float(settings.get(*_REQUEST_TIMEOUT)) / 1000,
     )
