@@ -106,6 +106,6 @@ def test_an_impossible_anomaly_that_is_observed_is_a_finding():
     assert finding.anomaly == "aborted-read"
 
 
-def test_without_a_profile_there_is_no_prediction_for_clients():
+def test_a_version_with_zookeeper_is_predicted_too():
     record = predict(scenario(version="2.6.2", transactions={}))
-    assert "aborted-read" not in record.predicted
+    assert "aborted-read" in record.predicted
