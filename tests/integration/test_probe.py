@@ -1,4 +1,4 @@
-"""The probe on real brokers: when a partition can be read and written, and what is read and gone."""
+"""The probe on real brokers: what can be read and written, and what was read and is gone."""
 
 from __future__ import annotations
 
