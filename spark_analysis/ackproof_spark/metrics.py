@@ -31,7 +31,8 @@ def metrics(
 
     `duration_s`: from the first send to the last outcome. `acked_per_s`: over that time.
     `unavailability_s`: of the worst partition, see `unavailability`. `ack_latency_ms`: from send to
-    acknowledgement, None if nothing was acked. All times are 0 for a run without sends.
+    acknowledgement, None if nothing was acked. `unacked_partitions`: TOPIC-N of those that were
+    written to and acked nothing. All times are 0 for a run without sends.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -46,13 +47,22 @@ def metrics(
         F.max(latency).alias("longest"),
     ).first()
     duration_s = ((row["last"] or 0) - (row["first"] or 0)) / 1e6
-    gap_s = unavailability(ledger, gap_s=unavailability_gap_s).agg(F.max("unavailability_s"))
+    partition = F.concat_ws("-", "topic", "partition")
+    worst = (
+        unavailability(ledger, gap_s=unavailability_gap_s)
+        .agg(
+            F.max("unavailability_s"),
+            F.array_sort(F.collect_list(F.when(F.col("acked") == 0, partition))),
+        )
+        .first()
+    )
     return {
         "duration_s": duration_s,
         "acked_per_s": row["acked"] / duration_s if duration_s else 0.0,
-        "unavailability_s": gap_s.first()[0] or 0.0,
+        "unavailability_s": worst[0] or 0.0,
         "unavailability_gap_s": unavailability_gap_s,
         "ack_latency_ms": _latency(row["latency"], row["longest"]),
+        "unacked_partitions": list(worst[1]),
     }
 
 
@@ -70,7 +80,9 @@ def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float
 
 
 def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) -> DataFrame:
-    """Return topic, partition, `unavailability_s`: the time with sends in flight and no ack.
+    """Return topic, partition, `acked` (sends), and `unavailability_s`.
+
+    The latter is the time with sends in flight and no ack.
 
     Between two acks the time is counted from the first send that resolves after the first ack, so
     an idle producer is not an outage, to the second ack. Before the first ack it is counted from
@@ -107,17 +119,23 @@ def unavailability(ledger: DataFrame, *, gap_s: float = UNAVAILABILITY_GAP_S) ->
             *partition,
             F.greatest("acked", "start").alias("start"),
             F.coalesce("stop", "last_sent").alias("stop"),
+            F.lit(0).alias("acked"),
         )
     )
     before_acks = sends.groupBy(*partition).agg(
-        F.min("sent").alias("start"), F.coalesce(F.min("acked"), F.max("sent")).alias("stop")
+        F.min("sent").alias("start"),
+        F.coalesce(F.min("acked"), F.max("sent")).alias("stop"),
+        F.count("acked").alias("acked"),
     )
     stretch = (F.col("stop") - F.col("start")) / 1e6
     counted = F.sum(F.when(stretch > gap_s, stretch))
     return (
         after_acks.unionByName(before_acks)
         .groupBy(*partition)
-        .agg(F.coalesce(counted, F.lit(0.0)).alias("unavailability_s"))
+        .agg(
+            F.sum("acked").alias("acked"),
+            F.coalesce(counted, F.lit(0.0)).alias("unavailability_s"),
+        )
     )
 
 

@@ -10,6 +10,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     partition_ends.parquet  fault_windows.parquet  partition_states.parquet
     broker_states.parquet   anomalies/
     metadata.log  logs/  recorded by the cluster
+    manifest.json        every file above with its digest
     verdict.json  trace.json  report.html  junit.xml
 
 docs/run-directory.md lists all files and tables.
@@ -91,6 +92,8 @@ class RunRecord(BaseModel):
     replays: str = ""
     #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
     readers: list[str] = []
+    #: Whether `manifest.json` was written when recording ended. Older runs have none.
+    sealed: bool = False
     #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = []
 

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
+from ackproof.scenario.librdkafka import forbidden
 from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, setting_text
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
@@ -101,6 +102,8 @@ def problems(
     for key, value in attach.client.items():
         if key in _OWNED:
             yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
+        elif reason := forbidden(key):
+            yield (*where, "client", key), reason
         elif _SECRET.search(key) and not _REFERENCE.fullmatch(str(value)):
             # The message does not repeat the value, which may be the secret.
             yield (

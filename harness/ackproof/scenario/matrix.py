@@ -15,6 +15,7 @@ A key is a path with dots. Everything after `.settings.` is the name of one sett
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from ackproof.scenario.types import Setting, YamlPath, setting_text
 
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
+
+#: The most configurations of a file: each is a run of a minute or more.
+_MOST = 1000
 
 
 class MatrixError(Exception):
@@ -71,6 +75,12 @@ def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
 
 def _combinations(dimensions: Sequence[object]) -> list[Entry]:
     choices = [_dimension(one, ("matrix", index)) for index, one in enumerate(dimensions)]
+    if (count := math.prod(map(len, choices))) > _MOST:
+        raise MatrixError(
+            ("matrix",),
+            f"it has {count:,} configurations, and {_MOST:,} is the most: remove dimensions or "
+            "values",
+        )
     found = []
     for combination in itertools.product(*choices):
         changes: dict[str, Any] = {}

@@ -170,8 +170,8 @@ def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
             "set it to delete",
         )
     for key, least in _SAFE_RETENTION.items():
-        value = str(topic.settings.get(key, -1))
-        if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
+        value = str(topic.settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
+        if loss != "any" and re.fullmatch(r"\+?[0-9]+", value) and int(value) < least:
             yield (
                 key,
                 f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "
