@@ -29,6 +29,9 @@ GAP_S = UNAVAILABILITY_GAP_S
 
 _GAP = timedelta(seconds=GAP_S)
 
+#: Outages are one if less than this is between them: each of its answers took too long.
+_BETWEEN = timedelta(seconds=0.2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
@@ -63,7 +66,11 @@ class Attempts:
             first = first_begun_from[index]
             start = first if before is None else max(before, first)
             stop = self.end if after is None else after
-            if stop - start > _GAP:
+            if stop - start <= _GAP:
+                continue
+            if outages and start - outages[-1][1] < _BETWEEN:
+                outages[-1] = (outages[-1][0], stop)
+            else:
                 outages.append((start, stop))
         return outages
 

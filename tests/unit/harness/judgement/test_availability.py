@@ -78,6 +78,11 @@ def test_a_write_that_waited_for_its_ack_is_one():
     assert outages(rows) == [(3.0, 6.0)]
 
 
+def test_answers_that_all_take_too_long_are_one_outage():
+    slow = [row("read", 3 + tick, 4 + tick) for tick in range(4)]
+    assert outages(working("read", 0, 3) + slow + working("read", 7, 9)) == [(3.0, 7.0)]
+
+
 def test_an_answered_refusal_is_no_ack():
     rows = working("write", 0, 3) + working("write", 5, 8)
     rows += [row("write", tick / 10, tick / 10 + 0.01, ok=False) for tick in range(30, 50)]
