@@ -37,8 +37,8 @@ _BETWEEN = timedelta(seconds=0.2)
 class Attempts:
     """The attempts to read, or to write, one partition.
 
-    `begun` and `ended` (the time of the answer, or of the attempt if there was none) are in the
-    order of `ended`; `answered` are the times of successful answers.
+    `begun` and `ended` are in the order of `ended`: an attempt without an answer lasts until the
+    next one begins. `answered` are the times of successful answers, in order.
     """
 
     begun: Sequence[datetime]
@@ -102,17 +102,17 @@ def attempts(rows: Sequence[Mapping[str, Any]]) -> Probed:
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]]) -> Attempts:
-    in_order = sorted(rows, key=_ended)
-    return Attempts(
-        begun=[row["at"] for row in in_order],
-        ended=[_ended(row) for row in in_order],
-        answered=[row["answered_at"] for row in in_order if row["ok"]],
+    begun = sorted(rows, key=lambda row: row["at"])
+    following = [*begun[1:], begun[-1]]
+    spans = sorted(
+        (row["answered_at"] or after["at"], row["at"])
+        for row, after in zip(begun, following, strict=True)
     )
-
-
-def _ended(row: Mapping[str, Any]) -> datetime:
-    ended: datetime = row["answered_at"] or row["at"]
-    return ended
+    return Attempts(
+        begun=[begin for _, begin in spans],
+        ended=[end for end, _ in spans],
+        answered=sorted(row["answered_at"] for row in rows if row["ok"]),
+    )
 
 
 def probe_metrics(probed: Probed, *, writes: Mapping[str, int]) -> ProbeMetrics | None:

@@ -152,6 +152,13 @@ def test_a_step_too_short_to_tell_is_unknown():
     assert found[1].partitions[0].writable == "unknown"
 
 
+def test_an_attempt_without_an_answer_lasts_until_the_next_one():
+    # Reads are given up after a second; the step ends in the middle of one.
+    rows = working("read", 0, 3) + [row("read", 3 + tick, None) for tick in range(6)]
+    found = steps(attempts(rows + working("write", 0, 9)), [fault(0, 3, 6.8)])
+    assert found[1].partitions[0].readable == "no"
+
+
 def test_a_step_in_which_the_probe_made_no_attempt_is_unknown():
     rows = working("write", 0, 3) + working("write", 8, 9) + working("read", 0, 9)
     found = steps(attempts(rows), [fault(0, 4, 7)])
