@@ -20,6 +20,7 @@ from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
 from ackproof_model.replication.producer import is_acked, unresolved
+from ackproof_model.replication.reduction import reduced
 from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (
     Label,
@@ -27,7 +28,7 @@ from ackproof_model.replication.state import (
     Timer,
     record_of,
 )
-from ackproof_model.replication.transitions import simplify, steps
+from ackproof_model.replication.transitions import steps
 
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered")
@@ -222,7 +223,7 @@ class _Search:
         for fault in reversed(range(state.run.injected)):
             if not state.run.healed >> fault & 1:
                 after = heal(self._model, after, fault)
-        self._enter(simplify(self._model, after), index, label)
+        self._enter(reduced(self._model, after), index, label)
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
         """Inject or heal wherever it may happen; return the states in which it never will."""
@@ -276,7 +277,7 @@ class _Search:
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
         for label, after in pending.fire(self._model, self._found.states[index]):
-            self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
+            self._enter(reduced(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no timer is overdue `seconds` after the reference of `pending`.

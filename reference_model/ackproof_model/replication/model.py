@@ -66,7 +66,7 @@ class Model:
 
     @cached_property
     def reduces(self) -> bool:
-        """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
+        """Whether steps that cannot change the outcome are left out (see `reduction`).
 
         Not if healing waits for the ISR, which such steps change.
         """

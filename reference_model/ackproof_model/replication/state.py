@@ -89,7 +89,8 @@ class Run(NamedTuple):
 
     injected: how many faults have begun. phase: how many of them are verified. healed: a bitmask of
     faults. over: the rest of the schedule can never begin. targets, leaders: for each fault the
-    replicas that it hit, and the leader before it.
+    replicas that it hit, and the leader before it. alone: the final leader is the only broker left
+    in the state (see `reduction`).
     """
 
     injected: int
@@ -98,6 +99,7 @@ class Run(NamedTuple):
     over: bool
     targets: tuple[int, ...]
     leaders: tuple[int, ...]
+    alone: bool = False
 
 
 class Harm(NamedTuple):
