@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.reading.run_tables import read_table
-from ackproof_spark.tables import LEDGER, Outcome
+from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -219,4 +219,5 @@ def _round_up(micros: float) -> int:
 
 
 def _ledger(spark: SparkSession, run_dir: Path | str) -> DataFrame:
-    return read_table(spark, run_dir, "ledger", LEDGER)
+    """Return the sends of the workload, without those of the probe."""
+    return read_table(spark, run_dir, "ledger", LEDGER).where(f"producer < {PROBE_PRODUCERS}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import (
+    availability,
     conclusiveness,
     expectations,
     findings,
@@ -76,8 +77,10 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         observed.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
+    probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     measured = conclusiveness.claimable(
-        Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks
+        Metrics(**metrics(spark, run_dir), probe=availability.probe_metrics(probed)),
+        record.bottlenecks,
     )
     unobserved = [*record.unobserved, *conclusiveness.unclaimed(record.bottlenecks)]
     disagreements = reader_disagreement.read(run_dir)
@@ -127,6 +130,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         expectations=checked,
         faults=faults,
         metrics=measured,
+        steps=availability.steps(probed, faults),
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
     )

@@ -103,3 +103,11 @@ def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], w
     expect = Expect(loss="some", cause="B6")
     lines = check_expectations(expect, {**CLEAN, "lost": 11}, METRICS, causes)
     assert conclude(lines, [])[0] is word
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unknown"])
+def test_outcomes_of_sends_can_be_expected(outcome: str) -> None:
+    assert judged(Expect()) is judged(Expect(), **{outcome: 3}) is Word.HOLDS
+    assert judged(Expect(**{outcome: "some"})) is Word.VIOLATED  # type: ignore[arg-type]
+    assert judged(Expect(**{outcome: "some"}), **{outcome: 3}) is Word.HOLDS  # type: ignore[arg-type]
+    assert judged(Expect(**{outcome: "none"}), **{outcome: 3}) is Word.VIOLATED  # type: ignore[arg-type]
