@@ -89,6 +89,11 @@ class Model:
         return False
 
     @cached_property
+    def last_loss(self) -> int:
+        """The number of faults once no further fault takes data from logs."""
+        return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
+
+    @cached_property
     def loses_quorum(self) -> bool:
         return any(QuorumLost() in injection.effects for injection in self.schedule)
 

@@ -22,13 +22,13 @@ def reduced(model: Model, state: State) -> State:
     leader = state.controller.leader
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
         return state  # an old leader may still append
-    small = False
-    if model.acks == "all":
-        small = state.controller.isr.bit_count() < model.policy.min_isr
-        if not _acks_for_good(model, state):
-            return state
-        if small and not (model.ended(state) and _knows_isr(state)):
-            return state
+    ended = model.ended(state)
+    if (model.acks == "all" or not ended) and not _acks_for_good(model, state):
+        return state
+    small = state.controller.isr.bit_count() < model.policy.min_isr
+    if small and not (ended and (model.acks != "all" or _knows_isr(state))):
+        return state
+    small = small and model.acks == "all"
     return _alone(model, state, small=small)
 
 
@@ -55,7 +55,9 @@ def _acks_for_good(model: Model, state: State) -> bool:
     if (harm.stalled | harm.away) & isr:
         return False
     here = model.appended + leader  # elsewhere, an old leader may still answer
-    return all(status < model.appended or status == here for status in state.client.status)
+    return model.acks != "all" or all(
+        status < model.appended or status == here for status in state.client.status
+    )
 
 
 def _knows_isr(state: State) -> bool:
@@ -71,10 +73,8 @@ def _alone(model: Model, state: State, *, small: bool) -> State:
     broker, count = state.brokers[leader], model.replicas
     isr = 1 << leader if small else model.policy.everyone
     if broker.leader == leader and broker.epoch == epoch:
-        watermark = 0
-        if model.acks == "all":
-            frozen = small and model.policy.freeze
-            watermark = broker.hw if frozen else len(broker.log)
+        frozen = small and model.policy.freeze
+        watermark = broker.hw if frozen else len(broker.log)
         last = Broker(UP, False, broker.log, leader, epoch, isr, isr, 0, watermark)
     else:
         last = Broker(UP, False, broker.log, NOBODY, 0)

@@ -86,9 +86,7 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved; it is kept for acks=all only."""
-    if policy.acks != "all":
-        return leader
+    """Return the leader with its high watermark moved."""
     if not leader.remote:  # see `reduction`
         frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
         return leader if frozen else leader._replace(hw=len(leader.log))

@@ -17,6 +17,7 @@ from ackproof_model.replication.fault_effects import (
     ProcessStalls,
 )
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.reading import with_reads
 from ackproof_model.replication.reduction import reduced, with_full_isr
 from ackproof_model.replication.state import (
     FLYING,
@@ -34,7 +35,7 @@ from ackproof_model.replication.state import (
 def steps(model: Model, state: State) -> Iterator[Step]:
     """Yield every step of producer, brokers and controller that may change the outcome."""
     for label, after, timer in _steps(model, state):
-        yield label, reduced(model, after), timer
+        yield label, with_reads(model, reduced(model, after)), timer
 
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
