@@ -34,12 +34,6 @@ def predict_clients(scenario: Scenario) -> Iterator[ClientPrediction]:
         yield from _of_transactions(scenario)
     for name, group in scenario.workload.consumers.items():
         yield from _of_group(scenario, name, group)
-    if scenario.workload.consumers or scenario.workload.probe:
-        yield (
-            Anomaly.READ_THEN_GONE,
-            Likelihood.POSSIBLE,
-            "the model does not say what consumers have read before a record is gone",
-        )
 
 
 def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:

@@ -15,7 +15,7 @@ from ackproof.prediction import cached
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.effects import keeps_leaders, model_effects
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PredictionReport
+from ackproof.runs.verdict import PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_faults import Fault, plain
@@ -38,7 +38,7 @@ from ackproof_model import (
     join,
 )
 from ackproof_model.prediction.predict import MAX_STATES
-from ackproof_spark.tables import OF_REPLICAS, PREDICTED
+from ackproof_spark.tables import OF_READS, OF_REPLICAS, PREDICTED
 
 # Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
@@ -71,6 +71,10 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
 def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    if not scenario.workload.consumers and not scenario.workload.probe:
+        for anomaly in map(str, OF_READS):
+            predicted.pop(anomaly, None)
+            reasons.pop(anomaly, None)
     fault = _unknown_fault(scenario)
     for anomaly, prediction, reason in (
         [] if _unknown_version(scenario) else predict_clients(scenario)
@@ -134,6 +138,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             at_risk=list(joined.at_risk),
             error_codes=list(joined.error_codes),
             reasons=dict(joined.reasons),
+            availability=[
+                PartAvailability(
+                    part=one.part, readable=one.readable.value, writable=one.writable.value
+                )
+                for one in joined.availability
+            ],
             bounds=joined.bounds,
         ),
     )
@@ -208,7 +218,7 @@ def _unknown_fault(scenario: Scenario) -> str:
 
 
 def _everything_possible(reason: str) -> PredictionRecord:
-    anomalies = list(map(str, PREDICTED))
+    anomalies = list(map(str, (*PREDICTED, *OF_READS)))
     return PredictionRecord(
         predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
         prediction=PredictionReport(

@@ -80,10 +80,10 @@ class Prediction:
     at_risk: tuple[str, ...]
     error_codes: tuple[str, ...]
     reasons: Mapping[str, str]
-    availability: tuple[Availability, ...]
     bounds: str
     states: int
     complete: bool
+    availability: tuple[Availability, ...] = ()
 
 
 def predict(

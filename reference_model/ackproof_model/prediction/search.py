@@ -34,6 +34,9 @@ from ackproof_model.replication.transitions import steps
 #: The anomalies that the search can find.
 SEARCHED = ("lost", "duplicated", "reordered", "read-then-gone")
 
+#: Steps of brokers and controllers that wait for no timer and may change who leads or is in sync.
+PROMPT = {"learn", "fetch", "truncate", "expand", "catch up", "rejoin", "unfence", "exit"}
+
 #: A part of the schedule: how many faults were injected, which are healed, and whether the rest can
 #: never begin.
 Layer = tuple[int, int, bool]
@@ -121,6 +124,8 @@ class _Search:
         self._before: dict[int, list[tuple[int, Timer | None]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
+        # The states of the layer in which brokers are about to do something at once.
+        self._moving: set[int] = set()
 
     def run(self) -> Exploration:
         self._enter(self._model.initial(), -1, ("start",))
@@ -159,6 +164,7 @@ class _Search:
         """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
         self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
+        self._moving = set()
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
@@ -190,6 +196,8 @@ class _Search:
                         timers.append(timer)
                     elif label[0] == "learn":
                         self._learned[index].append(other)
+                    if timer is None and label[0] in PROMPT:
+                        self._moving.add(index)
                 if timers:
                     self._timers[index] = timers
             depth += 1
@@ -292,7 +300,8 @@ class _Search:
         self._found.available[layer].add(pair)
 
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
-        self._note(self._found.states[index])
+        if why != "time" or index not in self._moving:
+            self._note(self._found.states[index])
         for label, after in pending.fire(self._model, self._found.states[index]):
             self._enter(reduced(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
