@@ -234,7 +234,8 @@ class _Search:
         state = self._found.states[index]
         if state.run.phase < state.run.injected:
             return  # a controlled shutdown is still in progress
-        self._note(state)
+        if index not in self._moving:
+            self._note(state)
         over = state.run.injected < self._model.faults
         after = state._replace(run=state.run._replace(over=over))
         for fault in reversed(range(state.run.injected)):
@@ -340,7 +341,8 @@ class _Search:
                     self._note(state)
                 continue
             found.final += 1
-            self._note(state)
+            if index not in self._moving:
+                self._note(state)
             found.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
                 found.having[name] += 1
