@@ -41,7 +41,24 @@ def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     if not any(member.generation == state.generation for member in living):
         return
     # A transaction's records take effect at its end only.
-    begins = [begin(model, state)]
+    begins = [begin(model, state, state.offset), state.end]
     begins += [m.committed if model.commit == "transaction" else m.position for m in living]
     if any(times == 0 for times in state.effects[: min(begins)]):
         yield "unprocessed"
+
+
+def certain(model: OffsetModel) -> frozenset[str]:
+    """Return the anomalies in every final state: those to which every order of the steps leads.
+
+    Final: the group has processed all that it will, whatever budgets are left.
+    """
+    found = frozenset(ANOMALIES)
+    seen, todo = {initial(model)}, [initial(model)]
+    while todo and found:
+        state = todo.pop()
+        after = [one for _, one in successors(model, state)]
+        if all(one.left != state.left for one in after):
+            found &= frozenset(anomalies(model, state))
+        todo += (new := set(after) - seen)
+        seen |= new
+    return found
