@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -20,7 +20,6 @@ class NoFault(Fault):
     name: ClassVar[str] = "none"
     requires: ClassVar[InterfaceNames] = ()
     disables: ClassVar[bool] = False
-    effect: ClassVar[Effect] = "none"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     fault: Literal["none"] = "none"
@@ -28,6 +27,10 @@ class NoFault(Fault):
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: nothing is touched"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return ()
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None: ...
 

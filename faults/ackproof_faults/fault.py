@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target
 from ackproof_faults.conditions.trigger import Conditions, Trigger
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Anything, Client, Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kernel import Need
@@ -78,8 +78,6 @@ class Fault(BaseModel, ABC):
     occupies: ClassVar[str] = ""
     #: Whether its targets do not serve while it holds; the blast radius counts such targets.
     disables: ClassVar[bool] = True
-    #: Its effect on replicas, for the prediction. See `configured_effect`.
-    effect: ClassVar[Effect] = "unknown"
     #: Whether the model's rules explain all that controllers and replicas log under this fault.
     #: The traces of a run with any other fault are not validated.
     explained: ClassVar[bool] = False
@@ -135,9 +133,14 @@ class Fault(BaseModel, ABC):
         return bool(self.heal_when) or self.heal_after is not None
 
     @property
-    def configured_effect(self) -> Effect:
-        """`effect`, or a narrower one that the fault's fields decide."""
-        return self.effect
+    def effects(self) -> Effects:
+        """What it does, for the prediction; without a declaration nothing is excluded."""
+        return (Anything(),)
+
+    @property
+    def touches_brokers(self) -> bool:
+        """Whether it does anything but make clients misbehave."""
+        return any(not isinstance(effect, Client) for effect in self.effects)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         """Yield why the fault cannot be injected into such a cluster, before anything boots."""

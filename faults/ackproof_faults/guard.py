@@ -43,7 +43,8 @@ class FaultWindow:
 class Guard:
     """One fault in force. Leaving the context heals it; healing twice changes nothing.
 
-    `clock` returns the current UTC time. Use `inject` to make a guard.
+    `clock` returns the current UTC time. `done` is what the fault's `inject` returned, None if it
+    raised an error. Use `inject` to make a guard.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Guard:
         self.fault = fault
         self._cluster = cluster
         self._clock = clock
-        self._done: Any = None
+        self.done: Any = None
         self.window = FaultWindow(
             fault=fault.name,
             target=str(fault.target),
@@ -72,8 +73,8 @@ class Guard:
         """Inject and verify. A FaultError is not raised: it becomes the window's evidence."""
         nodes = self.window.nodes
         try:
-            self._done = self.fault.inject(self._cluster, nodes)
-            evidence = self.fault.verify(self._cluster, nodes, self._done)
+            self.done = self.fault.inject(self._cluster, nodes)
+            evidence = self.fault.verify(self._cluster, nodes, self.done)
         except FaultError as error:
             self.window = replace(self.window, evidence=f"not verified: {error}")
             return
@@ -88,7 +89,7 @@ class Guard:
         """End the fault; raise FaultError if it cannot be ended."""
         if self.window.healed_at is not None:
             return
-        self.fault.heal(self._cluster, self.window.nodes, self._done)
+        self.fault.heal(self._cluster, self.window.nodes, self.done)
         self.window = replace(self.window, healed_at=self._clock())
 
     def recovered(self) -> bool:
@@ -97,7 +98,7 @@ class Guard:
             return True
         if self.window.healed_at is None:
             return False
-        if not self.fault.verify_healed(self._cluster, self.window.nodes, self._done):
+        if not self.fault.verify_healed(self._cluster, self.window.nodes, self.done):
             return False
         self.window = replace(self.window, recovered_at=self._clock())
         return True

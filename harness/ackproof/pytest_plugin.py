@@ -225,11 +225,11 @@ class ChaosFile(pytest.File):
         except ScenarioError as error:
             raise self.CollectError(str(error)) from None
         for configured in configurations:
-            wishes = effective_expectations(configured.scenario) or {"verdict": "holds"}
+            expected = effective_expectations(configured.scenario) or {"verdict": "holds"}
             for trial in range(trials):
                 label = [part for part in (configured.name, _trial(trial, trials)) if part]
-                for what, wanted in wishes.items():
-                    name = f"{what}: {wanted}" + (f"[{', '.join(label)}]" if label else "")
+                for what, value in expected.items():
+                    name = f"{what}: {value}" + (f"[{', '.join(label)}]" if label else "")
                     item = ChaosItem.from_parent(
                         self, name=name, configured=configured, trial=trial, what=what
                     )
@@ -327,7 +327,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
         return ""
     head = f"{verdict.verdict.upper()} {wording.name(verdict)}, seed {verdict.seed}"
     lines = [f"{head}: {verdict.reason}"]
-    lines += [f"{one.what}: wanted {one.wanted}, observed {one.observed}" for one in broken]
+    lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)
     lines += [wording.story(record, verdict.faults) for record in read_examples(run_dir)[:8]]
     lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]

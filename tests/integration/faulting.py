@@ -22,9 +22,8 @@ def recover(
 ) -> None:
     """Heal the fault, and wait until it has recovered and the partitions have their full ISR."""
     guard.heal()
-    guard.fault.heal(
-        cluster.interfaces, guard.window.nodes, guard._done
-    )  # a second call is a no-op
+    # A second call is a no-op.
+    guard.fault.heal(cluster.interfaces, guard.window.nodes, guard.done)
     until(guard.recovered, f"{guard.window.fault} did not recover")
     if partitions:  # not for all, because a broker may be down on purpose
         cluster.await_full_isr(partitions)

@@ -169,7 +169,7 @@ def test_a_flipped_byte_is_found_by_a_consumer(
     assert guard.recovered()
     assert f"Processed a total of {ROUNDS} messages" in consumed(disks, topic, 0)
     with pytest.raises(FaultError, match="is unchanged"):
-        fault.verify(disks.interfaces, [1], guard._done)
+        fault.verify(disks.interfaces, [1], guard.done)
 
 
 @pytest.mark.slow

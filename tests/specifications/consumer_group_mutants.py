@@ -1,4 +1,4 @@
-"""Each guard of committed offsets taken away: an anomaly must become possible."""
+"""Each guard of committed offsets is removed: an anomaly must become possible."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ackproof_model.consumer_groups.bounds import OffsetBudgets, OffsetChecks, O
 from ackproof_model.consumer_groups.search import search
 from specifications.mutation_score import Mutation
 
-_THROWN_OUT = OffsetBudgets(rebalances=1)
-_IN_TRANSACTIONS = OffsetModel(kafka_version="4.3.1", commit="transaction", budgets=_THROWN_OUT)
+_ONE_REBALANCE = OffsetBudgets(rebalances=1)
+_IN_TRANSACTIONS = OffsetModel(kafka_version="4.3.1", commit="transaction", budgets=_ONE_REBALANCE)
 
-_BEFORE = OffsetModel(kafka_version="4.3.1", commit="before", budgets=_THROWN_OUT)
+_BEFORE = OffsetModel(kafka_version="4.3.1", commit="before", budgets=_ONE_REBALANCE)
 _FAILOVER = replace(_BEFORE, budgets=OffsetBudgets(crashes=1, failovers=1))
 _LOST = replace(_BEFORE, commit="after", budgets=OffsetBudgets(log_losses=1))
 
-#: A guard, and a model whose answer changes without it, by this anomaly.
+#: A guard, and a model that allows this anomaly only without it.
 MUTANTS = (
     ("generation_check", _BEFORE, "reprocessed"),
     ("transaction_generation_check", _IN_TRANSACTIONS, "reprocessed"),
@@ -30,7 +30,7 @@ MUTANTS = (
 
 
 def mutations() -> Iterator[Mutation]:
-    """Yield what is found for each guard."""
+    """Yield the result for each guard."""
     for guard, model, anomaly in MUTANTS:
         broken = replace(model, checks=replace(OffsetChecks(), **{guard: False}))
         before, after = (search(one).traces.get(anomaly) for one in (model, broken))

@@ -1,7 +1,7 @@
-"""How much a search is worth: each guard taken away in turn must change an answer.
+"""Mutation scores of the specifications: each guard is removed in turn, and a test must notice.
 
-`ci/mutants` runs this: one line a guard and a score for each specification. It ends with 1 if a
-guard is not told from its absence and nobody says why, or one is that was said not to be.
+`ci/mutants` runs this. It prints a line for each guard and a score for each specification. It
+exits with 1 if a removed guard is unnoticed without a stated reason, or noticed despite one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """What a search found without a guard.
+    """The result of a search without a guard.
 
-    anomaly: what was looked for. steps: the length of the shortest way to it, None for no way;
-    before: the same with the guard. survives: why nothing changes, if nothing does.
+    anomaly: the anomaly searched for. steps: the length of the shortest trace to it, None if there
+    is none; before: the same with the guard. survives: why the guard changes no result, or empty.
     """
 
     guard: str
@@ -27,12 +27,12 @@ class Mutation:
 
     @property
     def refuted(self) -> bool:
-        """Whether it is told from Kafka: by a way where there was none, or by a shorter one."""
+        """Whether the search tells it from Kafka: by a trace where there was none, or a shorter."""
         return self.steps is not None and (self.before is None or self.steps < self.before)
 
     @property
     def expected(self) -> bool:
-        """Whether it is refuted exactly if nobody says that it survives."""
+        """Whether it is refuted, or else declared to survive."""
         return self.refuted != bool(self.survives)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Mutation:
 
 
 def report(mutations: Iterable[Mutation]) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each guard, and whether it is as expected; then the score."""
+    """Yield a line for each guard, and whether its result is expected; then the score."""
     killed = count = 0
     for mutation in mutations:
         killed += mutation.refuted
@@ -63,7 +63,7 @@ def main() -> int:
         "replication and election": of_replication.mutations(),
         "transactions": of_transactions.mutations(),
         "committed offsets": of_offsets.mutations(),
-        "what was seen of replicas": partition_mutants.mutations(),
+        "observed replicas": partition_mutants.mutations(),
     }
     as_expected = True
     for subject, mutations in subjects.items():

@@ -1,8 +1,7 @@
-"""Traces of a partition that each guard of `partition_replay` is needed to refute.
+"""Partition traces that refute each guard of `partition_replay`.
 
-A few partitions as Kafka's rules lead to them, and what a wrong Kafka or a damaged disk would have
-left of them. Each of the wrong ones is refuted by one guard, and explained once that is taken away;
-`ci/mutants` prints them.
+A few correct traces of partitions, and variants that a wrong Kafka or a damaged disk would leave.
+Each variant is refuted by one guard, and is explained without that guard. `ci/mutants` prints them.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ RULES = ReplicationRules(min_isr=2)
 
 
 def log(*runs: tuple[int, int], end: int) -> Log:
-    """Return a log: each epoch and where it begins, then its end."""
+    """Return a log. runs: each epoch and its first offset."""
     return Log(runs, end)
 
 
 def starts(broker: int, leader: int = 1) -> list[Step]:
-    """Return what a broker says of a partition that was just created."""
+    """Return the steps of a broker for a partition that was just created."""
     if broker == leader:
         return [Leads(broker=broker, end=0, epoch=0, isr=ALL)]
     return [
@@ -49,7 +48,7 @@ def starts(broker: int, leader: int = 1) -> list[Step]:
 
 
 def failover() -> Trace:
-    """Let broker 1 lead, be killed with 30 records that nobody has, and come back."""
+    """Broker 1 leads, is killed with 30 records that no other has, and restarts."""
     final = log((0, 0), (1, 100), end=250)
     return Trace(
         name="orders-0",
@@ -88,14 +87,14 @@ def failover() -> Trace:
 
 
 def one_ack() -> Trace:
-    """Return the same with acks=1: what the dead leader had alone is lost."""
+    """`failover` with acks=1: the records that only the killed leader had are lost."""
     lost = Acked(offset=129, everyone=False, epoch=1, lost=True)
     kept = Acked(offset=249, everyone=False, epoch=1, lost=False)
     return replace(failover(), acks=(lost, kept))
 
 
 def powerless() -> Trace:
-    """Let the leader shrink the ISR to itself, lose power and 40 records, and lead on."""
+    """The leader shrinks the ISR to itself, loses power and 40 records, and leads again."""
     final = log((0, 0), (2, 80), end=90)
     return Trace(
         name="orders-0",
@@ -133,32 +132,32 @@ def powerless() -> Trace:
 
 
 def alter(trace: Trace, broker: int, number: int, **changes: Any) -> Trace:
-    """Let one step of a broker be another."""
+    """Change one step of a broker."""
     steps = list(trace.brokers[broker])
     steps[number] = replace(steps[number], **changes)
     return replace(trace, brokers={**trace.brokers, broker: tuple(steps)})
 
 
 def add(trace: Trace, broker: int, number: int, *steps: Step) -> Trace:
-    """Let a broker have taken further steps before one of its own."""
+    """Insert steps of a broker before its step `number`."""
     own = trace.brokers[broker]
     return replace(trace, brokers={**trace.brokers, broker: (*own[:number], *steps, *own[number:])})
 
 
 def drop(trace: Trace, broker: int, number: int) -> Trace:
-    """Let a broker not have taken a step."""
+    """Remove a step of a broker."""
     own = list(trace.brokers[broker])
     del own[number]
     return replace(trace, brokers={**trace.brokers, broker: tuple(own)})
 
 
 def acked(trace: Trace, **changes: Any) -> Trace:
-    """Let the first ack be another, and the only one."""
+    """Keep only the first ack, changed."""
     return replace(trace, acks=(replace(trace.acks[0], **changes),))
 
 
 def deposed() -> Trace:
-    """Let another have been elected than has led."""
+    """`failover`, but the elected broker is not the one that leads."""
     trace = failover()
     states = list(trace.elections)
     states[1] = replace(states[1], leader=3)
@@ -166,7 +165,7 @@ def deposed() -> Trace:
 
 
 def shorter_after_a_kill() -> Trace:
-    """Let a leader that was killed come back with less than it had."""
+    """`failover`, but the killed leader restarts with a shorter log."""
     trace = failover()
     for number in (1, 2, 3):
         trace = alter(trace, 1, number, end=120)
@@ -174,16 +173,16 @@ def shorter_after_a_kill() -> Trace:
 
 
 def alone() -> Trace:
-    """Return a trace whose leader, alone in the ISR, moves no high watermark."""
+    """`powerless`, but the leader, alone in the ISR, does not advance the high watermark."""
     return alter(powerless(), 1, 3, high_watermark=60)
 
 
 BELOW_MIN = ReplicationRules(min_isr=2)
 MIN_1 = ReplicationRules(min_isr=1)
 
-#: What Kafka does not do, or a damaged disk leaves: the guard that tells, and its words.
+#: Wrong traces: the guard that refutes each, and its message.
 WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
-    "a leader nobody elected": (
+    "a leader that was not elected": (
         "elected_leads",
         deposed,
         RULES,
@@ -195,19 +194,19 @@ WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
         RULES,
         "broker 2 leads in epoch 1 from offset 100.*its log ends at 104 at least",
     ),
-    "a follower that forgot": (
+    "a follower that lost records": (
         "follower_keeps",
         lambda: alter(failover(), 3, 3, end=103),
         RULES,
         "broker 3 fetches in epoch 1 from offset 103.*ends at 105 at least",
     ),
-    "a SIGKILL that took the page cache": (
+    "a SIGKILL that lost the page cache": (
         "stop_keeps",
         shorter_after_a_kill,
         RULES,
         "broker 1 loads a log that ends at 120 .*ends at 125 at least",
     ),
-    "a power loss that gave": (
+    "a power loss that added records": (
         "loss_shortens",
         lambda: alter(replace(alone(), acks=()), 1, 2, before=75),
         MIN_1,
@@ -277,11 +276,11 @@ WRONG: dict[str, tuple[str, Callable[[], Trace], ReplicationRules, str]] = {
 
 
 def mutations() -> Iterator[Mutation]:
-    """Yield for each guard whether it alone tells a wrong trace from a right one."""
+    """Yield for each guard whether it alone refutes a wrong trace."""
     of_guard = {guard: name for name, (guard, *_) in reversed(WRONG.items())}
     for name, (guard, make, rules, _) in WRONG.items():
         if of_guard[guard] != name:
-            continue  # another one for the same guard
+            continue  # another trace for the same guard
         trace = make()
         without = replay(trace, replace(rules, **{guard: False}))
         refused = replay(trace, rules).mismatch is not None

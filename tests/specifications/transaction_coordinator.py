@@ -1,10 +1,10 @@
-"""What the transaction coordinator answers to a request, and what it knows then.
+"""The transaction coordinator: its response to each request, and its metadata afterwards.
 
 The rules are those of `kafka.coordinator.transaction.TransactionCoordinator` for one
-transactional.id, as `transaction_metadata` knows it (None: not at all). Writing to the transaction
-log is one step here: it works, or it fails with an error (`appendTransactionToLog`).
+transactional.id, whose metadata are those of `transaction_metadata` (None: unknown id). A write to
+the transaction log is one step here: it succeeds or fails (`appendTransactionToLog`).
 
-Left out: two-phase commit (KIP-939), and a coordinator that loses its partition meanwhile.
+Left out: two-phase commit (KIP-939), and a coordinator that loses its partition during a request.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from specifications.transaction_metadata import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
-    """What is around the coordinator while it handles a request.
+class Environment:
+    """Everything besides the metadata that a response depends on.
 
-    now: milliseconds. version: of transactions, as the cluster has it (`transaction.version`).
-    new_id: the producer id it gets if it asks for one, None if it gets none now. log: how the
-    transaction log answers. max_timeout: `transaction.max.timeout.ms`.
+    now: milliseconds. version: the cluster's `transaction.version`. new_id: the next free producer
+    id, None if none is available now. log: the result of a write to the transaction log.
+    max_timeout: `transaction.max.timeout.ms`.
     """
 
     rules: CoordinatorRules
@@ -44,11 +44,11 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """An answer, and what the coordinator knows then.
+class Response:
+    """A response, and the metadata afterwards.
 
-    error: None if nobody is answered. producer_id, epoch: what the producer goes on with.
-    completing: what is to be written once all markers are, when there are markers to send.
+    error: None if no response is sent. producer_id, epoch: what the producer continues with.
+    completing: the change to write once all markers are written; None if there are no markers.
     """
 
     error: Error | None
@@ -59,28 +59,32 @@ class Answered:
 
 
 def init_producer_id(
-    known: Metadata | None, around: Around, *, timeout: int, expected: tuple[int, int] | None
-) -> Answered:
+    known: Metadata | None,
+    env: Environment,
+    *,
+    timeout: int,
+    expected: tuple[int, int] | None,
+) -> Response:
     """Answer InitProducerId (`handleInitProducerId`, KIP-98, KIP-360).
 
-    expected: id and epoch of a producer that goes on, None of a new one.
+    expected: id and epoch of a producer that continues; None for a new one.
     """
-    if not 0 < timeout <= around.max_timeout:
-        return Answered(error=Error.INVALID_TRANSACTION_TIMEOUT, metadata=known)
+    if not 0 < timeout <= env.max_timeout:
+        return Response(error=Error.INVALID_TRANSACTION_TIMEOUT, metadata=known)
     if known is None:
-        if around.new_id is None:
-            return Answered(error=Error.COORDINATOR_LOAD_IN_PROGRESS, metadata=None)
-        known = Metadata(producer_id=around.new_id, timeout=timeout, updated=around.now)
-    change, known = _prepared_init(known, around, timeout=timeout, expected=expected)
+        if env.new_id is None:
+            return Response(error=Error.COORDINATOR_LOAD_IN_PROGRESS, metadata=None)
+        known = Metadata(producer_id=env.new_id, timeout=timeout, updated=env.now)
+    change, known = _prepared_init(known, env, timeout=timeout, expected=expected)
     if isinstance(change, Error):
-        return Answered(error=change, metadata=known)
+        return Response(error=change, metadata=known)
     if change.state is TransactionState.PREPARE_EPOCH_FENCE:
-        ended = _abort_fenced(known, around, change)
+        ended = _abort_fenced(known, env, change)
         again = Error.CONCURRENT_TRANSACTIONS if ended.error is Error.NONE else ended.error
         return replace(ended, error=again, producer_id=NO_ID, epoch=NO_EPOCH)
-    error, after = _appended(known, change, around)
+    error, after = _appended(known, change, env)
     written = error is Error.NONE
-    return Answered(
+    return Response(
         error=error,
         metadata=after,
         producer_id=change.producer_id if written else NO_ID,
@@ -89,40 +93,40 @@ def init_producer_id(
 
 
 def _prepared_init(
-    known: Metadata, around: Around, *, timeout: int, expected: tuple[int, int] | None
+    known: Metadata, env: Environment, *, timeout: int, expected: tuple[int, int] | None
 ) -> Prepared:
-    """Prepare a new epoch, or to abort what is open before (`prepareInitProducerIdTransit`)."""
+    """Prepare a new epoch, or abort the open transaction (`prepareInitProducerIdTransit`)."""
     refusal = _init_refusal(known, expected)
     if refusal is not None:
         return refusal, known
     if known.state is TransactionState.ONGOING:
-        return rule.fence(known, around.rules)
+        return rule.fence(known, env.rules)
     epoch = None if expected is None else expected[1]
     if known.exhausted and epoch in (None, known.epoch):
-        if around.new_id is None:
+        if env.new_id is None:
             return Error.COORDINATOR_LOAD_IN_PROGRESS, known
         return rule.rotate_id(
             known,
-            around.rules,
-            producer_id=around.new_id,
+            env.rules,
+            producer_id=env.new_id,
             timeout=timeout,
-            at=around.now,
+            at=env.now,
             record_last=epoch is not None,
         )
     change, after = rule.increment_epoch(
-        known, around.rules, timeout=timeout, expected=epoch, at=around.now
+        known, env.rules, timeout=timeout, expected=epoch, at=env.now
     )
     thrown = change in (Error.ILLEGAL_STATE, Error.ILLEGAL_ARGUMENT)
-    if thrown and around.rules.hides_errors:
+    if thrown and env.rules.hides_errors:
         return Error.UNKNOWN_SERVER_ERROR, after
     return change, after
 
 
 def _init_refusal(known: Metadata, expected: tuple[int, int] | None) -> Error | None:
-    """Return why a producer may not begin, or not yet."""
+    """Return the error for a producer that may not start now; None if it may."""
     if known.pending is not None:
         return Error.CONCURRENT_TRANSACTIONS
-    if expected is not None and not _may_go_on(known, *expected):
+    if expected is not None and not _continues(known, *expected):
         return Error.PRODUCER_FENCED
     match known.state:
         case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
@@ -132,8 +136,8 @@ def _init_refusal(known: Metadata, expected: tuple[int, int] | None) -> Error | 
     return None
 
 
-def _may_go_on(known: Metadata, producer_id: int, epoch: int) -> bool:
-    """Whether a producer that goes on is ours, or was until its epochs ran out."""
+def _continues(known: Metadata, producer_id: int, epoch: int) -> bool:
+    """Whether id and epoch are the current ones, or those before the epochs were exhausted."""
     rotated = producer_id == known.prev_id and rule.exhausted(epoch)
     return known.epoch == NO_EPOCH or producer_id == known.producer_id or rotated
 
@@ -145,7 +149,7 @@ def verify_partitions(
 
     KIP-890 part 1; with TRANSACTION_ABORTABLE since 3.8.
     """
-    error = _stranger(known, producer_id, epoch)
+    error = _producer_error(known, producer_id, epoch)
     if known is None or error is not Error.NONE:
         return dict.fromkeys(partitions, error)
     return {
@@ -156,35 +160,33 @@ def verify_partitions(
 
 def add_partitions(
     known: Metadata | None,
-    around: Around,
+    env: Environment,
     *,
     producer_id: int,
     epoch: int,
     partitions: Set[int],
     version: int,
-) -> Answered:
+) -> Response:
     """Answer AddPartitionsToTxn (`handleAddPartitionsToTransaction`)."""
-    error = _stranger(known, producer_id, epoch)
+    error = _producer_error(known, producer_id, epoch)
     if known is None:
-        return Answered(error=error, metadata=None)
+        return Response(error=error, metadata=None)
     fenced = error not in (Error.NONE, Error.CONCURRENT_TRANSACTIONS)
-    if known.pending is not None and (around.rules.pending_first or not fenced):
+    if known.pending is not None and (env.rules.pending_first or not fenced):
         error = Error.CONCURRENT_TRANSACTIONS
     if error is not Error.NONE:
-        return Answered(error=error, metadata=known)
+        return Response(error=error, metadata=known)
     if known.state is TransactionState.ONGOING and partitions <= known.partitions:
-        return Answered(error=error, metadata=known)
-    change, known = rule.add_partitions(
-        known, around.rules, partitions, at=around.now, version=version
-    )
+        return Response(error=error, metadata=known)
+    change, known = rule.add_partitions(known, env.rules, partitions, at=env.now, version=version)
     if isinstance(change, Error):
-        return Answered(error=change, metadata=known)
-    error, after = _appended(known, change, around)
-    return Answered(error=error, metadata=after)
+        return Response(error=change, metadata=known)
+    error, after = _appended(known, change, env)
+    return Response(error=error, metadata=after)
 
 
-def _stranger(known: Metadata | None, producer_id: int, epoch: int) -> Error:
-    """Return why a producer has no say in the transaction, or why it has to wait."""
+def _producer_error(known: Metadata | None, producer_id: int, epoch: int) -> Error:
+    """Return the error for a producer that may not change the transaction now."""
     if known is None or known.producer_id != producer_id:
         return Error.INVALID_PRODUCER_ID_MAPPING
     if known.epoch != epoch:
@@ -196,9 +198,9 @@ def _stranger(known: Metadata | None, producer_id: int, epoch: int) -> Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxn:
-    """A request to commit or to abort; the coordinator makes one itself to abort by a fence.
+    """A request to commit or abort; the coordinator creates one itself to abort after a fence.
 
-    version: of transactions, as its sender speaks it.
+    version: the `transaction.version` that its sender uses.
     """
 
     producer_id: int
@@ -209,62 +211,62 @@ class EndTxn:
 
     @property
     def outcome(self) -> TransactionState:
-        """The state it asks for."""
+        """The requested state."""
         return TransactionState.PREPARE_COMMIT if self.commit else TransactionState.PREPARE_ABORT
 
 
-def abort_timed_out(known: Metadata | None, around: Around, *, producer_id: int) -> Answered:
-    """Abort a transaction that takes too long (`abortTimedOutTransactions`)."""
+def abort_timed_out(known: Metadata | None, env: Environment, *, producer_id: int) -> Response:
+    """Abort a transaction that exceeded its timeout (`abortTimedOutTransactions`)."""
     if known is None or known.producer_id != producer_id or known.pending is not None:
-        return Answered(error=None, metadata=known)
-    change, known = rule.fence(known, around.rules)
+        return Response(error=None, metadata=known)
+    change, known = rule.fence(known, env.rules)
     if isinstance(change, Error):
-        return Answered(error=change, metadata=known)
-    return _abort_fenced(known, around, change)
+        return Response(error=change, metadata=known)
+    return _abort_fenced(known, env, change)
 
 
-def _abort_fenced(known: Metadata, around: Around, fence: Transit) -> Answered:
+def _abort_fenced(known: Metadata, env: Environment, fence: Transit) -> Response:
     request = EndTxn(
         producer_id=fence.producer_id,
         epoch=fence.epoch,
         commit=False,
-        version=around.version,
+        version=env.version,
         from_client=False,
     )
-    return end_transaction(known, around, request)
+    return end_transaction(known, env, request)
 
 
-def end_transaction(known: Metadata | None, around: Around, request: EndTxn) -> Answered:
-    """Answer EndTxn (`endTransaction`, and `endTransactionWithTV1` without an epoch for each)."""
+def end_transaction(known: Metadata | None, env: Environment, request: EndTxn) -> Response:
+    """Answer EndTxn (`endTransaction`, before KIP-890 `endTransactionWithTV1`)."""
     if known is None:
-        return Answered(error=Error.INVALID_PRODUCER_ID_MAPPING, metadata=None)
+        return Response(error=Error.INVALID_PRODUCER_ID_MAPPING, metadata=None)
     bumps = rule.bumps(request.version)
-    change, after = (_end_v2 if bumps else _end_v1)(known, around, request)
+    change, after = (_end_v2 if bumps else _end_v1)(known, env, request)
     if not isinstance(change, Error):
         fences = known.pending is not None
-        return _ended(after, around, change, fences=fences)
-    # With transactions v2, a retry is told the epoch that its first request led to.
-    told = change is Error.NONE and bumps
-    return Answered(
+        return _ended(after, env, change, fences=fences)
+    # With transactions v2, the response to a retry has the epoch that its first request led to.
+    retried = change is Error.NONE and bumps
+    return Response(
         error=change,
         metadata=after,
-        producer_id=known.producer_id if told else NO_ID,
-        epoch=known.epoch if told else NO_EPOCH,
+        producer_id=known.producer_id if retried else NO_ID,
+        epoch=known.epoch if retried else NO_EPOCH,
     )
 
 
-def _ended(known: Metadata, around: Around, change: Transit, *, fences: bool) -> Answered:
-    """Write a transaction's outcome, then prepare what follows its markers."""
+def _ended(known: Metadata, env: Environment, change: Transit, *, fences: bool) -> Response:
+    """Write a transaction's outcome, then prepare the change that follows its markers."""
     bumps = rule.bumps(change.version)
-    error, after = _appended(known, change, around)
+    error, after = _appended(known, change, env)
     if error is not Error.NONE:
-        failed = fences and (around.rules.double_bump or not bumps)
+        failed = fences and (env.rules.double_bump or not bumps)
         marked = replace(after, failed_fence=after.failed_fence or failed)
-        return Answered(error=error, metadata=marked)
-    completing, after = rule.complete(after, around.rules, at=around.now)
+        return Response(error=error, metadata=marked)
+    completing, after = rule.complete(after, env.rules, at=env.now)
     if isinstance(completing, Error):
-        return Answered(error=completing, metadata=after)
-    return Answered(
+        return Response(error=completing, metadata=after)
+    return Response(
         error=error,
         metadata=after,
         producer_id=completing.producer_id if bumps else NO_ID,
@@ -273,8 +275,8 @@ def _ended(known: Metadata, around: Around, change: Transit, *, fences: bool) ->
     )
 
 
-def _end_v1(known: Metadata, around: Around, request: EndTxn) -> Prepared:
-    """Prepare to end a transaction, told apart by its state alone (KIP-98)."""
+def _end_v1(known: Metadata, env: Environment, request: EndTxn) -> Prepared:
+    """Prepare to end a transaction that only its state identifies (KIP-98)."""
     if known.producer_id != request.producer_id:
         return Error.INVALID_PRODUCER_ID_MAPPING, known
     if not _fenced_or_same(known, request):
@@ -282,48 +284,48 @@ def _end_v1(known: Metadata, around: Around, request: EndTxn) -> Prepared:
     if known.pending not in (None, TransactionState.PREPARE_EPOCH_FENCE):
         return Error.CONCURRENT_TRANSACTIONS, known
     if known.state is not TransactionState.ONGOING:
-        return _again(known, request), known
+        return _retry_error(known, request), known
     if known.pending is not None and not request.commit:
         known = replace(known, pending=None, epoch=request.epoch, last_epoch=NO_EPOCH)
     return rule.end(
         known,
-        around.rules,
+        env.rules,
         state=request.outcome,
         version=0,
         next_id=NO_ID,
-        at=around.now,
+        at=env.now,
         nothing_added=False,
     )
 
 
-def _end_v2(known: Metadata, around: Around, request: EndTxn) -> Prepared:
+def _end_v2(known: Metadata, env: Environment, request: EndTxn) -> Prepared:
     """Prepare to end a transaction that has an epoch of its own (KIP-890 part 2)."""
     refusal = _refusal_v2(known, request)
     if refusal is not None:
         return refusal, known
     fences = known.pending is not None
     next_id: int | None = NO_ID
-    if known.exhausted and (not fences or around.rules.last_epoch_ends):
-        next_id = around.new_id
+    if known.exhausted and (not fences or env.rules.last_epoch_ends):
+        next_id = env.new_id
     if not request.commit:
         known = replace(known, pending=None)  # the fence, if there is one
-        if fences and around.rules.double_bump:
+        if fences and env.rules.double_bump:
             known = replace(known, epoch=request.epoch, last_epoch=NO_EPOCH)
     if next_id is None:
         return Error.COORDINATOR_LOAD_IN_PROGRESS, known
     return rule.end(
         known,
-        around.rules,
+        env.rules,
         state=request.outcome,
         version=request.version,
         next_id=next_id,
-        at=around.now,
+        at=env.now,
         nothing_added=known.state is not TransactionState.ONGOING,
     )
 
 
 def _refusal_v2(known: Metadata, request: EndTxn) -> Error | None:
-    """Return the answer where nothing is prepared: an error, or that of a retry."""
+    """Return the result if nothing is to be prepared: an error, or the result of a retry."""
     fences = known.pending is TransactionState.PREPARE_EPOCH_FENCE
     if known.pending is not None and not fences:
         return Error.CONCURRENT_TRANSACTIONS
@@ -347,18 +349,18 @@ def _refusal_v2(known: Metadata, request: EndTxn) -> Error | None:
     if complete and request.commit and not again:
         return Error.INVALID_TXN_STATE
     begins = complete or known.state is TransactionState.EMPTY
-    return None if begins and not again and not request.commit else _again(known, request)
+    return None if begins and not again and not request.commit else _retry_error(known, request)
 
 
 def _fenced_or_same(known: Metadata, request: EndTxn) -> bool:
-    """Whether a request has the epoch of the transaction; one of a fence may have a higher one."""
+    """Whether a request has the epoch of the transaction; after a fence it may be higher."""
     if request.from_client:
         return request.epoch == known.epoch
     return request.epoch >= known.epoch
 
 
-def _again(known: Metadata, request: EndTxn) -> Error:
-    """Return the answer about a transaction that is not open: the request may be a retry."""
+def _retry_error(known: Metadata, request: EndTxn) -> Error:
+    """Return the result for a transaction that is not open: the request may be a retry."""
     match known.state:
         case TransactionState.DEAD | TransactionState.PREPARE_EPOCH_FENCE:
             return Error.ILLEGAL_STATE
@@ -371,11 +373,11 @@ def _again(known: Metadata, request: EndTxn) -> Error:
     return Error.NONE if committed is request.commit else Error.INVALID_TXN_STATE
 
 
-def _appended(known: Metadata, change: Transit, around: Around) -> tuple[Error, Metadata]:
+def _appended(known: Metadata, change: Transit, env: Environment) -> tuple[Error, Metadata]:
     """Write a change to the transaction log (`appendTransactionToLog`)."""
-    if around.log is not Error.NONE:
-        return around.log, replace(known, pending=None)
-    after = rule.completed(known, change, around.rules)
+    if env.log is not Error.NONE:
+        return env.log, replace(known, pending=None)
+    after = rule.completed(known, change, env.rules)
     if isinstance(after, Error):
         return after, known
     return Error.NONE, after

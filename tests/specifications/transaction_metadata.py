@@ -1,10 +1,10 @@
-"""What the transaction coordinator knows of a transactional.id, and how that may change.
+"""The transaction coordinator's metadata of a transactional.id, and its permitted changes.
 
 The rules are those of `TransactionMetadata` (`kafka.coordinator.transaction`, from 4.2
-`org.apache.kafka.coordinator.transaction`), exact to every field: a change is prepared, written to
-the transaction log, then completed. Until it is, it is pending, and no other one can be prepared.
+`org.apache.kafka.coordinator.transaction`), exact to every field. A change is prepared, written to
+the transaction log, then completed. Until then it is pending, and no other can be prepared.
 
-A broken invariant is an exception in Kafka, and here an answer like any other.
+A violated invariant throws an exception in Kafka; here it returns an `Error`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NO_ID = -1
 NO_EPOCH = -1
 """No producer epoch (`RecordBatch.NO_PRODUCER_EPOCH`)."""
 NOT_STARTED = -1
-"""The start of a transaction that is not open."""
+"""Start time if no transaction is open."""
 LAST_EPOCH = 2**15 - 1
 
 _BUMPS_SINCE = 2  # transaction.version
 
 
 class TransactionState(IntEnum):
-    """The states (`TransactionState`), under their ids in the transaction log."""
+    """Kafka's `TransactionState`, with its ids in the transaction log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -41,7 +41,7 @@ _S = TransactionState
 _ENDED = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 _PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 _COMPLETE = frozenset({_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-#: From which states each state may be prepared (`validPreviousStates`).
+#: The states from which each state may be prepared (`validPreviousStates`).
 _BEFORE: dict[TransactionState, frozenset[TransactionState]] = {
     _S.EMPTY: _ENDED,
     _S.ONGOING: _ENDED | {_S.ONGOING},
@@ -55,7 +55,7 @@ _BEFORE: dict[TransactionState, frozenset[TransactionState]] = {
 
 
 class Error(Enum):
-    """How the coordinator answers: Kafka's error codes, and two exceptions."""
+    """Kafka's error codes, and two exceptions."""
 
     NONE = "NONE"
     CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
@@ -76,19 +76,18 @@ class Error(Enum):
 class CoordinatorRules:
     """The rules that depend on the coordinator's Kafka version.
 
-    empty_aborts: a transaction may be aborted that was not begun; since 4.0 (KIP-890 part 2).
-    pending_first: that a change is pending is answered before id and epoch are looked at, by
-        AddPartitionsToTxn too; since 4.0.
+    empty_aborts: a transaction that was not begun may be aborted; since 4.0 (KIP-890 part 2).
+    pending_first: AddPartitionsToTxn, too, checks for a pending change before id and epoch; since
+        4.0.
     double_bump: a fence raises the epoch by itself before its abort does, with transactions v2; in
         4.0.0 (KAFKA-19367).
-    takes_all: a completed change replaces all that was known; before 4.1 only what its kind may
-        change.
-    keeps_last_epoch: a fence leaves the epoch before alone, while before 4.2 it forgot it.
-    wraps: where an epoch is compared with the one after it, -32768 follows 32767; since 4.2.
-    hides_errors: InitProducerId answers a broken invariant of an epoch's increment with
-        UNKNOWN_SERVER_ERROR; since 4.2.
-    last_epoch_ends: a transaction can be fenced and aborted at the last epoch of all, and its fence
-        gets a new producer id where the epochs run out; since 4.3.
+    takes_all: a completed change replaces all fields; before 4.1 only those of its kind.
+    keeps_last_epoch: a fence keeps the previous epoch; before 4.2 it cleared it.
+    wraps: in comparisons, epoch -32768 follows 32767; since 4.2.
+    hides_errors: InitProducerId returns UNKNOWN_SERVER_ERROR if incrementing the epoch violates an
+        invariant; since 4.2.
+    last_epoch_ends: a transaction can be fenced and aborted at the highest epoch, and its fence
+        gets a new producer id when the epochs are exhausted; since 4.3.
     """
 
     empty_aborts: bool
@@ -117,7 +116,7 @@ class CoordinatorRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transit:
-    """A change on its way (`TxnTransitMetadata`): what the transaction log gets."""
+    """A prepared change (`TxnTransitMetadata`), as it is written to the transaction log."""
 
     producer_id: int
     prev_id: int
@@ -134,14 +133,14 @@ class Transit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What is known of a transactional.id (`TransactionMetadata`).
+    """The metadata of a transactional.id (`TransactionMetadata`).
 
-    producer_id, prev_id, next_id: the producer's; the one before; and the one it gets once the
-    markers are written, when its epochs have run out. last_epoch: the epoch before. timeout,
-    started, updated: milliseconds. partitions: those in the transaction, without the ones that have
-    their marker. version: of transactions (`transaction.version`), as the client spoke it last.
-    pending: to which state it is changing. failed_fence: an epoch was raised by a fence that could
-    not be written, so that it need not be raised again.
+    producer_id, prev_id: the current and the previous id. next_id: the id that the producer gets
+    once the markers are written, if its epochs are exhausted. last_epoch: the previous epoch.
+    timeout, started, updated: milliseconds. partitions: those in the transaction that have no
+    marker yet. version: the `transaction.version` that the client used last. pending: the state of
+    the prepared change. failed_fence: a fence that could not be written has raised the epoch, so
+    that the next one does not.
     """
 
     producer_id: int
@@ -160,12 +159,12 @@ class Metadata:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a producer must not have a higher epoch (`isProducerEpochExhausted`)."""
+        """Whether a producer must not get a higher epoch (`isProducerEpochExhausted`)."""
         return exhausted(self.epoch)
 
 
 Prepared = tuple[Transit | Error, Metadata]
-"""A prepared change, or why there is none, and what is known then."""
+"""A prepared change or the error, and the metadata afterwards."""
 
 
 def bumps(version: int) -> bool:
@@ -174,12 +173,12 @@ def bumps(version: int) -> bool:
 
 
 def exhausted(epoch: int) -> bool:
-    """Whether a producer must not have a higher epoch: the last is for fencing it."""
+    """Whether a producer must not get a higher epoch: the highest is reserved for fencing it."""
     return epoch >= LAST_EPOCH - 1
 
 
 def no_change(now: Metadata) -> Transit:
-    """Return what is known, as a change that changes nothing (`prepareNoTransit`)."""
+    """Return the metadata as a change that changes nothing (`prepareNoTransit`)."""
     return Transit(
         producer_id=now.producer_id,
         prev_id=now.prev_id,
@@ -196,16 +195,16 @@ def no_change(now: Metadata) -> Transit:
 
 
 def fence(now: Metadata, rules: CoordinatorRules) -> Prepared:
-    """Prepare to abort an open transaction by ourselves (`prepareFenceProducerEpoch`)."""
+    """Prepare to fence the producer and abort its transaction (`prepareFenceProducerEpoch`)."""
     if now.epoch == LAST_EPOCH and not rules.last_epoch_ends:
         return Error.ILLEGAL_STATE, now
     kept = now.failed_fence or now.epoch == LAST_EPOCH
-    wanted = replace(
+    change = replace(
         _to(now, TransactionState.PREPARE_EPOCH_FENCE, rules),
         epoch=now.epoch if kept else now.epoch + 1,
         last_epoch=now.last_epoch if rules.keeps_last_epoch else NO_EPOCH,
     )
-    return _prepared(now, wanted, rules)
+    return _prepared(now, change, rules)
 
 
 def increment_epoch(
@@ -213,8 +212,8 @@ def increment_epoch(
 ) -> Prepared:
     """Prepare to give a producer its next epoch (`prepareIncrementProducerEpoch`, KIP-360).
 
-    expected: the epoch of a producer that goes on, None of a new one. Its epoch before is that of
-    a request whose answer was lost.
+    expected: the epoch of a producer that continues, None for a new one. The previous epoch means
+    that the response to an earlier request was lost.
     """
     if now.exhausted:
         return Error.ILLEGAL_STATE, now
@@ -226,8 +225,8 @@ def increment_epoch(
         epoch, last = now.epoch, now.last_epoch
     else:
         return Error.PRODUCER_FENCED, now
-    wanted = replace(_emptied(now, rules, timeout=timeout, at=at), epoch=epoch, last_epoch=last)
-    return _prepared(now, wanted, rules)
+    change = replace(_emptied(now, rules, timeout=timeout, at=at), epoch=epoch, last_epoch=last)
+    return _prepared(now, change, rules)
 
 
 def rotate_id(
@@ -239,30 +238,30 @@ def rotate_id(
     at: int,
     record_last: bool,
 ) -> Prepared:
-    """Prepare to give a producer a new id, for its epochs ran out (`prepareProducerIdRotation`)."""
+    """Prepare a new id, as the epochs are exhausted (`prepareProducerIdRotation`)."""
     if now.state is TransactionState.ONGOING or now.state in _PREPARED:
         return Error.ILLEGAL_STATE, now
-    wanted = replace(
+    change = replace(
         _emptied(now, rules, timeout=timeout, at=at),
         producer_id=producer_id,
         epoch=0,
         last_epoch=now.epoch if record_last else NO_EPOCH,
     )
-    return _prepared(now, wanted, rules)
+    return _prepared(now, change, rules)
 
 
 def add_partitions(
     now: Metadata, rules: CoordinatorRules, partitions: Set[int], *, at: int, version: int
 ) -> Prepared:
     """Prepare to add partitions; the first ones begin the transaction (`prepareAddPartitions`)."""
-    wanted = replace(
+    change = replace(
         _to(now, TransactionState.ONGOING, rules),
         partitions=now.partitions | partitions,
         started=at if now.state in _ENDED else now.started,
         updated=at,
         version=version,
     )
-    return _prepared(now, wanted, rules)
+    return _prepared(now, change, rules)
 
 
 def end(
@@ -277,7 +276,7 @@ def end(
 ) -> Prepared:
     """Prepare to commit or to abort, as `state` says (`prepareAbortOrCommit`).
 
-    nothing_added: it is a transaction that was not begun.
+    nothing_added: the transaction was not begun.
     """
     epoch, last = now.epoch, now.last_epoch
     if bumps(version):
@@ -285,7 +284,7 @@ def end(
         aborts = state is TransactionState.PREPARE_ABORT
         if not (rules.last_epoch_ends and now.epoch == LAST_EPOCH and aborts):
             epoch = _short(now.epoch + 1)
-    wanted = replace(
+    change = replace(
         _to(now, state, rules),
         next_id=next_id,
         epoch=epoch,
@@ -294,19 +293,19 @@ def end(
         updated=at,
         version=version,
     )
-    return _prepared(now, wanted, rules)
+    return _prepared(now, change, rules)
 
 
 def complete(now: Metadata, rules: CoordinatorRules, *, at: int) -> Prepared:
-    """Prepare what is so once every marker is written (`prepareComplete`).
+    """Prepare the change that follows when every marker is written (`prepareComplete`).
 
-    Where the epochs ran out, that is when the producer's next id takes the place of its id.
+    If the epochs are exhausted, the producer then gets its next id.
     """
     commits = now.state is TransactionState.PREPARE_COMMIT
     state = TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     renewed = bumps(now.version) and now.next_id != NO_ID
     now = replace(now, failed_fence=False)
-    wanted = replace(
+    change = replace(
         _to(now, state, rules),
         producer_id=now.next_id if renewed else now.producer_id,
         next_id=NO_ID,
@@ -314,24 +313,24 @@ def complete(now: Metadata, rules: CoordinatorRules, *, at: int) -> Prepared:
         partitions=frozenset(),
         updated=at,
     )
-    return _prepared(now, wanted, rules)
+    return _prepared(now, change, rules)
 
 
 def die(now: Metadata, rules: CoordinatorRules) -> Prepared:
-    """Prepare to forget a transactional.id that expired (`prepareDead`)."""
-    wanted = replace(_to(now, TransactionState.DEAD, rules), partitions=frozenset())
-    return _prepared(now, wanted, rules)
+    """Prepare to remove an expired transactional.id (`prepareDead`)."""
+    change = replace(_to(now, TransactionState.DEAD, rules), partitions=frozenset())
+    return _prepared(now, change, rules)
 
 
 def without_partition(now: Metadata, partition: int) -> Metadata | Error:
-    """Return what is known once a partition has its marker (`removePartition`)."""
+    """Return the metadata after a partition got its marker (`removePartition`)."""
     if now.state not in _PREPARED:
         return Error.ILLEGAL_STATE
     return replace(now, partitions=now.partitions - {partition})
 
 
 def completed(now: Metadata, change: Transit, rules: CoordinatorRules) -> Metadata | Error:
-    """Return what is known once a change is in the transaction log (`completeTransitionTo`)."""
+    """Return the metadata after a change is in the transaction log (`completeTransitionTo`)."""
     if now.pending is not change.state or not _fits(now, change, rules):
         return Error.ILLEGAL_STATE
     known = replace(
@@ -346,7 +345,7 @@ def completed(now: Metadata, change: Transit, rules: CoordinatorRules) -> Metada
         started=change.started,
     )
     if not rules.takes_all:
-        known = _taken(now, change, known)
+        known = _taken_before_4_1(now, change, known)
     return replace(
         known,
         state=change.state,
@@ -356,8 +355,8 @@ def completed(now: Metadata, change: Transit, rules: CoordinatorRules) -> Metada
     )
 
 
-def _taken(now: Metadata, change: Transit, known: Metadata) -> Metadata:
-    """Return what was taken over before 4.1: what a kind of change may change."""
+def _taken_before_4_1(now: Metadata, change: Transit, known: Metadata) -> Metadata:
+    """Return the metadata with the fields that this kind of change replaced before 4.1."""
     match change.state:
         case TransactionState.EMPTY:
             return replace(
@@ -372,7 +371,7 @@ def _taken(now: Metadata, change: Transit, known: Metadata) -> Metadata:
 
 
 def _fits(now: Metadata, change: Transit, rules: CoordinatorRules) -> bool:
-    """Whether a change is one of what is known; else the coordinator is broken."""
+    """Whether a change is valid for the metadata; if not, the coordinator is broken."""
     if change.state is TransactionState.EMPTY:
         next_epoch = _short(now.epoch + 1) if rules.wraps else now.epoch + 1
         renewed = change.epoch == 0 and change.producer_id != now.producer_id
@@ -391,7 +390,7 @@ def _fits(now: Metadata, change: Transit, rules: CoordinatorRules) -> bool:
 
 
 def _valid_epoch(now: Metadata, change: Transit) -> bool:
-    """Whether a change is of the producer and its epoch; or, where it renews them, of those before.
+    """Whether a change names the current producer and epoch, or the previous if it renews them.
 
     `validProducerEpoch`.
     """
@@ -404,12 +403,12 @@ def _valid_epoch(now: Metadata, change: Transit) -> bool:
 
 
 def _short(number: int) -> int:
-    """Return a number as two bytes hold it."""
+    """Return a number as a signed 16-bit integer."""
     return (number + 2**15) % 2**16 - 2**15
 
 
 def _to(now: Metadata, state: TransactionState, rules: CoordinatorRules) -> Transit:
-    """Return a change to a state, in which all else is as it was."""
+    """Return a change of the state alone."""
     return replace(
         no_change(now),
         state=state,
@@ -419,7 +418,7 @@ def _to(now: Metadata, state: TransactionState, rules: CoordinatorRules) -> Tran
 
 
 def _emptied(now: Metadata, rules: CoordinatorRules, *, timeout: int, at: int) -> Transit:
-    """Return a change after which there is no transaction."""
+    """Return a change to no transaction."""
     return replace(
         _to(now, TransactionState.EMPTY, rules),
         timeout=timeout,
@@ -429,17 +428,17 @@ def _emptied(now: Metadata, rules: CoordinatorRules, *, timeout: int, at: int) -
     )
 
 
-def _prepared(now: Metadata, wanted: Transit, rules: CoordinatorRules) -> Prepared:
-    """Make a change pending, if it may be (`prepareTransitionTo`)."""
+def _prepared(now: Metadata, change: Transit, rules: CoordinatorRules) -> Prepared:
+    """Make a change pending if that is valid (`prepareTransitionTo`)."""
     if now.pending is not None:
         return Error.ILLEGAL_STATE, now
-    if wanted.producer_id < 0:
+    if change.producer_id < 0:
         return Error.ILLEGAL_ARGUMENT, now
-    if wanted.epoch < 0 and wanted.state is not TransactionState.DEAD:
+    if change.epoch < 0 and change.state is not TransactionState.DEAD:
         return Error.ILLEGAL_ARGUMENT, now
-    before = _BEFORE[wanted.state]
-    if rules.empty_aborts and wanted.state is TransactionState.PREPARE_ABORT:
+    before = _BEFORE[change.state]
+    if rules.empty_aborts and change.state is TransactionState.PREPARE_ABORT:
         before |= _ENDED
     if now.state not in before:
         return Error.ILLEGAL_STATE, now
-    return wanted, replace(now, pending=wanted.state)
+    return change, replace(now, pending=change.state)

@@ -1,4 +1,4 @@
-"""Each guard of transactions taken away: an anomaly must become possible, or nearer."""
+"""Each guard of transactions is removed: an anomaly must become possible, or its trace shorter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specifications.mutation_score import Mutation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMutant:
-    """A guard, and the anomaly that its absence brings about under these budgets."""
+    """A guard, and the anomaly that is possible without it under these budgets."""
 
     guard: str
     anomaly: str
@@ -27,7 +27,7 @@ class TransactionMutant:
 
     @property
     def mutation(self) -> Mutation:
-        """What is found with the guard and without it."""
+        """The result with the guard and without it."""
         model = TransactionModel(
             kafka_version=self.kafka_version, protocol=self.protocol, budgets=self.budgets
         )
@@ -73,7 +73,7 @@ MUTANTS = (
     TransactionMutant(guard="stable_offset", anomaly="aborted-read"),
     TransactionMutant(guard="aborted_index", anomaly="aborted-read"),
     TransactionMutant(
-        # Not by a new anomaly but by a nearer one.
+        # The anomaly is possible with the guard, too, but its trace is longer.
         guard="resolved_first",
         anomaly="lost",
         budgets=_DELAY,
@@ -104,5 +104,5 @@ MUTANTS = (
 
 
 def mutations() -> Iterator[Mutation]:
-    """Yield what is found for each guard."""
+    """Yield the result for each guard."""
     return (mutant.mutation for mutant in MUTANTS)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
 from ackproof_faults.conditions.targets import Target, TargetSpec
-from ackproof_faults.effects import Effect
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -23,7 +22,6 @@ class ClientFault(Fault):
 
     requires: ClassVar[InterfaceNames] = ("clients",)
     disables: ClassVar[bool] = False
-    effect: ClassVar[Effect] = "clients"
     explained: ClassVar[bool] = True
 
     target: Target = Field(
@@ -35,9 +33,8 @@ class ClientFault(Fault):
     )
 
     @property
-    def configured_effect(self) -> Effect:
-        """Faults of consumers do not touch acked records."""
-        return "none" if self.client.startswith("consumer") else self.effect
+    def role(self) -> Literal["producer", "consumer"]:
+        return "producer" if self.client.startswith("producer") else "consumer"
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         noun, _, number = self.client.partition(" ")

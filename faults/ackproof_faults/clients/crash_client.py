@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.clients import Clients, End
 
@@ -26,6 +27,10 @@ class CrashClient(ClientFault):
         default="kill",
         description="kill: SIGKILL; exit: the program ends without waiting for what it has sent",
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="ends"),)
 
     def start(self, clients: Clients, client: str) -> None:
         clients.end(client, self.how)

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.clients import Order
 
@@ -27,6 +28,10 @@ class FillBuffer(OrderedFault):
         pattern=r"^(producers|producer [0-9]+)$",
         description="producers, or one of them by its number from 0",
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="fills"),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

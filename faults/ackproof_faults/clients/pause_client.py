@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import ClientFault
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.clients import Clients
 
@@ -28,15 +29,19 @@ class PauseClient(ClientFault):
         "transactions a zombie",
     )
 
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="stalls", successor=self.successor),)
+
     def start(self, clients: Clients, client: str) -> None:
-        if clients.stands_still(client):
+        if clients.is_stopped(client):
             raise FaultError(f"{client} is already stopped")
         clients.stop(client)
         if self.successor:
             clients.succeed(client)
 
     def require_effect(self, clients: Clients, client: str) -> str:
-        if not clients.stands_still(client):
+        if not clients.is_stopped(client):
             raise FaultError(f"{client} is not stopped")
         if not self.successor:
             return f"{client} is stopped"
@@ -46,7 +51,7 @@ class PauseClient(ClientFault):
         return f"{client} is stopped, and {successor} has taken its place"
 
     def stop(self, clients: Clients, client: str) -> None:
-        clients.go_on(client)
+        clients.resume(client)
 
     def works(self, clients: Clients, client: str) -> bool:
-        return not clients.stands_still(client)
+        return not clients.is_stopped(client)

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.interfaces.clients import Order
 
 
@@ -29,6 +30,13 @@ class PurgeClient(OrderedFault):
     what: Literal["queue", "all"] = Field(
         default="all", description="queue: records that wait to be sent; all: those in flight, too"
     )
+
+    @property
+    def effects(self) -> Effects:
+        action: Literal["purges_queue", "purges"] = (
+            "purges_queue" if self.what == "queue" else "purges"
+        )
+        return (Client(role=self.role, action=action),)
 
     @property
     def order(self) -> tuple[Order, int]:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.clients import Order
 
@@ -34,6 +35,10 @@ class RebalanceStorm(OrderedFault):
     within: Duration = Field(
         default=30.0, gt=0, description="how long to wait until the client shows the effect"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="rejoins"),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.interfaces.clients import Order
 
 
@@ -32,6 +33,11 @@ class SkewTimestamps(OrderedFault):
     direction: Literal["past", "future"] = Field(
         default="past", description="whether the timestamps lie in the past or in the future"
     )
+
+    @property
+    def effects(self) -> Effects:
+        by = self.by if self.direction == "future" else -self.by
+        return (Client(role=self.role, action="misdates", by=by),)
 
     @property
     def order(self) -> tuple[Order, int]:

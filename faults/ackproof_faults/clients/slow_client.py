@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Client, Effects
 from ackproof_faults.interfaces.clients import Order
 
 
@@ -26,8 +27,12 @@ class SlowClient(OrderedFault):
     delay: Duration = Field(gt=0, description="for how long, each time", examples=["500ms"])
 
     @property
+    def effects(self) -> Effects:
+        return (Client(role=self.role, action="slows"),)
+
+    @property
     def order(self) -> tuple[Order, int]:
-        return "dawdle", max(1, int(self.delay * 1000))
+        return "slow", max(1, int(self.delay * 1000))
 
     @property
     def counted(self) -> str:

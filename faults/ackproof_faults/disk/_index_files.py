@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._partitions import Partitions, partition_problems
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
@@ -26,6 +27,11 @@ class DamagedIndex(Ended):
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     explained: ClassVar[bool] = True
     partitions: Partitions
+
+    @property
+    def effects(self) -> Effects:
+        """Indexes are derived from the log, so that no record is touched."""
+        return (Ends(),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
+from ackproof_faults.effects import Effects, Unreachable
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -32,6 +33,10 @@ class DiskFull(Fault):
     fault: Literal["disk_full"] = "disk_full"
     proof: ClassVar[str] = "writing to the broker's disk fails: no space left on device"
     free: int = Field(default=0, ge=0, description="how many bytes are left free")
+
+    @property
+    def effects(self) -> Effects:
+        return (Unreachable(log_dir=None, later=self.free > 0),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if shape.disk is None:

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
+from ackproof_faults.effects import Effects, Unreachable
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -33,6 +34,10 @@ class FailLogDir(Fault):
     fault: Literal["fail_log_dir"] = "fail_log_dir"
     proof: ClassVar[str] = "the broker logs that it stops serving this directory, and still runs"
     log_dir: int = Field(default=2, ge=1, description="which log directory, counted from 1")
+
+    @property
+    def effects(self) -> Effects:
+        return (Unreachable(log_dir=self.log_dir),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from _disk.log_dir_problems(self.log_dir, shape)

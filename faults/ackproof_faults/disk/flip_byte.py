@@ -14,6 +14,7 @@ from pydantic import Field
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._byte_flip import ByteFlip, plan_flip
 from ackproof_faults.disk._partitions import Partitions, partition_problems
+from ackproof_faults.effects import Alters, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -36,6 +37,10 @@ class FlipByte(Fault):
     batch: Literal["first", "last"] = Field(
         default="first", description="which whole batch of the segment"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Alters(partitions=self.partitions),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)

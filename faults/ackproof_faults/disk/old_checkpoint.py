@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
+from ackproof_faults.effects import Effects, Ends, SetsBack
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -37,6 +38,16 @@ class OldCheckpoint(Ended):
         description="which of the checkpoint files",
     )
     offset: int = Field(default=0, ge=0, description="the offset to which they are set back")
+
+    @property
+    def effects(self) -> Effects:
+        return (
+            Ends(),
+            SetsBack(
+                high_watermarks="high_watermarks" in self.files,
+                recovery_points="recovery_points" in self.files,
+            ),
+        )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _disk.kill_all(cluster, nodes)

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._log_cut import LogCut, cut_evidence, plan_cut
 from ackproof_faults.disk._partitions import Partitions, partition_problems
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
@@ -33,7 +33,6 @@ class PowerLoss(Ended):
 
     name: ClassVar[str] = "power_loss"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
-    effect: ClassVar[Effect] = "power_loss"
     explained: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost power"
@@ -49,6 +48,10 @@ class PowerLoss(Ended):
         default=None, ge=1, description="lose this many offsets at the end of each log instead"
     )
     torn: bool = Field(default=False, description="leave half of the first lost batch in the file")
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(log="prefix", partitions=self.partitions),)
 
     @model_validator(mode="after")
     def _one_cut_only(self) -> Self:

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.disk import _disk
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
@@ -30,6 +31,10 @@ class ReplaceDisk(Ended):
         "the broker is down, its log directory holds no file, and its other directories hold theirs"
     )
     log_dir: int = Field(default=2, ge=1, description="which log directory, counted from 1")
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(log="empty", log_dir=self.log_dir, renewed=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from _disk.log_dir_problems(self.log_dir, shape)

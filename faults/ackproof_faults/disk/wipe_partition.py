@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
 from ackproof_faults.disk._partitions import Partitions, partition_problems
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem, Shape
@@ -29,6 +30,10 @@ class WipePartition(Ended):
     fault: Literal["wipe_partition"] = "wipe_partition"
     proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"
     partitions: Partitions
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(log="empty", partitions=self.partitions),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from partition_problems(self.partitions, shape)

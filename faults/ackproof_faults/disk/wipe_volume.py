@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from ackproof_faults.disk import _disk
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -24,6 +25,10 @@ class WipeVolume(Ended):
     past_tense: ClassVar[str] = "lost its disk"
     fault: Literal["wipe_volume"] = "wipe_volume"
     proof: ClassVar[str] = "the broker is down, and none of its log directories holds a file"
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(log="empty", renewed=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _disk.kill_all(cluster, nodes)

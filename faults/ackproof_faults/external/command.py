@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Anything, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.external._attached import AttachedFault
@@ -39,6 +40,10 @@ class Command(AttachedFault):
         alias="heal", min_length=1, description="ends the fault; a second run must do no harm"
     )
     within: Duration = Field(default=60.0, gt=0, description="how long a command may take")
+
+    @property
+    def effects(self) -> Effects:
+        return (Anything(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         for node in nodes:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.external._attached import AttachedFault
@@ -31,8 +31,8 @@ class Docker(AttachedFault, Ended):
     )
 
     @property
-    def configured_effect(self) -> Effect:
-        return "kill" if self.action == "kill" else "restart"
+    def effects(self) -> Effects:
+        return (Ends(clean=self.action == "stop"),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

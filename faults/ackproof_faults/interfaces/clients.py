@@ -24,11 +24,11 @@ ClientName = Annotated[
 #: How a client ends: by SIGKILL, or by an exit without waiting for what it has sent.
 End = Literal["kill", "exit"]
 
-#: How a client misbehaves in each round, until it gets another order. dawdle: spend time on what a
+#: How a client misbehaves in each round, until it gets another order. slow: spend time on what a
 #: poll returned; fill: hand over as many records as are accepted, and serve no delivery report;
 #: purge_queue: purge what waits to be sent; purge_all: what is in flight, too; rejoin: leave the
 #: group at intervals and join it again; skew: send records with timestamps that are off.
-Order = Literal["nothing", "dawdle", "fill", "purge_queue", "purge_all", "rejoin", "skew"]
+Order = Literal["nothing", "slow", "fill", "purge_queue", "purge_all", "rejoin", "skew"]
 
 
 class Clients(Protocol):
@@ -40,10 +40,10 @@ class Clients(Protocol):
     def stop(self, client: str) -> None:
         """Stop the process (SIGSTOP)."""
 
-    def go_on(self, client: str) -> None:
+    def resume(self, client: str) -> None:
         """Continue a stopped process (SIGCONT); a no-op if it is not stopped, or has ended."""
 
-    def stands_still(self, client: str) -> bool:
+    def is_stopped(self, client: str) -> bool:
         """Whether the operating system reports the process stopped."""
 
     def end(self, client: str, how: End) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ackproof_faults.effects import CHANNELS, Channel
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -42,6 +43,22 @@ def client_ports(cluster: Cluster, listener: str | None) -> list[int]:
     """Return the port of a listener, or the ports of all client listeners for None."""
     names = [listener] if listener else cluster.network.client_listeners()
     return [cluster.network.port(name) for name in names]
+
+
+def channels(peers: str | Sequence[int], listener: str | None) -> tuple[Channel, ...]:
+    """Return the channels to these peers, over one listener only unless it is None."""
+    to_peers: dict[object, tuple[Channel, ...]] = {
+        "brokers": ("replication",),
+        "controllers": ("controllers",),
+        "clients": ("clients",),
+    }
+    over: dict[str | None, tuple[Channel, ...]] = {
+        None: CHANNELS,
+        "INTERNAL": ("replication",),
+        "CONTROLLER": ("controllers",),
+    }
+    reached = to_peers.get(peers, ("replication", "controllers"))
+    return tuple(one for one in reached if one in over.get(listener, ("clients",)))
 
 
 def rules(cluster: Cluster, cuts: Sequence[Cut], verdict: str) -> Mapping[int, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ackproof_faults.conditions.targets import TargetSpec
+from ackproof_faults.effects import Intercepts
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Problem
@@ -18,6 +19,17 @@ from ackproof_faults.interfaces.kafka_proxy import (
 
 #: How many of the messages are named in the evidence.
 _NAMED = 3
+
+
+def interception(rule: Rule) -> Intercepts:
+    return Intercepts(
+        api=rule.api,
+        direction=rule.direction,
+        action=rule.action,
+        by=rule.delay_s or None,
+        client=rule.client,
+        count=rule.count,
+    )
 
 
 def proxy_problems(api: Api, proxied: Sequence[str], target: TargetSpec) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Slows
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
@@ -27,6 +28,10 @@ class Bandwidth(Queue):
         description="bits a second",
         examples=["500kbit", "10mbit"],
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Slows(),)
 
     def discipline(self) -> str:
         """Return tbf with a bucket of 32 kbit: about three full packets."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
@@ -21,6 +22,10 @@ class Bridge(Links):
 
     name: ClassVar[str] = "bridge"
     fault: Literal["bridge"] = "bridge"
+
+    @property
+    def effects(self) -> Effects:
+        return (Cuts(channels=("replication",), some=True, nodes="others"),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

@@ -26,6 +26,7 @@ class Flapping(Partition):
     """Cut the targets off from their peers and reconnect them, in turn."""
 
     name: ClassVar[str] = "flapping"
+    repeated: ClassVar[bool] = True
     fault: Literal["flapping"] = "flapping"  # type: ignore[assignment]
     proof: ClassVar[str] = "the target's rules are observed to be there, and not to be there"
     up: Duration = Field(default=1.0, gt=0, description="how long the link works each time")

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -33,6 +34,10 @@ class HalfOpen(Ended):
     past_tense: ClassVar[str] = "was killed without closing its connections"
     fault: Literal["half_open"] = "half_open"
     proof: ClassVar[str] = "the target's process is gone, and another node still holds a connection"
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(silent=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         install(cluster, _TABLE, dict.fromkeys(nodes, _SILENCE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import CHANNELS, Cuts, Effects
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import CLIENTS, Cut, both_ways, client_ports
 from ackproof_faults.network._links import Links
@@ -16,6 +17,10 @@ class Isolate(Links):
 
     name: ClassVar[str] = "isolate"
     fault: Literal["isolate"] = "isolate"
+
+    @property
+    def effects(self) -> Effects:
+        return (Cuts(channels=CHANNELS),)
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
         peers = [

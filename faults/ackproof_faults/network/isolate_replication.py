@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -28,13 +28,16 @@ class IsolateReplication(Fault):
     name: ClassVar[str] = "isolate_replication"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "network")
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
-    effect: ClassVar[Effect] = "isolate_replication"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     fault: Literal["isolate_replication"] = "isolate_replication"
     proof: ClassVar[str] = (
         "every other broker's connections to INTERNAL time out, and those to EXTERNAL do not"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Cuts(channels=("replication",), served=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from not_behind_proxy(self.name, shape)

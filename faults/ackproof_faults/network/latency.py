@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Effects, Slows
 from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.kernel import Need
@@ -28,6 +29,10 @@ class Latency(Queue):
     jitter: Duration = Field(
         default=0.0, ge=0, description="how much the delay varies at random, up and down"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Slows(by=self.delay + self.jitter),)
 
     def discipline(self) -> str:
         jitter = f" {self.jitter * 1000:g}ms" if self.jitter else ""

@@ -8,16 +8,17 @@ workload that uses it (`workload.listener`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Effects
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
 from ackproof_faults.interfaces.kafka_proxy import Action, Api, Direction, Rule
-from ackproof_faults.network._proxy_rules import proxy_problems, require_hit
+from ackproof_faults.network._proxy_rules import interception, proxy_problems, require_hit
 
 
 class LinkFault(Fault):
@@ -51,11 +52,9 @@ class LinkFault(Fault):
         default=10.0, gt=0, description="how long to wait for the first such message"
     )
 
-    @model_validator(mode="after")
-    def _delay_belongs_to_delay(self) -> Self:
-        if (self.action == "delay") != (self.delay is not None):
-            raise ValueError("delay and action: delay need each other: add one or remove the other")
-        return self
+    @property
+    def effects(self) -> Effects:
+        return (interception(self._rule(())),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from proxy_problems(self.api, shape.proxied, self.target)

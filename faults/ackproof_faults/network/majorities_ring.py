@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import Cut
@@ -28,6 +29,10 @@ class MajoritiesRing(Links):
     target: Target = Field(
         default=TargetSpec(role="all"), description="all: the ring consists of every broker"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Cuts(channels=("replication",), some=True),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         yield from super().problems(shape)

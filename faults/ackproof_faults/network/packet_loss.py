@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Slows
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -30,6 +31,10 @@ class PacketLoss(Fault):
     percent: int = Field(
         default=10, ge=1, le=99, description="how many of a hundred packets are dropped"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Slows(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Install the rules at each target; its loopback is spared."""

@@ -9,13 +9,15 @@ sending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.cluster import Cluster
-from ackproof_faults.network._cuts import CLIENTS, Cut, client_ports
+from ackproof_faults.network._cuts import CLIENTS, Cut, channels, client_ports
 from ackproof_faults.network._links import Links
 
 
@@ -23,6 +25,8 @@ class Partition(Links):
     """Cut the targets off from other brokers, from controllers, from clients or from some nodes."""
 
     name: ClassVar[str] = "partition"
+    #: Whether the cut comes and goes.
+    repeated: ClassVar[bool] = False
     fault: Literal["partition"] = "partition"
     peers: Literal["brokers", "controllers", "clients"] | tuple[int, ...] = Field(
         default="brokers",
@@ -37,6 +41,11 @@ class Partition(Links):
         description="cut only connections to this listener, instead of all",
         examples=["INTERNAL", "EXTERNAL"],
     )
+
+    @property
+    def effects(self) -> Effects:
+        cut = Cuts(channels=channels(self.peers, self.listener), direction=self.direction)
+        return (replace(cut, some=isinstance(self.peers, tuple), repeated=self.repeated),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if self.peers != "clients":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Resets
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -29,6 +30,10 @@ class ResetConnections(Fault):
     fault: Literal["reset_connections"] = "reset_connections"
     needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
     proof: ClassVar[str] = "none of the connections that the target had is open any more"
+
+    @property
+    def effects(self) -> Effects:
+        return (Resets(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, frozenset[str]]:
         """Make each target's kernel abort its connections, so that both ends are told.

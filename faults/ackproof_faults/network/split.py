@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Cuts, Effects
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.network._cuts import Cut, both_ways
 from ackproof_faults.network._links import Links
@@ -23,6 +24,17 @@ class Split(Links):
     controllers: Literal["targets", "others", "both"] = Field(
         default="others", description="which side the controllers stay connected with"
     )
+
+    @property
+    def effects(self) -> Effects:
+        between = Cuts(channels=("replication",))
+        match self.controllers:
+            case "both":
+                return (between,)
+            case "others":
+                return (between, Cuts(channels=("controllers",)))
+            case "targets":
+                return (between, Cuts(channels=("controllers",), nodes="others"))
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
         targets, others = set(nodes), set(cluster.metadata.broker_ids()) - set(nodes)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import Effects, Starts
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -28,6 +29,10 @@ class AddBroker(Fault):
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the broker is a new one"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Starts(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.operations.add_broker()

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import ChangesQuorum, Effects, Starts
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -26,6 +27,10 @@ class AddController(Fault):
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the controller is a new one"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Starts(controller=True), ChangesQuorum())
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         cluster.operations.add_controller()

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import AddsPartitions, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -22,6 +23,10 @@ class AddPartitions(TopicOperation):
     proof: ClassVar[str] = "the metadata lists that many partitions, each with a leader"
     partition: None = Field(default=None, description="not used: the operation is on the topic")
     partitions: int = Field(ge=2, description="the new number of partitions")
+
+    @property
+    def effects(self) -> Effects:
+        return (AddsPartitions(topic=self.topic),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         count = len(self.existing(cluster))

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Configures, Effects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -26,6 +27,10 @@ class AlterConfig(TopicOperation):
     partition: None = Field(default=None, description="not used: settings belong to the topic")
     key: str = Field(min_length=1, description="the setting, by Kafka's name")
     value: str | int | float | bool = Field(description="its value while the fault holds")
+
+    @property
+    def effects(self) -> Effects:
+        return (Configures(topic=self.topic, key=self.key, value=self._text),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         current = cluster.operations.setting(self.topic, self.key)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Reassigns
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -26,6 +27,12 @@ class ChangeReplicationFactor(TopicOperation):
     fault: Literal["change_replication_factor"] = "change_replication_factor"
     proof: ClassVar[str] = "the metadata lists that many replicas"
     replication_factor: int = Field(ge=1, description="the new number of replicas")
+
+    @property
+    def effects(self) -> Effects:
+        return (
+            Reassigns(topic=self.topic, partition=self.partition, count=self.replication_factor),
+        )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         partitions = self.existing(cluster)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Elects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -21,6 +22,10 @@ class PreferredElection(TopicOperation):
     explained: ClassVar[bool] = True
     fault: Literal["preferred_election"] = "preferred_election"
     proof: ClassVar[str] = "according to the metadata the first replica leads each partition"
+
+    @property
+    def effects(self) -> Effects:
+        return (Elects(topic=self.topic, partition=self.partition, unclean=False),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         partitions = self.existing(cluster)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Reassigns
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -26,6 +27,11 @@ class Reassign(TopicOperation):
     to: list[int] = Field(
         min_length=1, description="broker ids, the preferred leader first", examples=[[2, 3, 1]]
     )
+
+    @property
+    def effects(self) -> Effects:
+        to = tuple(self.to)
+        return (Reassigns(topic=self.topic, partition=self.partition, to=to, count=len(to)),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         """Request the new replicas; they must differ from the current ones, at least in order."""

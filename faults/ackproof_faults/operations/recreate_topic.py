@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Removes
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -24,6 +25,10 @@ class RecreateTopic(TopicOperation):
     fault: Literal["recreate_topic"] = "recreate_topic"
     proof: ClassVar[str] = "the topic's id has changed"
     partition: None = Field(default=None, description="not used: a topic is deleted as a whole")
+
+    @property
+    def effects(self) -> Effects:
+        return (Removes(topic=self.topic),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         self.existing(cluster)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Ends, Reassigns
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -19,6 +20,10 @@ class RemoveBroker(Fault):
     occupies: ClassVar[str] = "process"
     fault: Literal["remove_broker"] = "remove_broker"
     proof: ClassVar[str] = "no broker lists the target any more"
+
+    @property
+    def effects(self) -> Effects:
+        return (Reassigns(), Ends(clean=True, for_good=True))
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         for node in nodes:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import ChangesQuorum, Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -31,6 +32,10 @@ class RemoveController(Fault):
         default=TargetSpec(role="active controller"),
         description="active controller, or minority of controllers",
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (ChangesQuorum(), Ends(clean=True, for_good=True))
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if not self.target.of_controllers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Elects
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -22,6 +23,10 @@ class UncleanElection(TopicOperation):
     explained: ClassVar[bool] = True
     fault: Literal["unclean_election"] = "unclean_election"
     proof: ClassVar[str] = "according to the metadata every partition has a leader"
+
+    @property
+    def effects(self) -> Effects:
+        return (Elects(topic=self.topic, partition=self.partition, unclean=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         partitions = self.existing(cluster)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Ends, Upgrades
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -30,6 +31,10 @@ class Upgrade(Fault):
         description="the Kafka version, not older than the cluster's",
         examples=["4.3.1"],
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(clean=True, one_by_one="in_sync"), Upgrades(version=self.to))
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         for node in nodes:

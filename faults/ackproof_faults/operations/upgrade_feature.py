@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import Effects, Upgrades
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -49,6 +50,10 @@ class UpgradeFeature(Fault):
         description="its new level: a number, or the name of a level of metadata.version",
         examples=[2, "4.3-IV0"],
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Upgrades(feature=self.feature, level=self.level),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         if cluster.operations.feature_level(self.feature) == self.level:

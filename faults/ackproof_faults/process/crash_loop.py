@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -42,6 +43,10 @@ class CrashLoop(Ended):
         default="loaded",
         description="kill again once the broker has loaded its logs, or once it serves requests",
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(times=self.times),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, int]:
         """Return how often each broker was seen to start."""

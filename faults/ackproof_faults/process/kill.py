@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.process._ended import Ended
@@ -21,12 +21,15 @@ class Kill(Ended):
     """Kill brokers with SIGKILL; heal starts them again with their identity and data."""
 
     name: ClassVar[str] = "kill"
-    effect: ClassVar[Effect] = "kill"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed"
     fault: Literal["kill"] = "kill"
     proof: ClassVar[str] = "the process ended by SIGKILL"
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.targets import Target, TargetSpec
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -28,6 +29,10 @@ class KillCluster(Fault):
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: every node is killed"
     )
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(nodes="every"),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         _at_once(cluster, cluster.processes.kill)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster, InterfaceNames
@@ -21,11 +21,14 @@ class OomKill(Ended):
 
     name: ClassVar[str] = "oom_kill"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
-    effect: ClassVar[Effect] = "kill"
     explained: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
     fault: Literal["oom_kill"] = "oom_kill"
     proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from ackproof_faults.effects import Effects, Stalls
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault
@@ -26,6 +27,10 @@ class Pause(Fault):
     past_tense: ClassVar[str] = "was paused"
     fault: Literal["pause"] = "pause"
     proof: ClassVar[str] = "the engine reports the broker frozen, and it does not answer a client"
+
+    @property
+    def effects(self) -> Effects:
+        return (Stalls(),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

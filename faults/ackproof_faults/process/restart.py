@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from ackproof_faults.effects import Effect
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -21,12 +21,15 @@ class Restart(Ended):
     """Stop brokers with SIGTERM; heal starts them again."""
 
     name: ClassVar[str] = "restart"
-    effect: ClassVar[Effect] = "restart"
     explained: ClassVar[bool] = True
     traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
     fault: Literal["restart"] = "restart"
     proof: ClassVar[str] = "the process ended by itself after SIGTERM"
+
+    @property
+    def effects(self) -> Effects:
+        return (Ends(clean=True),)
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> None:
         require_running(cluster, nodes)

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof_faults.conditions.durations import Duration
+from ackproof_faults.effects import Effects, Ends
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.interfaces.cluster import Cluster
@@ -35,6 +36,15 @@ class RollingRestart(Ended):
         description="before the next broker: wait until this one is in every ISR, or do not wait",
     )
     within: Duration = Field(default=60.0, gt=0, description="how long a broker may take to return")
+
+    @property
+    def effects(self) -> Effects:
+        return (
+            Ends(
+                clean=self.stop == "clean",
+                one_by_one="in_sync" if self.wait == "isr" else "started",
+            ),
+        )
 
     def inject(self, cluster: Cluster, nodes: Sequence[int]) -> Mapping[int, int | None]:
         """Return the exit status of each process; raise FaultError if one does not return."""

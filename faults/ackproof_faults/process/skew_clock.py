@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from ackproof_faults.conditions.durations import Duration, Offset
+from ackproof_faults.effects import Effects, Skews
 from ackproof_faults.errors import FaultError
 from ackproof_faults.evidence import Evidence
 from ackproof_faults.fault import Fault, Problem, Shape
@@ -35,9 +36,11 @@ class SkewClock(Fault):
         description="how far the clocks are ahead, or behind if negative; at least 5 s",
         examples=["90m", "-90m"],
     )
-    within: Duration = Field(
-        default=10.0, gt=0, description="how long to wait for a line in the broker's log"
-    )
+    within: Duration = Field(default=10.0, gt=0, description="how long to wait for a log line")
+
+    @property
+    def effects(self) -> Effects:
+        return (Skews(by=self.by),)
 
     @field_validator("by")
     @classmethod
@@ -67,8 +70,7 @@ class SkewClock(Fault):
             least, most = clock_offset(cluster, node, within_s=self.within)
             if not least - _TOLERANCE_S <= self.by <= most + _TOLERANCE_S or least <= 0 <= most:
                 raise FaultError(
-                    f"broker {node}'s clock is {least:.1f} to {most:.1f} s ahead of this one, not "
-                    f"{self.by:g} s"
+                    f"broker {node}'s clock is {least:.1f} to {most:.1f} s ahead, not {self.by:g} s"
                 )
             proofs.append(f"broker {node} logs with a clock that is {most:+.1f} s off")
         return Evidence(text="; ".join(proofs))

@@ -22,6 +22,7 @@ from ackproof.cli.options import (
     engine,
     exit_with,
     print_json,
+    shipped_or_local,
     stderr,
     stdout,
 )
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 
 def compare(
     scenario: Annotated[
-        Path | None, typer.Argument(help="A scenario file, or a folder of scenario files.")
+        Path | None,
+        typer.Argument(
+            callback=shipped_or_local,
+            help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
+        ),
     ] = None,
     *,
     trials: Annotated[

@@ -11,7 +11,7 @@ from ackproof.cli.options import Json, print_json
 
 
 def dashboard(
-    place: Annotated[str, typer.Argument(help="A folder, or an address that Spark can read.")],
+    warehouse: Annotated[str, typer.Argument(help="A folder, or an address that Spark can read.")],
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
         "dashboard.html"
     ),
@@ -25,11 +25,11 @@ def dashboard(
     from ackproof.report.dashboard import read, write_dashboard
     from ackproof.runs.directory import disk_errors
 
-    location = rows.address(place)
-    with rows.opened(location) as warehouse:
-        trends = read(warehouse)
+    location = rows.address(warehouse)
+    with rows.opened(location) as opened:
+        trends = read(opened)
     with disk_errors(out):
-        write_dashboard(out, trends, title=f"Trends of {place}")
+        write_dashboard(out, trends, title=f"Trends of {warehouse}")
     if as_json:
         print_json({"dashboard": str(out), "runs": trends.runs})
     else:

@@ -30,6 +30,7 @@ from ackproof.cli import (
     report,
     run,
     runs,
+    scenarios,
     schedule,
     schema,
     shrink,
@@ -69,6 +70,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(scenarios.app, name="scenarios")
 app.add_typer(warehouse.app, name="warehouse")
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(image.app, name="image")

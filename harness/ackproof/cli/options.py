@@ -22,8 +22,26 @@ if TYPE_CHECKING:
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
 
+
+def shipped_or_local(path: Path | None) -> Path | None:
+    """Return a path that exists as it is, and otherwise the shipped scenario of that name."""
+    from ackproof.scenario.shipped import find
+
+    return path if path is None or path.exists() else find(str(path)) or path
+
+
 ScenarioPath = Annotated[
-    Path, typer.Argument(help="A scenario file, or a folder of scenario files.")
+    Path,
+    typer.Argument(
+        callback=shipped_or_local,
+        help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
+    ),
+]
+Arm = Annotated[
+    str, typer.Option("--arm", metavar="NAME", help="Only the configuration of this name.")
+]
+OnlyKafka = Annotated[
+    str, typer.Option("--kafka", metavar="VERSION", help="Only configurations of this version.")
 ]
 RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name in runs/.")]
 RunDirs = Annotated[list[Path], typer.Argument(help="Run directories that have a verdict.")]
@@ -101,15 +119,33 @@ def print_json(value: object) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def configurations_of(scenario: Path, *, shard: str) -> list[Configured]:
-    """Return the configurations of a scenario file or folder that belong to a shard.
+def configurations_of(
+    scenario: Path, *, shard: str, arm: str = "", kafka: str = ""
+) -> list[Configured]:
+    """Return the configurations of a scenario file or folder that are to be run.
 
-    Raises ScenarioError if there is none.
+    `arm` and `kafka` select by name and version, then `shard`. What a case says to skip is left
+    out, with a note. Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
     """
     from ackproof.scenario.loader import load_all
     from ackproof.scenario.shards import Shard, share
 
-    every = load_all(scenario)
+    loaded = load_all(scenario)
+    selected = [
+        one for one in loaded if arm in ("", one.name) and kafka in ("", one.scenario.kafka)
+    ]
+    if not selected:
+        names = ", ".join(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
+        raise ScenarioError(
+            f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
+            hint=f"Its configurations: {names}.",
+        )
+    skipped = {(one.path, _skip(one)) for one in selected if _skip(one)}
+    for path, reason in sorted(skipped):
+        stderr().print(f"{path}: skipped: {reason}", highlight=False, soft_wrap=True, markup=False)
+    every = [one for one in selected if not _skip(one)]
+    if not every:
+        raise AckproofError(f"{scenario}: nothing to run: every configuration is skipped")
     found = share(every, Shard.parse(shard))
     if not found:
         raise ScenarioError(
@@ -118,6 +154,11 @@ def configurations_of(scenario: Path, *, shard: str) -> list[Configured]:
             hint=f"Use at most {len(every)} shards.",
         )
     return found
+
+
+def _skip(configured: Configured) -> str:
+    case = configured.scenario.case
+    return case.skip if case else ""
 
 
 def engine(configurations: Sequence[Configured]) -> Any:

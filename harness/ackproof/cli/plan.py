@@ -20,6 +20,7 @@ from ackproof.cli.options import (
     Spark,
     engine,
     print_json,
+    shipped_or_local,
     stderr,
     stdout,
 )
@@ -37,7 +38,12 @@ RunResults = Mapping[Path, dict[str, Any]]
 
 
 def plan(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file. Its faults are ignored.")],
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            callback=shipped_or_local, help="A scenario file, or its name. Its faults are ignored."
+        ),
+    ],
     *,
     kills: Kills = 2,
     power_losses: PowerLosses = 1,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ackproof.cli.options import (
     LOCAL_SPARK,
     RUNS,
+    Arm,
     Json,
+    OnlyKafka,
     Out,
     ScenarioPath,
     ShardOption,
@@ -25,6 +27,9 @@ from ackproof.cli.options import (
 )
 from ackproof.errors import AckproofError
 
+if TYPE_CHECKING:
+    from ackproof.scenario.loader import Configured
+
 
 def run(
     scenario: ScenarioPath,
@@ -37,17 +42,21 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Follow each run with Spark while it is in progress.")
     ] = False,
+    arm: Arm = "",
+    kafka: OnlyKafka = "",
     shard: ShardOption = "",
     as_json: Json = False,
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
-    Example: [bold]ackproof run scenarios/acks-all.yaml[/]
+    Examples: [bold]ackproof run scenarios/acks-all.yaml[/], [bold]ackproof run B6[/],
+    [bold]ackproof run catalogue --kafka 4.3.1[/]
     """
     from ackproof.report import print_run
 
+    configurations = configurations_of(scenario, shard=shard, arm=arm, kafka=kafka)
     results, failure = _run_all(
-        scenario, out, title=scenario.stem, reuse=not fresh, live=live, shard=shard
+        configurations, out, title=scenario.stem, reuse=not fresh, live=live
     )
     verdicts = [verdict for _, verdict in results]
     if as_json:
@@ -60,13 +69,12 @@ def run(
 
 
 def _run_all(
-    scenario: Path,
+    configurations: Sequence[Configured],
     out: Path,
     *,
     title: str,
-    reuse: bool = False,
-    live: bool = False,
-    shard: str = "",
+    reuse: bool,
+    live: bool,
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
     """Run every configuration; write one report.html and one junit.xml into the last run.
 
@@ -79,7 +87,6 @@ def _run_all(
     from ackproof.report.ci import announce
     from ackproof.runs.directory import disk_errors
 
-    configurations = configurations_of(scenario, shard=shard)
     results: list[tuple[Path, Any]] = []
     failure = None
     runs = run_suite(

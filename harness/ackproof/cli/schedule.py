@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import Json, print_json
+from ackproof.cli.options import Json, print_json, shipped_or_local
 
 if TYPE_CHECKING:
     from ackproof_faults.schedule.sampling import SampledStep, Sampler
@@ -18,7 +18,9 @@ _TURNS = 3
 
 
 def schedule(
-    scenario: Annotated[Path, typer.Argument(help="A scenario file.")],
+    scenario: Annotated[
+        Path, typer.Argument(callback=shipped_or_local, help="A scenario file, or its name.")
+    ],
     seed: Annotated[
         int | None, typer.Option(min=0, help="Use this seed instead of the scenario's.")
     ] = None,

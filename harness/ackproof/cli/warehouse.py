@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ackproof.cli.options import Json, distinct, print_json
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.formats import Format
@@ -16,8 +17,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Tables of many runs, for dashboards: load and query them."
 )
 
-Place = Annotated[str, typer.Argument(help="A folder, or an address that Spark can write.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Warehouse = Annotated[str, typer.Argument(help="A folder, or an address that Spark can write.")]
 
 
 class FormatName(StrEnum):
@@ -62,7 +62,7 @@ def load(
     from ackproof.report import warehouse_rows as rows
     from ackproof_spark.warehouse.load import load as load_runs
 
-    runs = rows.read_runs(_distinct(run_dirs), commit=commit, comparison=comparison)
+    runs = rows.read_runs(distinct(run_dirs), commit=commit, comparison=comparison)
     location, kind = rows.address(into), _format(format_name)
     with rows.opened(location, create=True, kind=kind) as warehouse:
         if not as_json and kind is None:
@@ -70,7 +70,7 @@ def load(
         results = load_runs(warehouse, runs, sends=sends, reads=reads)
     loaded = [{"run_id": run.run_id, "result": results[run.run_id].value} for run in runs]
     if as_json:
-        _print({"warehouse": location, "format": warehouse.format.value, "runs": loaded})
+        print_json({"warehouse": location, "format": warehouse.format.value, "runs": loaded})
         return
     for each in loaded:
         typer.echo(f"{each['run_id']}: {each['result']}")
@@ -78,7 +78,7 @@ def load(
 
 @app.command()
 def views(
-    place: Place,
+    warehouse: Warehouse,
     temporary: Annotated[
         bool, typer.Option("--temporary", help="Print views that last for one Spark session.")
     ] = False,
@@ -90,48 +90,48 @@ def views(
     """
     from ackproof_spark.warehouse import views as sql
 
-    with _opened(place) as warehouse:
-        warehouse.write_views()
-        script = sql.script(warehouse.tables, temporary=temporary)
-        single = list(sql.statements(warehouse.tables, temporary=temporary))
+    with _opened(warehouse) as opened:
+        opened.write_views()
+        script = sql.script(opened.tables, temporary=temporary)
+        single = list(sql.statements(opened.tables, temporary=temporary))
     if as_json:
-        _print({"statements": single})
+        print_json({"statements": single})
     else:
         typer.echo(script, nl=False)
 
 
 @app.command()
-def info(place: Place, as_json: Json = False) -> None:
+def info(warehouse: Warehouse, as_json: Json = False) -> None:
     """Print a warehouse's format and version, and how many rows each view has.
 
     Example: [bold]ackproof warehouse info warehouse[/]
     """
     from ackproof_spark.warehouse.schemas import TABLES, WAREHOUSE_VERSION
 
-    with _opened(place) as warehouse:
+    with _opened(warehouse) as opened:
         counts = " UNION ALL ".join(
             f"SELECT '{name}' AS name, count(*) AS n FROM {name}"  # noqa: S608  our own names
             for name in TABLES
         )
-        rows = {row["name"]: row["n"] for row in warehouse.query(counts)}
+        rows = {row["name"]: row["n"] for row in opened.query(counts)}
         summary = {
-            "warehouse": warehouse.storage.address,
-            "format": warehouse.format.value,
+            "warehouse": opened.storage.address,
+            "format": opened.format.value,
             "version": WAREHOUSE_VERSION,
             "rows": {name: rows[name] for name in TABLES},
         }
     if as_json:
-        _print(summary)
+        print_json(summary)
         return
     typer.echo(f"{summary['warehouse']}: {summary['format']}, version {summary['version']}")
     for name, count in rows.items():
         typer.echo(f"  {name:18}{count:>14,}")
 
 
-def _opened(place: str) -> Any:
+def _opened(warehouse: str) -> Any:
     from ackproof.report import warehouse_rows as rows
 
-    return rows.opened(rows.address(place))
+    return rows.opened(rows.address(warehouse))
 
 
 def _format(name: FormatName | None) -> Format | None:
@@ -150,12 +150,3 @@ def _format_text(kind: Format) -> str:
             "(python -m ackproof_spark.spark.connector delta fetches it)"
         )
     return f"format {kind}"
-
-
-def _distinct(run_dirs: list[Path]) -> list[Path]:
-    """Return each directory once: `runs/*` includes the link `runs/latest`."""
-    return list(dict.fromkeys(path.resolve() for path in run_dirs))
-
-
-def _print(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2, default=str))

@@ -147,7 +147,7 @@ class ConsumerLoop:
             return
         spec = self._spec
         effects = self._recorder.polled(messages)
-        if self._page.order is Order.DAWDLE:
+        if self._page.order is Order.SLOW:
             time.sleep(self._page.argument_s)
             self._page.obeyed += 1
         for _, partition, offset, *_ in effects:

@@ -61,21 +61,21 @@ class RunClients:
         )
         process.send_signal(signal.SIGSTOP)
         _require(
-            lambda: self.stands_still(client),
+            lambda: self.is_stopped(client),
             bool,
             f"{client} is not suspended {_SIGNAL_S:g} s after SIGSTOP",
         )
 
-    def go_on(self, client: str) -> None:
+    def resume(self, client: str) -> None:
         """Resume a suspended process; a no-op if it is not suspended or has ended."""
         self._process(client).send_signal(signal.SIGCONT)
         _require(
-            lambda: self.stands_still(client),
+            lambda: self.is_stopped(client),
             lambda suspended: not suspended,
             f"{client} is still suspended {_SIGNAL_S:g} s after SIGCONT",
         )
 
-    def stands_still(self, client: str) -> bool:
+    def is_stopped(self, client: str) -> bool:
         """Whether the operating system reports the process as stopped."""
         process = self._process(client)
         if process.returncode is not None:

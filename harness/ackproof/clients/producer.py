@@ -264,7 +264,7 @@ class ProducerLoop:
             if order in (Order.PURGE_QUEUE, Order.PURGE_ALL):
                 self._producer.purge(in_flight=order is Order.PURGE_ALL)
             served = self._poll(timeout)
-            if order is Order.DAWDLE and served:
+            if order is Order.SLOW and served:
                 time.sleep(self._page.argument_s)
                 self._page.obeyed += 1
         self._page.busy = int((time.thread_time() - self._busy_before) * 1e6)

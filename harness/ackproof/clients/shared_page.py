@@ -68,7 +68,7 @@ class Order(IntEnum):
     """Misbehaviour that the harness orders from a client (`interfaces.clients.Order`)."""
 
     NOTHING = 0
-    DAWDLE = 1
+    SLOW = 1
     FILL = 2
     PURGE_QUEUE = 3
     PURGE_ALL = 4

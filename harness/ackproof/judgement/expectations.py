@@ -7,9 +7,10 @@ observed counts only if nothing could have hidden it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ackproof.runs.verdict import Expectation, Metrics, Word
+from ackproof.runs.verdict import CauseReport, Expectation, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
 from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_TRANSACTIONS, Anomaly
 
@@ -45,13 +46,17 @@ def effective_expectations(scenario: Scenario) -> dict[str, str]:
         for key, anomaly in _ANOMALY.items()
         if anomaly not in excluded
     }
-    return {key: value for key, value in values.items() if value != "any"} | (
-        {"availability": scenario.expect.availability} if scenario.expect.availability else {}
-    )
+    others = {key: getattr(scenario.expect, key) for key in ("cause", "availability")}
+    return {key: value for key, value in values.items() if value != "any"} | {
+        key: value for key, value in others.items() if value is not None
+    }
 
 
 def check_expectations(
-    expect: Expect, observed: Mapping[str, int], metrics: Metrics
+    expect: Expect,
+    observed: Mapping[str, int],
+    metrics: Metrics,
+    causes: Sequence[CauseReport] = (),
 ) -> list[Expectation]:
     """Return every key of `expect` with the observed value."""
     expectations = []
@@ -62,6 +67,8 @@ def check_expectations(
         count = observed.get(anomaly, 0)
         met = value == "any" or (count == 0) == (value == "none")
         expectations.append(Expectation(what=key, wanted=value, observed=str(count), met=met))
+    if expect.cause is not None:
+        expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
         expectations.append(_availability(expect.availability, metrics))
     return expectations
@@ -100,6 +107,14 @@ def conclude(
         if line.wanted != "any"
     ]
     return Word.HOLDS, "as expected: " + ", ".join(restrictive)
+
+
+def _cause(wanted: str, causes: Sequence[CauseReport]) -> Expectation:
+    records: Counter[str] = Counter()
+    for cause in causes:
+        records[cause.case] += cause.count
+    observed = max(records, key=records.__getitem__, default="no loss")
+    return Expectation(what="cause", wanted=wanted, observed=observed, met=observed == wanted)
 
 
 def _availability(expected: str, metrics: Metrics) -> Expectation:

@@ -20,7 +20,7 @@ from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
-from ackproof_faults import registered
+from ackproof_faults import NoFault, registered
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
@@ -90,12 +90,12 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         acked=observed["acked"],
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
-    checked = expectations.check_expectations(scenario.expect, observed, measured)
+    checked = expectations.check_expectations(scenario.expect, observed, measured, causes)
     undisputed = disagreements.undisputed(run_dir, observed)
     word, reason = expectations.conclude(
         checked,
         inconclusive_reasons,
-        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured),
+        undisputed=expectations.check_expectations(scenario.expect, undisputed, measured, causes),
     )
     if unobserved:
         reason += f"; not observed: {', '.join(unobserved)}"
@@ -181,7 +181,7 @@ def fault_kinds() -> dict[str, FaultKind]:
         name: FaultKind(
             past_tense=kind.past_tense,
             takes_bytes=kind.takes_bytes,
-            control=kind.effect == "none",
+            control=kind is NoFault,
         )
         for name, kind in registered().items()
     }

@@ -209,7 +209,7 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
     losses = [
         row
         for row in run.windows
-        if registered()[row["fault"]].effect == "power_loss" and broker in row["nodes"]
+        if registered()[row["fault"]].takes_bytes and broker in row["nodes"]
     ]
     for event in events:
         at = event.at.timestamp()

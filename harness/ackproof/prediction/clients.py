@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ackproof.scenario.commit import Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.model import Scenario
-from ackproof_faults import Fault
+from ackproof_faults.effects import Client
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
 from ackproof_model.transactions import TransactionBudgets, TransactionModel
@@ -36,10 +36,6 @@ def predict_clients(scenario: Scenario) -> Iterator[ClientPrediction]:
         yield from _of_group(scenario, name, group)
 
 
-def _reaches_brokers(fault: Fault) -> bool:
-    return fault.effect not in ("clients", "none")
-
-
 def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:
     """Yield the predictions for transactions of librdkafka, which supports protocol 1 only.
 
@@ -47,7 +43,7 @@ def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:
     transaction that times out, or a late request.
     """
     spec = scenario.workload.transactions
-    fault = next(filter(_reaches_brokers, scenario.every_fault), None)
+    fault = next((one for one in scenario.every_fault if one.touches_brokers), None)
     if fault is not None:
         late = transactions.search(_question(scenario, delays=1), until=["aborted-read"])
         steps = len(late.traces["aborted-read"])
@@ -91,17 +87,18 @@ def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:
 def _question(scenario: Scenario, **budgets: int) -> TransactionModel:
     """Return the question, for one partition: no way to these two anomalies needs more."""
     return TransactionModel(
-        kafka_version=scenario.kafka, budgets=TransactionBudgets(partitions=1, **budgets)
+        kafka_version=scenario.kafka,
+        budgets=TransactionBudgets(partitions=1, **budgets),  # type: ignore[arg-type]
     )
 
 
 def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[ClientPrediction]:
     """Yield the predictions for a group if one member is killed and one is removed from it."""
-    fault = next(filter(_reaches_brokers, scenario.every_fault), None)
+    fault = next((one for one in scenario.every_fault if one.touches_brokers), None)
     shared = group.via == "assign" and any(
-        # A fault of consumers leaves acked records alone; one of producers does not.
-        fault.effect == "clients" and fault.configured_effect == "none"
+        isinstance(effect, Client) and effect.role == "consumer"
         for fault in scenario.every_fault
+        for effect in fault.effects
     )
     reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
     question = OffsetModel(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
 
 from ackproof.prediction import cached
 from ackproof.prediction.clients import predict_clients
+from ackproof.prediction.effects import model_fault
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
@@ -27,7 +27,6 @@ from ackproof_model import Condition as Abstract
 from ackproof_model import (
     Configuration,
     Elapsed,
-    FaultName,
     Injection,
     IsrSize,
     LeaderChanged,
@@ -163,7 +162,7 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
-    faulted = any(fault.configured_effect != "none" for fault in scenario.every_fault)
+    faulted = any(model_fault(fault) != "none" for fault in scenario.every_fault)
     if (
         settings.idempotence
         or settings.acks == "0"
@@ -252,8 +251,7 @@ def _unsupported(scenario: Scenario) -> str:
 
 
 def _unknown_faults(scenario: Scenario) -> set[str]:
-    known = get_args(FaultName)
-    return {fault.name for fault in scenario.every_fault if fault.configured_effect not in known}
+    return {fault.name for fault in scenario.every_fault if model_fault(fault) is None}
 
 
 def _undecided(without_faults: Prediction, unsupported: str) -> Prediction:
@@ -308,8 +306,7 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
 
 def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
     return Injection(
-        # The model knows it: `_unknown_faults`.
-        fault=fault.configured_effect,  # type: ignore[arg-type]
+        fault=model_fault(fault) or "none",
         targets=targets,
         when=_conditions(fault.when, topic, partition),
         or_after=fault.or_after,
@@ -359,7 +356,7 @@ def _has_same_target(faults: Sequence[Fault], index: int) -> bool:
     return (
         bool(before)
         and before[-1].target == faults[index].target
-        and all(fault.configured_effect in ("none", "isolate_replication") for fault in before)
+        and all(model_fault(fault) in ("none", "isolate_replication") for fault in before)
     )
 
 

@@ -86,8 +86,7 @@ def error_commands(configurations: Sequence[Configured], verdicts: Sequence[Verd
             line = max(line_of(path, (*own, "expect", unmet.what)), 1)
             if own and line == line_of(path, own):  # the configuration has no `expect` of its own
                 line = line_of(path, ("expect", unmet.what))
-            text = f"{unmet.what}: wanted {unmet.wanted}, observed {unmet.observed}"
-            commands.append(_command("error", path, line, title, text))
+            commands.append(_command("error", path, line, title, wording.unmet(unmet)))
     return commands
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -87,6 +87,22 @@ def print_faults(console: Console, entries: Sequence[Entry]) -> None:
         if entry.needs:
             table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
         console.print(table)
+
+
+def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print each shipped scenario with what it shows, and the versions of its case."""
+    for entry in entries:
+        head = f"{entry['case'] or '':<5}{entry['name']}"
+        console.print(f"[bold]{escape(head)}[/]", highlight=False)
+        told = {
+            "": entry["title"],
+            "loses on: ": entry["loses_on"],
+            "fixed in: ": entry["fixed_in"],
+            "skipped: ": entry["skip"],
+        }
+        for label, text in told.items():
+            if text:
+                console.print(f"     {label}{text}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _table() -> Table:

@@ -84,9 +84,7 @@ def _case(verdict: Verdict, expectation: Expectation) -> ET.Element:
         error = ET.SubElement(case, "error", type="inconclusive", message=_clean(verdict.reason))
         error.text = _clean("\n".join(_output(verdict)))
     elif not expectation.met:
-        message = (
-            f"{expectation.what}: wanted {expectation.wanted}, observed {expectation.observed}"
-        )
+        message = wording.unmet(expectation)
         failure = ET.SubElement(case, "failure", type="violated", message=_clean(message))
         failure.text = _clean("\n".join([message, *_output(verdict)]))
     return case

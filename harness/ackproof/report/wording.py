@@ -10,7 +10,7 @@ from pathlib import Path
 from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LostRecord
 from ackproof.report.data.run import SCENARIO_FILE
-from ackproof.runs.verdict import SENDS, FaultReport, Verdict
+from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Verdict
 
 
 def name(verdict: Verdict) -> str:
@@ -26,6 +26,11 @@ def names(verdicts: Sequence[Verdict]) -> str:
 def acks_of(verdict: Verdict) -> str:
     """Return the configuration's `acks` if the comparison varied it, else an empty string."""
     return str(verdict.configuration.get("acks", ""))
+
+
+def unmet(expectation: Expectation) -> str:
+    """``loss: expected none, observed 3``."""
+    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.observed}"
 
 
 def facts(verdicts: Sequence[Verdict]) -> list[str]:
@@ -79,13 +84,13 @@ def unchecked_sentences(verdict: Verdict) -> list[str]:
 
 
 def cause_sentences(verdict: Verdict) -> list[str]:
-    """Return the case (see docs/forensics.md) and the sentence of each cause."""
-    return [
-        f"{cause.title}: {cause.sentence}"
-        if cause.case == "unexplained"
-        else f"{cause.case} {cause.title}: {cause.sentence}"
-        for cause in verdict.causes
-    ]
+    """Return each cause in words, with its case's number (see docs/forensics.md)."""
+    return [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
+
+
+def cause_title(cause: CauseReport) -> str:
+    """Return what a case is called, with its number: `zombie leader (B3)`."""
+    return cause.title if cause.case == "unexplained" else f"{cause.title} ({cause.case})"
 
 
 def story(record: LostRecord, windows: Sequence[FaultReport]) -> str:

@@ -213,7 +213,8 @@ def _topics(scenario: Scenario, run_dir: Path) -> dict[str, object]:
         return topics
     first: dict[int, list[int]] = {}
     for row in sorted(table_rows(run_dir, "partition_states"), key=lambda row: row["at"]):
-        first.setdefault(row["partition"], list(row["replicas"]))
+        if row["topic"] == name:
+            first.setdefault(row["partition"], list(row["replicas"]))
     if all(partition in first for partition in range(topic.partitions)):
         assignment = [first[partition] for partition in range(topic.partitions)]
         topics[name] = topic.model_copy(update={"assignment": assignment})

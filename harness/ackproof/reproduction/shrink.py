@@ -187,7 +187,7 @@ class Shrink:
 
 def _guesses(scenario: Scenario, everything: Steps) -> Iterator[Steps]:
     """Yield small sets of steps, smallest first, without steps that inject no fault."""
-    faults = [index for index in everything if scenario.faults[index].effect != "none"]
+    faults = [index for index in everything if scenario.faults[index].effects]
     sets = (
         steps
         for size in range(1, min(_GUESS_STEPS, len(faults)) + 1)

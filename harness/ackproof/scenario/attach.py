@@ -139,7 +139,7 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[Proble
                 f"{fault.name!r} needs {', '.join(missing)}, so it needs a cluster that ackproof "
                 f"started (with attach: {legal})",
             )
-        elif fault.effect not in ("none", "clients") and attach.i_own is None:
+        elif fault.touches_brokers and attach.i_own is None:
             yield (
                 place,
                 f"{fault.name!r} breaks a cluster that ackproof did not start: "

@@ -74,10 +74,13 @@ def load(path: Path) -> list[Configured]:
 
 
 def load_all(path: Path) -> list[Configured]:
-    """Return the configurations of a file, or of all scenario files in a folder, by file name."""
+    """Return the configurations of a file, or of all scenario files in a folder, by path.
+
+    Folders inside the folder count.
+    """
     if not path.is_dir():
         return load(path)
-    files = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+    files = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")])
     if not files:
         raise ScenarioError(
             f"{path} holds no scenario file", hint="Name a folder with *.yaml or *.yml files."
@@ -124,7 +127,8 @@ def _parse(path: Path) -> CommentedMap:
         guess = f" Did you mean {path.parent / near[0]}?" if near else ""
         raise ScenarioError(
             f"{path}: no such scenario file.{guess}",
-            hint="Name a YAML file; `ackproof schema` prints its format.",
+            hint="Name a YAML file (`ackproof schema` prints its format), or a shipped scenario "
+            "(`ackproof scenarios` lists them).",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error

@@ -138,9 +138,9 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
     """Return the changes of a configuration by the last part of their keys.
 
-    Where two last parts are equal, the whole key is used. `expect` is left out: it is no setting.
+    Where two last parts are equal, the whole key is used. `expect` and `case` are no settings.
     """
-    flat = {path: value for path, value in _leaves(changes) if path[0] != "expect"}
+    flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]
     return {
         prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _as_setting(value)

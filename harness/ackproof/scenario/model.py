@@ -17,6 +17,7 @@ from pydantic import (
 
 from ackproof import kafka_versions
 from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.scenario.case import Case
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.types import Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
@@ -99,6 +100,12 @@ class Expect(StrictModel):
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    cause: str | None = Field(
+        default=None,
+        pattern=r"^(B[1-9][0-9]*|unexplained)$",
+        description="the case (docs/forensics.md) that explains the most lost records",
+        examples=["B6"],
+    )
     availability: str | None = Field(
         default=None,
         pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
@@ -113,6 +120,9 @@ class Scenario(StrictModel):
     version: Literal[1] = Field(description="version of this format")
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)
     description: str = ""
+    case: Case | None = Field(
+        default=None, description="the entry of a catalogue that the scenario reproduces"
+    )
     seed: int = Field(default=1, ge=0)
     kafka: KafkaVersion = Field(
         default=DEFAULT_KAFKA,

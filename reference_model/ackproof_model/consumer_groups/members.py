@@ -187,49 +187,6 @@ def _until_killed(model: OffsetModel, state: State) -> Iterator[Step]:
         yield "member 0 is killed", killed._replace(generation=state.generation + 1)
 
 
-def _coordinator_moves(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield failovers of the group's coordinator: the next one loads `__consumer_offsets`."""
-    left = dict(zip(PERTURBATIONS, state.left, strict=False))
-    moved = spent(state, "failovers")
-    if left["failovers"]:
-        if not model.checks.replicated_first and state.earlier:
-            yield "the coordinator fails over", moved._replace(offset=state.earlier[-1])
-        if not model.checks.load_first:
-            yield "the coordinator fails over", moved._replace(offset=None)
-        yield "the coordinator fails over", moved
-    if left["offset_losses"]:
-        for kept, offset in enumerate(state.earlier):
-            label = "no offset" if offset is None else f"offset {offset}"
-            lost = state._replace(offset=offset, earlier=state.earlier[:kept])
-            yield f"the coordinator fails over and loads {label}", spent(lost, "offset_losses")
-
-
-def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
-    """Yield that the log loses records that were readable; members that run notice it.
-
-    A transaction in progress ends before or afterwards.
-    """
-    left = dict(zip(PERTURBATIONS, state.left, strict=False))
-    if not left["log_losses"] or any(member.alive and member.open for member in state.members):
-        return
-    for end in range(state.end):
-        effects = tuple(times if n < end else 0 for n, times in enumerate(state.effects))
-        members = state.members
-        if model.checks.truncation_check:
-            members = tuple(_back(member, end) for member in members)
-        lost = state._replace(end=end, effects=effects, members=members)
-        yield f"the log keeps {end} of its records", spent(lost, "log_losses")
-
-
-def _back(member: Member, end: int) -> Member:
-    """Return a member that went back to where its log and the leader's diverge."""
-    return member._replace(
-        committed=min(member.committed, end),
-        position=min(member.position, end),
-        polled=min(member.polled, end),
-    )
-
-
 def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
     """Yield that a new member becomes the owner of the partition, at the committed offset.
 

@@ -35,7 +35,7 @@ TITLES = {
     Case.B4: "unclean leader election",
     Case.B5: "sole in-sync replica lost its bytes",
     Case.B6: "last replica standing lost its bytes",
-    Case.B7: "last known leader elected with fewer bytes (KIP-966)",
+    Case.B7: "last known leader elected while an eligible replica held the records",
     Case.B9: "several replicas lost their bytes",
     Case.B31: "stale replica rejoined the ISR (KIP-903)",
     Case.UNEXPLAINED: "unexplained",

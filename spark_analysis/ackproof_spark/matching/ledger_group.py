@@ -83,7 +83,7 @@ class LedgerGroup:
         acked = words.index(Outcome.ACKED) if Outcome.ACKED in words else -1
         return dict(zip(words, counts, strict=True)), codes == acked
 
-    def told(self, rows: Int64s) -> pa.RecordBatch:
+    def select(self, rows: Int64s) -> pa.RecordBatch:
         """Return these rows with all columns, as `UNMATCHED`."""
         at = pa.array(rows)
         columns = {name: self._table[name].take(at) for name in self._table.column_names}
@@ -116,27 +116,27 @@ def find_sends(
                     yield from _find(group)
 
     def _find(group: SendGroup) -> Iterator[pa.RecordBatch]:
-        wanted = wanted_of(group, names)
-        if not wanted:
+        sequences_by_producer = sequences_in(group, names)
+        if not sequences_by_producer:
             return
         with LedgerGroup(group, filesystem, ["producer", "sequence"]) as sends:
             producer, sequence = sends.producer, sends.sequence
-            found = np.zeros(group.rows, np.bool_)
-            for who, sequences in wanted.items():
-                found |= (producer == who) & np.isin(sequence, sequences)
-            if found.any():
-                yield sends.told(np.flatnonzero(found))
+            named = np.zeros(group.rows, np.bool_)
+            for who, sequences in sequences_by_producer.items():
+                named |= (producer == who) & np.isin(sequence, sequences)
+            if named.any():
+                yield sends.select(np.flatnonzero(named))
 
     return find
 
 
-def wanted_of(group: SendGroup, names: Mapping[tuple[str, int], Int64s]) -> dict[int, Int64s]:
+def sequences_in(group: SendGroup, names: Mapping[tuple[str, int], Int64s]) -> dict[int, Int64s]:
     """Return, by producer, the sequences that a row group may contain by its statistics."""
     low, high = group.sequences
-    wanted = {}
+    sequences_by_producer = {}
     for (topic, producer), sequences in names.items():
         if topic == group.topics[0] and group.producers[0] <= producer <= group.producers[1]:
             here = sequences[(sequences >= low) & (sequences <= high)]
             if len(here):
-                wanted[producer] = here
-    return wanted
+                sequences_by_producer[producer] = here
+    return sequences_by_producer

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ackproof_spark.matching.ledger_group import find_sends, wanted_of
+from ackproof_spark.matching.ledger_group import find_sends, sequences_in
 from ackproof_spark.matching.row_groups import (
     Layout,
     Sizing,
@@ -108,34 +108,34 @@ def unmatched(
         raise Unaligned("pyspark wants pandas for this (pip install pandas)")
     cores = _cores(spark)
     pieces = slices(layout, sizing=sizing, cores=cores)
-    found = _compare(spark, layout, pieces, {}, caches)
-    summaries = _summaries(found)
+    compared = _compare(spark, layout, pieces, {}, caches)
+    summaries = _summaries(compared)
     again, carries, names = _across(pieces, summaries)
-    wanted = found.where(found.kind == Kind.WANTED)
-    counted = _total(summary.told for summary in summaries)
+    lookups = compared.where(compared.kind == Kind.LOOKUP)
+    counted = _total(summary.returned for summary in summaries)
     if again:
         second = _compare(spark, layout, again, carries, caches)
-        counted = _total([counted, *(summary.told for summary in _summaries(second))])
-        wanted = wanted.unionByName(second.where(second.kind == Kind.WANTED))
-    told_rows = sum(counted.values())
-    if again or counted.get(Kind.WANTED) or counted.get(Kind.RECORD):
-        with small_plans(spark, rows=told_rows, few=sizing.few):
-            names |= _names(found, wanted, limit=sizing.wanted)
-    told = found.where(found.kind == Kind.SEND).select(LEDGER.names[2:])
-    log = found.where(found.kind == Kind.RECORD).select(
+        counted = _total([counted, *(summary.returned for summary in _summaries(second))])
+        lookups = lookups.unionByName(second.where(second.kind == Kind.LOOKUP))
+    returned = sum(counted.values())
+    if again or counted.get(Kind.LOOKUP) or counted.get(Kind.RECORD):
+        with small_plans(spark, rows=returned, few=sizing.few):
+            names |= _names(compared, lookups, limit=sizing.lookups)
+    ledger = compared.where(compared.kind == Kind.SEND).select(LEDGER.names[2:])
+    log = compared.where(compared.kind == Kind.RECORD).select(
         "topic", "partition", "offset", "state", "producer", "sequence", "size", "head"
     )
     if names:
         sends = _sends(spark, layout, names, cores, caches)
-        told = told.unionByName(sends.select(told.columns))
+        ledger = ledger.unionByName(sends.select(ledger.columns))
         log = log.unionByName(_as_records(sends).select(log.columns))
     return Unmatched(
         run_id=tables.run_id,
-        ledger=told,
+        ledger=ledger,
         final_log=log,
         partition_ends=tables.partition_ends,
         fault_windows=tables.fault_windows,
-        left=told_rows + len(names),
+        left=returned + len(names),
         counted=_total(summary.outcomes for summary in summaries),
         last=_last(layout),
     )
@@ -155,9 +155,9 @@ def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitSt
 
     tasks = min(positions, _TASKS_A_CORE * _cores(spark))
     schema = from_arrow_schema(UNMATCHED)
-    found = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
-    caches.callback(found.unpersist)
-    return found
+    compared = spark.range(positions, numPartitions=tasks).mapInArrow(worker, schema).persist()
+    caches.callback(compared.unpersist)
+    return compared
 
 
 def _compare(
@@ -173,14 +173,14 @@ def _compare(
     return _run(spark, worker, positions=len(pieces), caches=caches)
 
 
-def _summaries(found: DataFrame) -> list[SliceSummary]:
+def _summaries(compared: DataFrame) -> list[SliceSummary]:
     """Run the pass and return the summaries of its slices; raise Unaligned if one could not."""
     from pyspark.errors import PythonException
 
     try:
-        rows = found.where(found.kind == Kind.SUMMARY).select("summary").collect()
+        rows = compared.where(compared.kind == Kind.SUMMARY).select("summary").collect()
     except PythonException as error:
-        if found.sparkSession.sparkContext.master.startswith("local"):
+        if compared.sparkSession.sparkContext.master.startswith("local"):
             raise
         # Executors of a cluster may lack a library, or see other files than the driver.
         raise Unaligned(f"the executors' Python fails: {error}") from error
@@ -223,16 +223,18 @@ def _across(
     return again, carries, names
 
 
-def _names(found: DataFrame, wanted: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
-    """Return the wanted names, and the names of remaining records whose send matched.
+def _names(compared: DataFrame, lookups: DataFrame, *, limit: int) -> set[tuple[str, int, int]]:
+    """Return the names to look up, and the names of remaining records whose send matched.
 
     Raises `Unaligned` if there are more than `limit`.
     """
-    records = found.where((found.kind == Kind.RECORD) & (found.state == RecordState.INTACT))
-    orphans = records.select(_NAME).join(
-        found.where(found.kind == Kind.SEND).select(_NAME), _NAME, "left_anti"
+    records = compared.where(
+        (compared.kind == Kind.RECORD) & (compared.state == RecordState.INTACT)
     )
-    rows = orphans.unionByName(wanted.select(_NAME)).distinct().limit(limit + 1).collect()
+    orphans = records.select(_NAME).join(
+        compared.where(compared.kind == Kind.SEND).select(_NAME), _NAME, "left_anti"
+    )
+    rows = orphans.unionByName(lookups.select(_NAME)).distinct().limit(limit + 1).collect()
     if len(rows) > limit:
         raise Unaligned(f"more than {limit} records have to be looked up again")
     return {(row["topic"], row["producer"], row["sequence"]) for row in rows}
@@ -252,14 +254,14 @@ def _sends(
     arrays: dict[tuple[str, int], npt.NDArray[np.int64]] = {
         key: np.array(sorted(values), np.int64) for key, values in sequences.items()
     }
-    groups = [group for group in layout.sends if wanted_of(group, arrays)]
+    groups = [group for group in layout.sends if sequences_in(group, arrays)]
     tasks = min(cores, len(groups)) or 1
     worker = find_sends(
         [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
     )
-    found = _run(spark, worker, positions=tasks, caches=caches)
-    found.count()  # on all cores: its reader may run in one task
-    return found
+    compared = _run(spark, worker, positions=tasks, caches=caches)
+    compared.count()  # on all cores: its reader may run in one task
+    return compared
 
 
 def _as_records(sends: DataFrame) -> DataFrame:

@@ -45,7 +45,7 @@ class Sizing:
     `from_rows`: sends and records together, below which the general path is as fast.
     `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
     `buffer_bytes`: memory for the log in one task. `placed`: the least share of sends with an
-    offset. `wanted`: the most names to look up again. `few`: rows up to which the checks are
+    offset. `lookups`: the most names to look up again. `few`: rows up to which the checks are
     planned as small (`small_data.small_plans`).
     """
 
@@ -53,7 +53,7 @@ class Sizing:
     rows_a_slice: int = 64_000_000
     buffer_bytes: int = 512 * 2**20
     placed: float = 0.5
-    wanted: int = 1_000_000
+    lookups: int = 1_000_000
     few: int = FEW
 
 

@@ -8,7 +8,7 @@ log as row groups of different producers overlap, whatever the slice's length.
     ledger, producer 1   7 at 3, 8 at 4, 9 at 6     log  3: 1/7  4: 1/8  5: 2/0  6: 2/1
     dropped              1/7 at 3, 1/8 at 4         returned  send 1/9, records 5 and 6
 
-Returned are rows of `UNMATCHED`: sends and records that do not match. Rows of kind `wanted` name
+Returned are rows of `UNMATCHED`: sends and records that do not match. Rows of kind `lookup` name
 sends that match and that a check must see all the same: those that `SendOrder` names, and a send
 whose offset another send claims as well.
 """
@@ -81,7 +81,7 @@ class _Comparison:
         self._piece = piece
         self._filesystem = filesystem
         self._summary = SliceSummary(number=piece.number)
-        self._untold: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []
         bounds = np.full(max(highest, default=-1) + 1, -1, np.int64)
         bounds[list(highest)] = list(highest.values())
         partitions = sorted(piece.log_ends)
@@ -98,7 +98,7 @@ class _Comparison:
                 begin=begin,
                 end=self._end,
                 producers=len(bounds),
-                aside=lambda batch: self._tell(
+                aside=lambda batch: self._return(
                     Kind.RECORD, {name: batch[name] for name in batch.schema.names}
                 ),
             )
@@ -119,27 +119,29 @@ class _Comparison:
                         self._retire(min(group.first, window.end))
                     self._load(min(group.last + 1, self._end))
                 self._match(group)
-                yield from self._told()
+                yield from self._flush()
             self._retire(window.end)
             while window.end < self._end:
                 self._load(min(window.end + max(1, _STEP // len(self._readers)), self._end))
                 self._retire(window.end)
-                yield from self._told()
-            yield from self._told()
+                yield from self._flush()
+            yield from self._flush()
         except Unaligned as reason:
             self._summary.unaligned = str(reason)
         self._summary.order = self._order.summary()
         summary = pa.array([json.dumps(asdict(self._summary))])
         yield unmatched_rows(Kind.SUMMARY, {"summary": summary})
 
-    def _tell(self, kind: Kind, columns: Mapping[str, pa.Array]) -> None:
-        batch = unmatched_rows(kind, columns)
-        self._summary.told[kind] = self._summary.told.get(kind, 0) + batch.num_rows
-        self._untold.append(batch)
+    def _return(self, kind: Kind, columns: Mapping[str, pa.Array]) -> None:
+        self._queue(kind, unmatched_rows(kind, columns))
 
-    def _told(self) -> Iterator[pa.RecordBatch]:
-        yield from self._untold
-        self._untold.clear()
+    def _queue(self, kind: Kind, batch: pa.RecordBatch) -> None:
+        self._summary.returned[kind] = self._summary.returned.get(kind, 0) + batch.num_rows
+        self._pending.append(batch)
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        yield from self._pending
+        self._pending.clear()
 
     def _load(self, end: int) -> None:
         """Load the log up to offset `end` into the window."""
@@ -160,11 +162,7 @@ class _Comparison:
                     self._summary.outcomes[outcome] = self._summary.outcomes.get(outcome, 0) + count
             unmatched = self._unmatched(group, sends, acked, owned=owned)
             if len(unmatched):
-                batch = sends.told(unmatched)
-                self._summary.told[Kind.SEND] = (
-                    self._summary.told.get(Kind.SEND, 0) + batch.num_rows
-                )
-                self._untold.append(batch)
+                self._queue(Kind.SEND, sends.select(unmatched))
 
     def _unmatched(
         self, group: SendGroup, sends: LedgerGroup, acked: Bools | None, *, owned: bool
@@ -187,7 +185,7 @@ class _Comparison:
             if end is not None:
                 here = here & (offset < end)
             rows = np.flatnonzero(here)
-        told = [adrift] if owned else []
+        unmatched = [adrift] if owned else []
         row = self._row[np.clip(sends.partition, -1, len(self._row) - 1)]
         sequence, producer = sends.sequence, sends.producer
         if rows is not None:
@@ -196,7 +194,7 @@ class _Comparison:
         beyond = (row < 0) | (offset < low) | (offset >= window.end)
         if beyond.any():
             every = np.arange(group.rows) if rows is None else rows
-            told.append(every[beyond])
+            unmatched.append(every[beyond])
             rows, row, offset, sequence = (
                 every[~beyond],
                 row[~beyond],
@@ -213,8 +211,8 @@ class _Comparison:
         else:
             window.matched.reshape(-1)[at[matched]] = True
             window.contested.reshape(-1)[at[~matched]] = True
-            told.append(np.flatnonzero(~matched) if rows is None else rows[~matched])
-        return np.sort(np.concatenate(told)) if told else np.arange(0)
+            unmatched.append(np.flatnonzero(~matched) if rows is None else rows[~matched])
+        return np.sort(np.concatenate(unmatched)) if unmatched else np.arange(0)
 
     def _retire(self, before: int) -> None:
         """Return the unmatched records before an offset, and drop that part of the window."""
@@ -229,22 +227,22 @@ class _Comparison:
             contested = np.flatnonzero(window.contested[row, upto] & matched)
             for at in contested:
                 # A copy: the window is overwritten before Arrow reads its view.
-                self._want(int(producer[at]), sequence[[at]])
+                self._look_up(int(producer[at]), sequence[[at]])
             if not matched.all():
                 left = np.flatnonzero(stands & ~matched)
                 if len(left):
-                    self._leave(partition, window.base + left, producer[left], sequence[left])
+                    self._return_left(partition, window.base + left, producer[left], sequence[left])
                 here = np.flatnonzero(stands)
                 producer, sequence, matched = producer[here], sequence[here], matched[here]
             for who, sequences in self._order.advance(row, producer, sequence, matched):
-                self._want(who, sequences)
+                self._look_up(who, sequences)
         window.drop(before)
 
-    def _leave(
+    def _return_left(
         self, partition: int, offset: Int64s, producer: npt.NDArray[np.uint16], sequence: Int64s
     ) -> None:
         rows = len(offset)
-        self._tell(
+        self._return(
             Kind.RECORD,
             {
                 "topic": pa.repeat(pa.scalar(self._piece.topic), rows),
@@ -256,11 +254,11 @@ class _Comparison:
             },
         )
 
-    def _want(self, producer: int, sequences: Int64s) -> None:
+    def _look_up(self, producer: int, sequences: Int64s) -> None:
         rows = len(sequences)
         if rows:
-            self._tell(
-                Kind.WANTED,
+            self._return(
+                Kind.LOOKUP,
                 {
                     "topic": pa.repeat(pa.scalar(self._piece.topic), rows),
                     "producer": pa.repeat(pa.scalar(producer, pa.int64()), rows),

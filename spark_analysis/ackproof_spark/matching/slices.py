@@ -55,17 +55,17 @@ def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
         if group.topics[0] != group.topics[1]:
             raise Unaligned(f"a row group of {group.path} holds more than one topic")
         of_topic[group.topics[0]].append(group)
-    found: list[Slice] = []
+    cut: list[Slice] = []
     for topic in sorted({*of_topic, *logs}):
         rows = sum(group.rows for group in of_topic[topic]) + sum(g.rows for g in logs[topic])
         count = max(1, -(-rows // sizing.rows_a_slice))
         if rows >= cores * sizing.from_rows:
             count = -(-count // cores) * cores
         cuts = _cuts(of_topic[topic], logs[topic], count)
-        found += _slices_of(topic, of_topic[topic], logs[topic], cuts, number=len(found))
-    for piece in found:
+        cut += _slices_of(topic, of_topic[topic], logs[topic], cuts, number=len(cut))
+    for piece in cut:
         _check_memory(piece, sizing)
-    return found
+    return cut
 
 
 def _slices_of(

@@ -1,6 +1,6 @@
 """The rows that the pass by offset returns: sends and records that do not match.
 
-Rows of the ledger and of the final log in one schema, told apart by `kind`.
+Rows of the ledger and of the final log in one schema, distinguished by `kind`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
     SEND = "send"
     RECORD = "record"
-    WANTED = "wanted"
+    LOOKUP = "lookup"
     SUMMARY = "summary"
 
 
@@ -38,13 +38,13 @@ UNMATCHED = pa.schema(
 class SliceSummary:
     """Counts of one slice.
 
-    `outcomes`: sends by outcome, of the row groups that it owns. `told`: returned rows by kind.
+    `outcomes`: sends by outcome, of the row groups that it owns. `returned`: returned rows by kind.
     `order`: `SendOrder.summary`. `unaligned`: why the slice cannot be compared by offset.
     """
 
     number: int
     outcomes: dict[str, int] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=dict)
+    returned: dict[str, int] = field(default_factory=dict)
     order: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     unaligned: str | None = None
 
@@ -52,12 +52,12 @@ class SliceSummary:
 def unmatched_rows(kind: Kind, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     rows = len(next(iter(columns.values())))
     arrays = []
-    for wanted in UNMATCHED:
-        column = columns.get(wanted.name)
-        if wanted.name == "kind":
+    for expected in UNMATCHED:
+        column = columns.get(expected.name)
+        if expected.name == "kind":
             arrays.append(pa.repeat(pa.scalar(kind.value), rows))
         elif column is None:
-            arrays.append(pa.nulls(rows, wanted.type))
+            arrays.append(pa.nulls(rows, expected.type))
         else:
-            arrays.append(column if column.type == wanted.type else column.cast(wanted.type))
+            arrays.append(column if column.type == expected.type else column.cast(expected.type))
     return pa.RecordBatch.from_arrays(arrays, schema=UNMATCHED)

@@ -87,7 +87,7 @@ def _digests(readings: dict[str, DataFrame]) -> dict[str, dict[tuple[str, int], 
         )
         .collect()
     )
-    found: dict[str, dict[tuple[str, int], tuple[int, ...]]] = {name: {} for name in readings}
+    counts: dict[str, dict[tuple[str, int], tuple[int, ...]]] = {name: {} for name in readings}
     for reader, topic, partition, *numbers in rows:
-        found[reader][topic, partition] = tuple(numbers)
-    return found
+        counts[reader][topic, partition] = tuple(numbers)
+    return counts

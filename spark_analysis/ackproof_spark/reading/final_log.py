@@ -137,19 +137,19 @@ def read_records(
     if options.get("includeHeaders", "").lower() == "true":
         columns.append("headers")
         schema += ", headers array<struct<key: string, value: binary>>"
-    wanted = [end for end in ends if end.end_offset > end.begin_offset]
-    if not wanted:
+    nonempty = [end for end in ends if end.end_offset > end.begin_offset]
+    if not nonempty:
         return spark.createDataFrame([], schema)
     partitions: dict[str, list[int]] = defaultdict(list)
     starting: dict[str, dict[str, int]] = defaultdict(dict)
     ending: dict[str, dict[str, int]] = defaultdict(dict)
-    for end in wanted:
+    for end in nonempty:
         partitions[end.topic].append(end.partition)
         starting[end.topic][str(end.partition)] = end.begin_offset
         ending[end.topic][str(end.partition)] = end.end_offset
-    offsets = sum(end.end_offset - end.begin_offset for end in wanted)
+    offsets = sum(end.end_offset - end.begin_offset for end in nonempty)
     # With fewer tasks, one task may take too long or too much memory.
-    tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(wanted))
+    tasks = max(offsets // _OFFSETS_OF_A_TASK + 1, len(nonempty))
     settings = {
         **_OPTIONS,
         "minPartitions": str(tasks),

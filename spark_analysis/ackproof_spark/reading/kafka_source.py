@@ -76,7 +76,7 @@ def read_here(options: Mapping[str, str]) -> pa.Table:
 
     reader = KafkaReader(options)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
-    return pa.Table.from_batches(batches or [_batch((), headers=_wants_headers(options))])
+    return pa.Table.from_batches(batches or [_batch((), headers=_includes_headers(options))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class KafkaSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns, a subset of those of Spark's connector."""
-        return f"{_COLUMNS}, {_HEADERS}" if _wants_headers(self.options) else _COLUMNS
+        return f"{_COLUMNS}, {_HEADERS}" if _includes_headers(self.options) else _COLUMNS
 
     def reader(self, schema: StructType) -> KafkaReader:
         return KafkaReader(dict(self.options))
@@ -118,7 +118,7 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
         self._settings: dict[str, Any] = {**_SETTINGS, **given}
         self._starting = json.loads(options["startingoffsets"])
         self._ending = json.loads(options["endingoffsets"])
-        self._headers = _wants_headers(options)
+        self._headers = _includes_headers(options)
 
     def partitions(self) -> Sequence[OffsetRange]:
         """Return ranges of at most as many offsets as one task should read."""
@@ -137,47 +137,47 @@ class KafkaReader(DataSourceReader):  # type: ignore[misc]
             yield _batch(messages, headers=self._headers)
 
 
-def _wants_headers(options: Mapping[str, str]) -> bool:
+def _includes_headers(options: Mapping[str, str]) -> bool:
     return str(options.get("includeHeaders", options.get("includeheaders", ""))).lower() == "true"
 
 
-def _messages(asked: OffsetRange, settings: Mapping[str, Any]) -> Iterator[list[Any]]:
+def _messages(offsets: OffsetRange, settings: Mapping[str, Any]) -> Iterator[list[Any]]:
     """Yield the messages of a range in batches, until none of it can follow any more."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     said = "none of them answered"
     consumer = Consumer(dict(settings))
     try:
-        consumer.assign([TopicPartition(asked.topic, asked.partition, asked.begin)])
+        consumer.assign([TopicPartition(offsets.topic, offsets.partition, offsets.begin)])
         heard = time.monotonic()
         short_since: float | None = None
         while True:
-            found, ended = [], False
+            messages, ended = [], False
             for message in consumer.consume(_BATCH, _POLL_S):
                 error = message.error()
                 if error is None:
-                    found.append(message)
+                    messages.append(message)
                     short_since = None
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    ended = message.offset() >= asked.end
+                    ended = message.offset() >= offsets.end
                     short_since = time.monotonic()
                 else:
                     said = error.str()
-            wanted = [m for m in found if asked.begin <= m.offset() < asked.end]
-            if wanted:
-                yield wanted
-            if ended or (found and found[-1].offset() >= asked.end - 1):
+            inside = [m for m in messages if offsets.begin <= m.offset() < offsets.end]
+            if inside:
+                yield inside
+            if ended or (messages and messages[-1].offset() >= offsets.end - 1):
                 return
             now = time.monotonic()
-            if found:
+            if messages:
                 heard = now
             if short_since is not None:
                 if now >= short_since + _SHORT_S:
                     return
             elif now >= heard + _SILENCE_S:
                 raise ConnectionError(
-                    f"the brokers returned nothing of {asked.topic}-{asked.partition} from offset "
-                    f"{asked.begin} for {_SILENCE_S:g} s: {said}"
+                    f"the brokers returned nothing of {offsets.topic}-{offsets.partition} from "
+                    f"offset {offsets.begin} for {_SILENCE_S:g} s: {said}"
                 )
     finally:
         consumer.close()

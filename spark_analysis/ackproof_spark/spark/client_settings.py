@@ -53,16 +53,16 @@ def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
 
     Raises `AnalysisError` for a setting without a counterpart, or a missing file.
     """
-    found: dict[str, str] = {}
+    translated: dict[str, str] = {}
     for key, value in settings.items():
         if key in _FILES:
             kind, content = _FILES[key]
-            found |= {kind: "PEM", content: _content(key, value)}
+            translated |= {kind: "PEM", content: _content(key, value)}
         elif key in _INLINE:
             kind, content = _INLINE[key]
-            found |= {kind: "PEM", content: value}
+            translated |= {kind: "PEM", content: value}
         elif key in _RENAMED:
-            found[_RENAMED[key]] = _translated(key, value)
+            translated[_RENAMED[key]] = _translated(key, value)
         elif key not in _SASL:
             legal = ", ".join(sorted({*_FILES, *_INLINE, *_RENAMED, *_SASL}))
             raise AnalysisError(
@@ -70,8 +70,8 @@ def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
                 f"these have one: {legal}"
             )
     if "sasl.username" in settings:
-        found["sasl.jaas.config"] = _login(found.get("sasl.mechanism", "PLAIN"), settings)
-    return {f"kafka.{key}": value for key, value in found.items()}
+        translated["sasl.jaas.config"] = _login(translated.get("sasl.mechanism", "PLAIN"), settings)
+    return {f"kafka.{key}": value for key, value in translated.items()}
 
 
 def _translated(key: str, value: str) -> str:

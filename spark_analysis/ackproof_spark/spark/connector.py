@@ -93,17 +93,17 @@ def check_java() -> int:
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    wanted = f"Spark needs Java {OLDEST_JAVA} or later"
+    needed = f"Spark needs Java {OLDEST_JAVA} or later"
     remedy = "install a JRE, or set JAVA_HOME to one"
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise AnalysisError(f"{wanted}, but {java!r} does not run ({error}); {remedy}") from None
+        raise AnalysisError(f"{needed}, but {java!r} does not run ({error}); {remedy}") from None
     # `openjdk version "17.0.15" 2025-04-15`; before Java 9 it was "1.8.0_292".
     version = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
     if version is None or int(version[1]) < OLDEST_JAVA:
         first_line = (said.stderr.splitlines() or ["nothing"])[0]
-        raise AnalysisError(f"{wanted}, but {java!r} is {first_line}; {remedy}")
+        raise AnalysisError(f"{needed}, but {java!r} is {first_line}; {remedy}")
     return int(version[1])
 
 

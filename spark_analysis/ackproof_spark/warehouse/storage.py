@@ -24,8 +24,8 @@ class Storage:
         jvm: Any = getattr(spark, "_jvm", None)
         if jvm is None:
             raise AnalysisError(
-                "Spark Connect cannot be used for a warehouse, because it gives no access to the "
-                "file system; use the master local[*] or spark://HOST:PORT"
+                "a warehouse cannot be used through Spark Connect, which gives no access to the "
+                "file system; `ackproof warehouse` runs Spark in its own process"
             )
         self._location = location
         self._path = jvm.org.apache.hadoop.fs.Path

@@ -43,7 +43,7 @@ def operations() -> MagicMock:
 def clients() -> MagicMock:
     fake = MagicMock()
     fake.running.return_value = ["producer 0"]
-    fake.stands_still.return_value = False
+    fake.is_stopped.return_value = False
     fake.obeyed.return_value = 5
     return fake
 

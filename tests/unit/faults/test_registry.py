@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from ackproof_faults import registry
-from ackproof_faults.effects import Effect
+from ackproof_model import FaultName
 from unit.faults.registered_faults import FIELDS
 
 
@@ -47,7 +47,7 @@ def test_every_fault_is_written_as_it_is_read() -> None:
 
 #: Names of faults that are also words for something else.
 AMBIGUOUS = {
-    *get_args(Effect),
+    *get_args(FaultName),
     *("bandwidth", "command", "docker", "latency", "link", "partition", "pause", "upgrade"),
 }
 

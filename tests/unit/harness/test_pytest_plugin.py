@@ -83,7 +83,7 @@ def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> 
     done = pytested(project, VERDICT="violated")
     assert done.returncode == 1
     assert "VIOLATED orders, seed 1: because" in done.stdout
-    assert "loss: wanted none, observed 3" in done.stdout
+    assert "loss: expected none, observed 3" in done.stdout
     assert "ackproof check" in done.stdout
     assert "Traceback" not in done.stdout
     assert "pytest_plugin.py" not in done.stdout

@@ -137,7 +137,7 @@ def test_a_loading_client_is_not_suspended_before_its_orphan_guard_is_active(sup
     assert supervisor.producers[1].state is State.LOADING
     clients.stop(successor)
     assert supervisor.producers[1].state is not State.LOADING
-    clients.go_on(successor)
+    clients.resume(successor)
     assert settled(supervisor) == []
 
 
@@ -229,7 +229,7 @@ def test_a_slow_callback_delays_outcomes(supervise) -> None:
     (producer,) = supervisor.producers
     guard = in_force(supervisor, SlowClient(client="producers", delay="300ms"))
     second = inject_fault(supervisor, PurgeClient())
-    assert "already misbehaves by another fault: dawdle" in second.window.evidence
+    assert "already misbehaves by another fault: slow" in second.window.evidence
     recover_from(guard)
     assert settled(supervisor) == []
     table = recover(producer.spec.ledger)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from ackproof.judgement.expectations import check_expectations, conclude
-from ackproof.runs.verdict import Metrics, Word
+from ackproof.runs.verdict import CauseReport, Metrics, Word
 from ackproof.scenario.model import Expect
 
 CLEAN = {
@@ -70,3 +72,34 @@ def test_availability_is_a_share_of_the_duration() -> None:
     assert judged(Expect(availability=">= 98%")) is Word.HOLDS
     assert judged(Expect(availability="> 98%")) is Word.VIOLATED
     assert judged(Expect(availability=">= 98.1%")) is Word.VIOLATED
+
+
+def cause(case: str, count: int) -> CauseReport:
+    return CauseReport(
+        case=case,
+        title=case,
+        count=count,
+        topic="orders",
+        partition=0,
+        first_offset=None,
+        last_offset=None,
+        first_acked_at=None,
+        last_acked_at=None,
+        window=None,
+        sentence="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("causes", "word"),
+    [
+        ([cause("B6", 5), cause("B2", 3)], Word.HOLDS),
+        ([cause("B6", 5), cause("B2", 3), cause("B2", 3)], Word.VIOLATED),
+        ([cause("unexplained", 9)], Word.VIOLATED),
+        ([], Word.VIOLATED),
+    ],
+)
+def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], word: Word) -> None:
+    expect = Expect(loss="some", cause="B6")
+    lines = check_expectations(expect, {**CLEAN, "lost": 11}, METRICS, causes)
+    assert conclude(lines, [])[0] is word

@@ -387,12 +387,12 @@ def _verdict(
     wanted = "none" if options.acks == "all" else "some"
     met = (lost == 0) == (wanted == "none")
     impossible = options.acks == "all"
-    word, reason = Word.HOLDS, f"loss: {wanted} was wanted, and {lost:,} acked records are lost"
+    word, reason = Word.HOLDS, f"loss: {wanted} was expected, and {lost:,} acked records are lost"
     if not lost:
         reason = "every expectation is met: no acked record is lost"
     if not met:
         word = Word.VIOLATED
-        reason = f"loss: {wanted} was wanted, but {lost:,} of {int(acked.sum()):,} are lost"
+        reason = f"loss: {wanted} was expected, but {lost:,} of {int(acked.sum()):,} are lost"
     if not options.verified:
         word = Word.INCONCLUSIVE
         reason = "kill of broker 1 was never seen to hold: broker 1 still answers on EXTERNAL"

@@ -102,7 +102,7 @@ def test_the_page_shows_causes(explained, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_html(path, [explained[0]], title="t")
     page = " ".join(path.read_text().split())
-    assert "B2 acks=1, leader lost before replication." in page
+    assert "acks=1, leader lost before replication (B2)." in page
     assert "leader 1 was killed &lt;there&gt;" in page
     assert "epoch 0, ISR {1, 2, 3}" in page
     assert "broker 2, epoch 1" in page
@@ -120,7 +120,7 @@ def test_a_run_without_causes_has_no_section_for_them(acks_1, tmp_path: Path) ->
 def test_the_terminal_shows_causes(explained) -> None:
     directory, verdict = explained
     said = terminal(print_run, verdict, directory)
-    assert f"B2 acks=1, leader lost before replication: {SENTENCE}" in said
+    assert f"acks=1, leader lost before replication (B2): {SENTENCE}" in said
     compared = terminal(print_comparison, [verdict], [directory], directory / "report.html")
     assert SENTENCE in compared
 

@@ -52,7 +52,7 @@ def test_a_failure_contains_the_evidence(written, finding):
     root = written(finding)
     (failure,) = root.findall(".//failure")
     assert failure.get("message") == (
-        f"loss: wanted none, observed 3 of {finding.verdict.observed['acked']:,} acked"
+        f"loss: expected none, observed 3 of {finding.verdict.observed['acked']:,} acked"
     )
     assert "broker 1: exit status 137" in failure.text
     assert "FINDING: lost is predicted impossible, observed 3: With acks=all" in failure.text

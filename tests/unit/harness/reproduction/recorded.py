@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,9 @@ def store(
     ledger: Sequence[Any],
     *,
     replicas: Sequence[Sequence[int]] = (),
+    beside: Mapping[str, Sequence[Sequence[int]]] | None = None,
 ) -> Path:
-    """Write the files of a run that a replay reads."""
+    """Write the files of a run that a replay reads; `beside`: replicas of further topics."""
     (run_dir / "ledger").mkdir(parents=True)
     (run_dir / "final_log").mkdir()
     dump(one, run_dir / "scenario.yaml")
@@ -109,7 +110,7 @@ def store(
         {
             "at": datetime.fromtimestamp(late, tz=UTC),
             "metadata_offset": late,
-            "topic": "orders",
+            "topic": topic,
             "partition": partition,
             "leader": placed[-late],
             "leader_epoch": late,
@@ -119,8 +120,9 @@ def store(
             "elr": [],
             "last_known_elr": [],
         }
-        for late in (1, 0)  # a reassignment, told first
-        for partition, placed in enumerate(replicas)
+        for late in (1, 0)  # the reassignment comes before the first assignment
+        for topic, assignment in {**(beside or {}), "orders": replicas}.items()
+        for partition, placed in enumerate(assignment)
     ]
     written: dict[str, Any] = {
         "ledger/producer-0.parquet": (tables.LEDGER, ledger),

@@ -168,7 +168,8 @@ def test_replicas_are_assigned_as_at_the_start_of_the_run(tmp_path: Path) -> Non
     one = scenario(kill(1), topics={"orders": {"partitions": 2}})
     rows = play(one, world)
     where = [[2, 3, 1], [3, 1, 2]]
-    run_dir = store(tmp_path / "run", one, world.windows, rows, replicas=where)
+    others = {"audit": [[1, 2, 3], [1, 2, 3]]}
+    run_dir = store(tmp_path / "run", one, world.windows, rows, replicas=where, beside=others)
     again = recorded_run(run_dir)
     assert again.scenario.topic.assignment == where
     assert again.configured.varied == {"a": 1}

@@ -54,10 +54,10 @@ def states() -> Iterator[Coordinator]:
             yield Coordinator(state, HERE, partitions, 0)
 
 
-def around(model: TransactionModel) -> port.Around:
+def around(model: TransactionModel) -> port.Environment:
     version = numbers(model.kafka_version)
     server = 2 if version >= (4,) else 0
-    return port.Around(rules=CoordinatorRules.of(version), now=100, version=server, new_id=9)
+    return port.Environment(rules=CoordinatorRules.of(version), now=100, version=server, new_id=9)
 
 
 def known(model: TransactionModel, coordinator: Coordinator) -> Metadata | None:
@@ -97,7 +97,7 @@ def told(
     return Coordinator(Txn(metadata.state), metadata.epoch, partitions, 0)
 
 
-def same(found: rules.Answered, answered: port.Answered, by: CoordinatorRules) -> None:
+def same(found: rules.Answered, answered: port.Response, by: CoordinatorRules) -> None:
     answer, after = found
     assert answered.error is not None
     assert answer.value == answered.error.value

@@ -78,7 +78,7 @@ def test_a_small_run_takes_the_general_path(spark, run):
 def test_too_many_names_to_look_up_are_refused(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
-    sizing = Sizing(from_rows=0, wanted=3)
+    sizing = Sizing(from_rows=0, lookups=3)
     with ExitStack() as caches, pytest.raises(Unaligned, match="more than 3"):
         unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
 

@@ -1,0 +1,45 @@
+"""The scenarios that ackproof ships, found by name without a checkout."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def folder() -> Path:
+    """Return the folder of the shipped scenarios: in the package, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "scenarios"
+    return installed if installed.is_dir() else package.parents[1] / "scenarios"
+
+
+def files() -> list[Path]:
+    """Return every shipped scenario file."""
+    return sorted(folder().rglob("*.yaml"))
+
+
+def find(name: str) -> Path | None:
+    """Return the shipped file or folder of a name, None if there is none.
+
+    A name is a case's number (`B6`), a file without its suffix (`acks`), or a path in the folder
+    (`catalogue`, `guarantees/order`).
+    """
+    exact = folder() / name
+    if exact.is_dir():
+        return exact
+    for path in files():
+        names = (name_of(path), path.stem)
+        if name.removesuffix(".yaml") in names or name.upper() == case_id(path):
+            return path
+    return None
+
+
+def case_id(path: Path) -> str | None:
+    """Return the upper-case number that a file's name begins with: `B6` for `b06-name.yaml`."""
+    match = re.match(r"([a-z])0*([1-9][0-9]*[a-z]?)-", path.stem)
+    return f"{match[1]}{match[2]}".upper() if match else None
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a shipped file: its path in the folder, without suffix."""
+    return path.relative_to(folder()).with_suffix("").as_posix()

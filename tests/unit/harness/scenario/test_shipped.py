@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import ExitCode
+from ackproof.scenario import shipped
+from ackproof.scenario.loader import load
+from command_line import ackproof
+
+FOLDER = Path(__file__).parents[4] / "scenarios"
+CASES = [path for path in shipped.files() if load(path)[0].scenario.case]
+CATALOGUE = sorted((FOLDER / "catalogue").glob("*.yaml"))
+
+
+def test_the_folder_is_that_of_the_checkout() -> None:
+    assert shipped.folder() == FOLDER
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("B6", "catalogue/b06-last-replica-standing.yaml"),
+        ("b6", "catalogue/b06-last-replica-standing.yaml"),
+        ("b06-last-replica-standing", "catalogue/b06-last-replica-standing.yaml"),
+        ("catalogue", "catalogue"),
+        ("acks", "acks.yaml"),
+        ("acks.yaml", "acks.yaml"),
+        ("guarantees/order", "guarantees/order.yaml"),
+    ],
+)
+def test_a_scenario_is_found_by_case_file_or_folder(name: str, found: str) -> None:
+    assert shipped.find(name) == FOLDER / found
+
+
+@pytest.mark.parametrize("name", ["B60", "b", "cks", "6", "nowhere/order"])
+def test_other_names_are_not_found(name: str) -> None:
+    assert shipped.find(name) is None
+
+
+def test_no_two_shipped_files_have_the_same_name() -> None:
+    stems = [path.stem for path in shipped.files()]
+    assert sorted(set(stems)) == sorted(stems)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_file_of_a_case_begins_with_its_number_and_is_its_name(path: Path) -> None:
+    scenario = load(path)[0].scenario
+    assert scenario.case is not None
+    assert shipped.case_id(path) == scenario.case.id.upper()
+    assert scenario.name == path.stem
+
+
+@pytest.mark.parametrize("path", CATALOGUE, ids=lambda path: path.stem)
+def test_every_arm_of_the_catalogue_says_what_it_expects(path: Path) -> None:
+    from ruamel.yaml import YAML
+
+    document = YAML(typ="safe").load(path.read_text())
+    assert "case" in document
+    for arm in (document.get("matrix") or {"": document}).values():
+        assert arm.get("expect"), "every arm has an expect of its own"
+
+
+def test_a_file_of_the_user_comes_before_a_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acks").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    assert ackproof("validate", "acks") == ExitCode.USAGE
+    assert ackproof("validate", "B6") == ExitCode.HOLDS
+
+
+def test_the_list_names_cases_versions_and_arms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ackproof("scenarios", "--json") == ExitCode.HOLDS
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["case"] == "B6"]
+    assert found["name"] == "catalogue/b06-last-replica-standing"
+    assert "3.9" in found["loses_on"]
+    assert {"name": "4.3.1", "kafka": "4.3.1", "loss": "none"} in found["arms"]
+
+
+def test_a_copy_is_a_valid_scenario_and_overwrites_nothing(tmp_path: Path) -> None:
+    assert ackproof("scenarios", "copy", "B6", str(tmp_path)) == ExitCode.HOLDS
+    copy = tmp_path / "b06-last-replica-standing.yaml"
+    assert load(copy)[0].scenario == load(FOLDER / "catalogue" / copy.name)[0].scenario
+    assert "$schema" not in copy.read_text()
+    assert ackproof("scenarios", "copy", "B6", str(tmp_path)) == ExitCode.USAGE
+    assert ackproof("scenarios", "copy", "B60", str(tmp_path)) == ExitCode.USAGE
+
+
+def test_the_wheel_has_the_scenarios(tmp_path: Path) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(FOLDER.parent)).build(
+        directory=str(tmp_path), versions=["standard"]
+    )
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        f"ackproof/scenarios/{path.relative_to(FOLDER).as_posix()}" for path in shipped.files()
+    } <= inside
