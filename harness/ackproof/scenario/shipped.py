@@ -22,8 +22,9 @@ def find(name: str) -> Path | None:
     """Return the shipped file or folder of a name, None if there is none.
 
     A name is a case's number (`B6`), a file without its suffix (`acks`), or a path in the folder
-    (`catalogue`, `guarantees/order`).
+    (`catalogue`, `guarantees/order`). Upper and lower case are the same.
     """
+    name = name.lower()
     exact = folder() / name
     if exact.is_dir():
         return exact

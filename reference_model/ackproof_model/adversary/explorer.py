@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ackproof_model.adversary.bounds import AdversaryModel
 from ackproof_model.adversary.packed_steps import Difference, PackedSteps, Steps
 from ackproof_model.adversary.packing import REPLICA_BITS, Packing, Replicas
+from ackproof_model.adversary.perturbations import OF_PARTITION
 from ackproof_model.adversary.state import State, initial
 
 #: States: the tails by their head.
@@ -35,6 +36,8 @@ class Explorer:
         n = model.replicas
         self._shifts = [number * REPLICA_BITS for number in range(n)]
         self._controlled: dict[tuple[int, tuple[int, ...]], list[_Controlled]] = {}
+        self._free: dict[int, list[_Controlled]] = {}
+        self._perturbed: dict[tuple[int, int], list[dict[int, tuple[Difference, ...]]]] = {}
         self._served: dict[int, list[_Served]] = {}
         self._fetches: dict[int, list[dict[int, int]]] = {}
         self._restarts: list[dict[int, int]] = [{} for _ in range(n * n)]
@@ -145,8 +148,9 @@ class Explorer:
                             same.append(fetched)
                 known = controlled[number].get(mine)
                 if known is None:
-                    known = steps.of_controller(number, part, mine, kinds)
-                    controlled[number][mine] = known
+                    known = controlled[number][mine] = self._of_controller(
+                        number, part, mine, kinds
+                    )
                 kept, changed, started = known
                 same += kept
                 other += changed
@@ -162,3 +166,22 @@ class Explorer:
         """See `PackedSteps.kinds_left`."""
         self._left[left] = self._steps.kinds_left(left)
         return self._left[left]
+
+    def _of_controller(self, number: int, part: int, mine: int, kinds: tuple[int, ...]) -> Steps:
+        """Return the free steps between controller and broker `number`, and its perturbations.
+
+        The budgets that are left decide only which perturbations there are.
+        """
+        free = self._free.setdefault(part, [{} for _ in self._shifts])[number]
+        known = free.get(mine)
+        if known is None:
+            known = free[mine] = self._steps.of_controller(number, part, mine)
+        kept, changed, started = known
+        for kind in kinds:
+            key = (kind, part if kind in OF_PARTITION else 0)
+            perturbed = self._perturbed.setdefault(key, [{} for _ in self._shifts])[number]
+            steps = perturbed.get(mine)
+            if steps is None:
+                steps = perturbed[mine] = self._steps.of_perturbation(kind, number, part, mine)
+            changed += steps
+        return kept, changed, started

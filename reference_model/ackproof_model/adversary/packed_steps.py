@@ -58,23 +58,24 @@ class PackedSteps:
             head = 0 if partition == before else self._packing.partition(partition) - part
             yield head - cost, self._tail(number, after, own)
 
-    def of_controller(self, number: int, part: int, own: int, kinds: tuple[int, ...]) -> Steps:
-        """Return the steps between controller and broker `number`, with its perturbations.
+    def of_controller(self, number: int, part: int, own: int) -> Steps:
+        """Return the free steps between controller and broker `number`.
 
         Its restart is separate, since that changes the other replicas, too.
         """
         model, partition = self._model, self._partition(part)
         replica = self._replicas.values[own]
-        steps = list(self._steps(moves(model, partition, replica, number), number, part, own))
-        for kind in kinds:
-            perturbed = KINDS[kind](model, partition, replica, number)
-            steps += self._steps(perturbed, number, part, own, self._packing.cost(kind))
+        found = moves(model, partition, replica, number)
+        same, other = _sorted(self._steps(found, number, part, own))
         started = restart(model, partition, replica, number)
-        return (
-            tuple(tail for head, tail in steps if not head),
-            tuple((head, tail) for head, tail in steps if head),
-            next(self._steps([started], number, part, own)) if started else None,
-        )
+        return same, other, next(self._steps([started], number, part, own)) if started else None
+
+    def of_perturbation(
+        self, kind: int, number: int, part: int, own: int
+    ) -> tuple[Difference, ...]:
+        """Return what a kind of perturbation does to broker `number`."""
+        found = KINDS[kind](self._model, self._partition(part), self._replicas.values[own], number)
+        return tuple(self._steps(found, number, part, own, self._packing.cost(kind)))
 
     def of_restart(self, number: int, own: int, restarted: int) -> int:
         """Return the difference in broker `number` when broker `restarted` restarts."""
@@ -109,3 +110,9 @@ class PackedSteps:
         *budgets, total = self._packing.read_left(left)
         kinds = tuple(kind for kind, budget in enumerate(budgets) if budget and total)
         return kinds, any(kind in DEPOSING for kind in kinds)
+
+
+def _sorted(steps: Iterable[Difference]) -> tuple[tuple[int, ...], tuple[Difference, ...]]:
+    """Return what the steps that leave the head unchanged add to the tail, and the others."""
+    found = list(steps)
+    return tuple(tail for head, tail in found if not head), tuple(one for one in found if one[0])

@@ -75,3 +75,8 @@ KINDS = (kills, power_losses, clean_stops, lags, fencings)
 
 #: Those that can depose a leader or end its process: all but `lags`.
 DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not lags)
+
+#: Those that read or change what the controller has committed.
+OF_PARTITION = tuple(
+    kind for kind, perturb in enumerate(KINDS) if perturb in {clean_stops, fencings}
+)

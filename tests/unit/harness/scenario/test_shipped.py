@@ -28,6 +28,7 @@ def test_the_folder_is_that_of_the_checkout() -> None:
         ("b06-last-replica-standing", "catalogue/b06-last-replica-standing.yaml"),
         ("catalogue", "catalogue"),
         ("acks", "acks.yaml"),
+        ("CP", "recommended/cp.yaml"),
         ("acks.yaml", "acks.yaml"),
         ("guarantees/order", "guarantees/order.yaml"),
     ],
