@@ -16,6 +16,7 @@ def ackproof(*arguments: object) -> int:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["ackproof", *map(str, arguments)])
+            patch.setattr(sys, "stdout", sys.stdout)
             with pytest.raises(SystemExit) as ended:
                 main.main()
     finally:

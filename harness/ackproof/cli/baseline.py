@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ackproof.cli.options import Json, RunDirs, distinct, print_json, stdout
+from ackproof.cli.options import Json, RunDirs, print_json, run_directories, stdout
 from ackproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def write(
 ) -> None:
     """Store availability and latency of runs as a baseline. Use about ten runs a configuration.
 
-    Example: [bold]ackproof baseline write runs/2* --to baseline.json[/]
+    Example: [bold]ackproof baseline write runs/2*/ --to baseline.json[/]
     """
     from ackproof.comparison.baseline import Baseline, samples
     from ackproof.runs.directory import write_model
@@ -57,7 +57,7 @@ def check(
 ) -> None:
     """Compare runs with a baseline. Exit 1 if one is worse, 3 if there are too few runs to tell.
 
-    Example: [bold]ackproof baseline check baseline.json runs/2*[/]
+    Example: [bold]ackproof baseline check baseline.json runs/2*/[/]
     """
     from ackproof.comparison.baseline import changes, read_baseline, samples
 
@@ -82,4 +82,4 @@ def check(
 def _verdicts(run_dirs: Sequence[Path]) -> list[Verdict]:
     from ackproof.runs.directory import read_verdict
 
-    return [read_verdict(run_dir) for run_dir in distinct(run_dirs)]
+    return [read_verdict(run_dir) for run_dir in run_directories(run_dirs)]

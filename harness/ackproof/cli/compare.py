@@ -165,7 +165,7 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write report.html and junit.xml for the comparison, and copies of both into its last run."""
+    """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
     from ackproof.report import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -174,8 +174,7 @@ def _write_reports(
     with disk_errors(store.directory):
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
-        for name in ("report.html", "junit.xml"):
-            shutil.copyfile(store.directory / name, last / name)
+        shutil.copyfile(html, last / html.name)
     return last / "report.html" if summary.plan.trials == 1 else html
 
 

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any, TextIO, cast
 
 import typer
 
@@ -87,6 +88,7 @@ def main() -> None:
     """Run the command. Every error becomes one message and an exit code."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    sys.stdout = cast("TextIO", _Results(sys.stdout))
     sys.exit(_run_command())
 
 
@@ -111,6 +113,35 @@ def _run_command() -> int:
         stderr().print("interrupted: the cluster is removed, recorded data is kept")
         return ExitCode.INCONCLUSIVE
     return int(code)
+
+
+class _Results:
+    """Standard output. Once its reader has closed the pipe (`| head`), it drops what is written.
+
+    So the exit code is that of the command, whoever reads its output.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            return self._drop(len(text))
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop(0)
+
+    def _drop(self, written: int) -> int:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 _interrupts: list[int] = []

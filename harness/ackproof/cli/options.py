@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -111,12 +109,8 @@ def stdout() -> Console:
 
 
 def print_json(value: object) -> None:
-    """Print a result as JSON. A reader that closes the pipe (`| head`) changes no exit code."""
-    try:
-        typer.echo(json.dumps(value, indent=2, default=str))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Print a result as JSON."""
+    typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def configurations_of(
@@ -210,9 +204,26 @@ def find_run(run_dir: Path, out: Path) -> Path:
     )
 
 
-def distinct(run_dirs: Sequence[Path]) -> list[Path]:
-    """Return each directory once: `runs/*` also holds the link `runs/latest` to the newest."""
-    return list(dict.fromkeys(path.resolve() for path in run_dirs))
+def run_directories(paths: Sequence[Path]) -> list[Path]:
+    """Return the runs among paths such as ``runs/*``, each once: `runs/latest` is a link to one.
+
+    Directories of comparisons and shrinks are skipped, with a note. Raises RunDirectoryError if no
+    run is left.
+    """
+    from ackproof.runs.directory import is_of_several_runs
+
+    runs = []
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        if is_of_several_runs(path):
+            note = f"{path}: skipped, because it belongs to a comparison or a shrink"
+            stderr().print(note, highlight=False, soft_wrap=True, markup=False)
+        else:
+            runs.append(path)
+    if not runs:
+        raise RunDirectoryError(
+            "no run is among the directories", hint="`ackproof runs` lists the stored runs."
+        )
+    return runs
 
 
 def print_error(error: AckproofError) -> None:

@@ -40,6 +40,8 @@ def runs(out: Out = RUNS, steps: Steps = False, as_json: Json = False) -> None:
 
     Example: [bold]ackproof runs[/]
     """
+    if out != RUNS and not out.is_dir():
+        raise RunDirectoryError(f"{out}: no such folder", hint="Name a folder of run directories.")
     if steps:
         _print_steps(out, as_json=as_json)
         return

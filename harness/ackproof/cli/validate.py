@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import typer
 
-from ackproof.cli.options import Json, ScenarioPath, print_json
+from ackproof.cli.options import Json, ScenarioPath, print_error, print_json
+from ackproof.errors import ExitCode, ScenarioError
 
 
 def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
-    """Check scenario files without running them. Needs no cluster.
+    """Check scenario files without running them. Needs no cluster. Exit 2 if one is not valid.
 
     Example: [bold]ackproof validate scenarios/[/]
     """
-    from ackproof.scenario.loader import load_all
+    from ackproof.scenario.loader import load, scenario_files
 
-    found = load_all(scenario)
+    documents: list[dict[str, str]] = []
+    invalid = False
+    for path in scenario_files(scenario):
+        try:
+            configurations = load(path)
+        except ScenarioError as error:
+            invalid = True
+            documents.append({"path": str(path), "error": str(error)})
+            if not as_json:
+                print_error(error)
+            continue
+        for one in configurations:
+            document = {"scenario": one.scenario.name, "configuration_name": one.name}
+            documents.append({"path": str(path), **document})
+            if not as_json:
+                typer.echo(f"{path}: {one.scenario.name} {one.name}".rstrip() + ": valid")
     if as_json:
-        print_json(
-            [
-                {
-                    "path": str(item.path),
-                    "scenario": item.scenario.name,
-                    "configuration_name": item.name,
-                }
-                for item in found
-            ]
-        )
-        return
-    for item in found:
-        typer.echo(f"{item.path}: {item.scenario.name} {item.name}".rstrip() + ": valid")
+        print_json(documents)
+    if invalid:
+        raise typer.Exit(ExitCode.USAGE)

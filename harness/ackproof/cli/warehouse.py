@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import Json, distinct, print_json
+from ackproof.cli.options import Json, print_json, run_directories
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.formats import Format
@@ -62,7 +62,7 @@ def load(
     from ackproof.report import warehouse_rows as rows
     from ackproof_spark.warehouse.load import load as load_runs
 
-    runs = rows.read_runs(distinct(run_dirs), commit=commit, comparison=comparison)
+    runs = rows.read_runs(run_directories(run_dirs), commit=commit, comparison=comparison)
     location, kind = rows.address(into), _format(format_name)
     with rows.opened(location, create=True, kind=kind) as warehouse:
         if not as_json and kind is None:

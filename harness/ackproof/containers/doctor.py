@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +15,8 @@ from ackproof.containers import engine, fake_clock, images, sidecar
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
+from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark.connector import check_java, jars, spark_version
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -40,42 +40,30 @@ def examine(out: Path) -> list[Check]:
 
 
 def _host(out: Path) -> Iterator[Check]:
-    yield _java()
-    yield _module("pyspark", "PySpark", "Install ackproof's dependencies (ci/setup does).")
+    yield _found("Java 17 or later", lambda: f"Java {check_java()}")
+    yield _found("PySpark", spark_version)
     yield _connector()
     yield _disk_space(out)
 
 
-def _java() -> Check:
-    java = shutil.which("java")
-    if java is None:
-        return Check(
-            what="Java 17 or later",
-            state="missing",
-            found="no java on the PATH",
-            advice="Spark needs it: install a JRE (Debian: openjdk-17-jre-headless).",
-        )
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = said.stderr.splitlines()[0] if said.stderr else "unknown version"
-    return Check(what="Java 17 or later", state="ok", found=version)
-
-
-def _module(name: str, what: str, advice: str) -> Check:
-    if importlib.util.find_spec(name) is None:
-        return Check(what=what, state="missing", found="not installed", advice=advice)
-    from importlib.metadata import version
-
-    return Check(what=what, state="ok", found=version(name))
+def _found(what: str, version: Callable[[], str]) -> Check:
+    """Return the check of something that every run needs; `version` raises AnalysisError."""
+    try:
+        return Check(what=what, state="ok", found=version())
+    except AnalysisError as error:
+        return Check(what=what, state="missing", found=str(error))
 
 
 def _connector() -> Check:
-    from ackproof_spark.spark.connector import jars
-
-    found = jars()
+    what = "Spark's Kafka connector"
+    try:
+        found = jars()
+    except AnalysisError:
+        return Check(what=what, state="missing", found="it depends on the version of PySpark")
     if found:
-        return Check(what="Spark's Kafka connector", state="ok", found=f"{len(found)} jars, cached")
+        return Check(what=what, state="ok", found=f"{len(found)} jars, cached")
     return Check(
-        what="Spark's Kafka connector",
+        what=what,
         state="limited",
         found="not fetched yet",
         advice="The first run fetches it; ci/setup fetches it in advance.",

@@ -77,8 +77,8 @@ class StreamWriter:
     def _disk_error(self, error: OSError) -> DiskError:
         return DiskError(
             f"{self._what} {self.path} cannot be written: {error.strerror}",
-            hint="Free space there or name another directory with --out. Everything recorded "
-            "so far can still be read.",
+            hint="Free space there, or write runs to another folder. Everything recorded so far "
+            "can still be read.",
         )
 
 

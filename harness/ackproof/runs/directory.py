@@ -49,8 +49,8 @@ _UNWRITABLE_PATH = frozenset(
     {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT}
 )
 
-#: Files that only a directory of several runs has, and the command that writes each.
-_SEVERAL_RUNS = {"comparison.json": "compare", "shrink.json": "shrink"}
+#: The options of a comparison or shrink, in the directory that it wrote for several runs.
+_PLAN = "plan.json"
 
 
 class Clock(BaseModel):
@@ -124,7 +124,7 @@ def create(out: Path, *, scenario: str, configuration: str, seed: int, now: date
             _link_latest(out, path)
             return path
     raise DiskError(
-        f"{out} already holds 999 runs named {name}", hint="Remove some, or name another --out."
+        f"{out} already holds 999 runs named {name}", hint="Remove some, or use another folder."
     )
 
 
@@ -137,8 +137,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if error.errno in _UNWRITABLE_DISK:
             raise DiskError(
                 f"the disk under {path} {_UNWRITABLE_DISK[error.errno]}",
-                hint="Free space or name another directory with --out. "
-                "Everything recorded so far is kept.",
+                hint="Free space, or write to another place. Everything recorded so far is kept.",
             ) from error
         if error.errno in _UNWRITABLE_PATH:
             raise DiskError(
@@ -243,12 +242,11 @@ def read_model(run_dir: Path, name: str, model: type[_M]) -> _M:
 
 
 def _absent(run_dir: Path, name: str) -> RunDirectoryError:
-    for document, command in _SEVERAL_RUNS.items():
-        if (run_dir / document).exists():
-            return RunDirectoryError(
-                f"{run_dir} is not one run: `ackproof {command}` wrote it for several runs",
-                hint="Name one of its runs; its trials.jsonl lists them.",
-            )
+    if is_of_several_runs(run_dir):
+        return RunDirectoryError(
+            f"{run_dir} is not one run: it belongs to a comparison or a shrink",
+            hint="Name one of its runs; its trials.jsonl lists them.",
+        )
     if name == "verdict.json" and (run_dir / "run.json").exists():
         return RunDirectoryError(
             f"{run_dir} has no verdict", hint=f"Judge it first: ackproof check {run_dir}"
@@ -259,12 +257,17 @@ def _absent(run_dir: Path, name: str) -> RunDirectoryError:
     )
 
 
+def is_of_several_runs(directory: Path) -> bool:
+    """Whether `ackproof compare` or `shrink` wrote the directory, for several runs."""
+    return (directory / _PLAN).exists()
+
+
 def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
     """Return the `plan.json` that `ackproof MAKER` wrote for several runs.
 
     Raises RunDirectoryError if it is absent or damaged.
     """
-    path = directory / "plan.json"
+    path = directory / _PLAN
     try:
         return plan.model_validate_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

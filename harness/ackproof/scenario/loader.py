@@ -74,18 +74,23 @@ def load(path: Path) -> list[Configured]:
 
 
 def load_all(path: Path) -> list[Configured]:
-    """Return the configurations of a file, or of all scenario files in a folder, by path.
+    """Return the configurations of a file, or of all scenario files in a folder, by path."""
+    return [configured for file in scenario_files(path) for configured in load(file)]
 
-    Folders inside the folder count.
+
+def scenario_files(path: Path) -> list[Path]:
+    """Return a file, or all scenario files in a folder and the folders in it, by path.
+
+    Raises ScenarioError if the folder holds none.
     """
     if not path.is_dir():
-        return load(path)
+        return [path]
     files = sorted([*path.rglob("*.yaml"), *path.rglob("*.yml")])
     if not files:
         raise ScenarioError(
             f"{path} holds no scenario file", hint="Name a folder with *.yaml or *.yml files."
         )
-    return [item for file in files for item in load(file)]
+    return files
 
 
 def line_of(path: Path, place: YamlPath) -> int:

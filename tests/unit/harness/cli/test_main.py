@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,19 +34,56 @@ def test_an_unexpected_exception_ends_with_4_and_one_message(
     def defect(path: Path) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("ackproof.scenario.loader.load_all", defect)
+    monkeypatch.setattr("ackproof.scenario.loader.load", defect)
     assert ackproof("validate", str(SCENARIOS)) == ExitCode.ENVIRONMENT
     said = capsys.readouterr().err
     assert "unexpected ZeroDivisionError: oh" in said
     assert "Traceback" not in said
 
 
-def test_a_closed_pipe_changes_no_exit_code() -> None:
-    command = [sys.executable, "-c", "from ackproof.cli.main import main; main()", "schema"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(
+    "command", [["schema"], ["faults"], ["faults", "--markdown"], ["validate", str(SCENARIOS)]]
+)
+def test_a_closed_pipe_changes_no_exit_code(command: list[str]) -> None:
+    whole = [sys.executable, "-c", "from ackproof.cli.main import main; main()", *command]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.close()
-        assert process.wait(60) == 0
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
+
+
+def test_validate_reports_every_file_in_json_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text("version: 1\nname: [\n")
+    (tmp_path / "b.yaml").write_text((SCENARIOS / "acks-all.yaml").read_text())
+    (tmp_path / "c.yaml").write_text("version: 2\n")
+    assert ackproof("validate", tmp_path) == ExitCode.USAGE
+    captured = capsys.readouterr()
+    assert "a.yaml" in captured.err
+    assert "c.yaml" in captured.err
+    assert "b.yaml: acks-all: valid" in captured.out
+    assert ackproof("validate", tmp_path, "--json") == ExitCode.USAGE
+    documents = json.loads(capsys.readouterr().out)
+    assert [(Path(one["path"]).name, "error" in one) for one in documents] == [
+        ("a.yaml", True),
+        ("b.yaml", False),
+        ("c.yaml", True),
+    ]
+
+
+@pytest.mark.parametrize("more", [(), ("--steps",)])
+def test_runs_of_a_missing_folder_is_usage(more: tuple[str, ...], tmp_path: Path) -> None:
+    assert ackproof("runs", "--out", tmp_path / "nowhere", *more) == ExitCode.USAGE
+    assert ackproof("runs", "--out", tmp_path, *more) == ExitCode.HOLDS
+
+
+def test_a_folder_without_any_run_yet_has_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ackproof("runs") == ExitCode.HOLDS
 
 
 class FakeVerdict:

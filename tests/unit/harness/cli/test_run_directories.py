@@ -1,0 +1,45 @@
+"""Commands that take many run directories, such as ``runs/*``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ackproof.cli.options import run_directories
+from ackproof.errors import ExitCode, RunDirectoryError
+from command_line import ackproof
+from unit.harness.report.synthetic import Options, make
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with one run, the link to it, a comparison and an interrupted shrink."""
+    for name in ("20260101T000000Z-a-comparison", "20260102T0-a-shrink"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "latest").symlink_to("20260101T000000Z-a-1")
+    (tmp_path / "20260101T000000Z-a-comparison" / "plan.json").write_text("{}")
+    (tmp_path / "20260102T0-a-shrink" / "plan.json").write_text("{}")
+    make(tmp_path / "20260101T000000Z-a-1", Options())
+    return tmp_path
+
+
+def test_directories_of_several_runs_are_skipped_and_named(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_directories(sorted(runs.iterdir())) == [runs / "20260101T000000Z-a-1"]
+    said = capsys.readouterr().err
+    assert "a-comparison: skipped" in said
+    assert "a-shrink: skipped" in said
+
+
+def test_nothing_but_a_comparison_is_an_error(runs: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="no run"):
+        run_directories([runs / "20260101T000000Z-a-comparison"])
+
+
+def test_a_baseline_is_written_beside_a_comparison(runs: Path, tmp_path: Path) -> None:
+    to = tmp_path / "baseline.json"
+    assert ackproof("baseline", "write", *runs.glob("2*"), "--to", to) == ExitCode.HOLDS
+    assert len(json.loads(to.read_text())["configurations"]) == 1
