@@ -63,20 +63,21 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     for the run is the strongest of those for its topics and groups.
     """
     if not scenario.workload.beside:
-        return _with_clients(scenario, _of_topic(scenario, max_states))
+        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each))
+    return _with_clients(scenario, _strongest(each), max_states)
 
 
-def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+def _with_clients(
+    scenario: Scenario, record: PredictionRecord, max_states: int
+) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    fault = _unknown_fault(scenario)
     for anomaly, prediction, reason in (
-        [] if _unknown_version(scenario) else predict_clients(scenario)
+        []
+        if _unknown_version(scenario)
+        else predict_clients(scenario, lambda asked: _of_topic(asked, max_states).predicted)
     ):
-        if fault and prediction is Likelihood.IMPOSSIBLE:
-            prediction, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason

@@ -114,8 +114,7 @@ class OffsetModel:
     heedless: it continues after a refused commit, as a client may that only reports it.
     reset: auto.offset.reset.
     killed_in_poll: the first member is certainly killed while it processes its first poll, which
-        has several records: some of them have had their effect. With `auto` that poll is committed,
-        unless its commit fails.
+        has several records: some of them have had their effect.
     same_id: with transactions, the new owner of the partition has the transactional.id of the old
         one: one id for each partition, as before KIP-447.
 

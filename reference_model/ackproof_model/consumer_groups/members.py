@@ -181,8 +181,7 @@ def _until_killed(model: OffsetModel, state: State) -> Iterator[Step]:
         yield from _processing(model, state, 0, member)
     if model.commit in {"before", "auto"}:
         yield from _committing(model, state, 0, member)
-    committed = model.commit != "auto" or member.committed == member.polled
-    if member.position > 0 and committed:
+    if member.position > 0:
         killed = _with(state, 0, member._replace(alive=False))
         yield "member 0 is killed", killed._replace(generation=state.generation + 1)
 
