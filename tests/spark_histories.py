@@ -10,6 +10,9 @@ A history has one topic. Its notation, one line for each event::
              "0@10: corrupt"                   `corrupt 1/8`: its header still says so;
              "0@11: foreign"                   `short`: cut short; `other 3/4`: of another run
     ends     "0: 0-12"                         `0: 0-12 read up to 8 of 12`: incomplete, why
+    reads    "0@9: 1/7 by 2"                  given to consumer 2; `at 4.5`: in seconds
+             "0@9: foreign by 2"              not a record of this run
+    created  "0: 0"                           partition 0 was created, in seconds
     windows  "3: 10-20"                        fault window 3, seconds; `10-` never ended
     expected "lost 1/7 on 0 at 9 in 3: offset 9 holds producer 1 sequence 9"
 
@@ -67,6 +70,24 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A record that a consumer was given; `producer` and `sequence` are null if not of this run."""
+
+    partition: int
+    offset: int
+    producer: int | None
+    sequence: int | None
+    consumer: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    partition: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class End:
     partition: int
     begin: int
@@ -87,6 +108,8 @@ class History:
     log: Sequence[Record]
     ends: Sequence[End]
     windows: Sequence[FaultWindow] = ()
+    reads: Sequence[Read] = ()
+    created: Sequence[Creation] = ()
 
 
 def _match(pattern: str, line: str) -> dict[str, str | None]:
@@ -148,6 +171,28 @@ def _record(line: str) -> Record:
     )
 
 
+def _read(line: str) -> Read:
+    found = _match(
+        r"(?P<partition>\d+)@(?P<offset>\d+): "
+        r"(?:foreign|(?P<producer>\d+)/(?P<sequence>\d+)) by (?P<consumer>\d+)"
+        rf"(?: at (?P<at>{_TIME}))?",
+        line,
+    )
+    return Read(
+        partition=int(found["partition"]),
+        offset=int(found["offset"]),
+        producer=_integer(found["producer"]),
+        sequence=_integer(found["sequence"]),
+        consumer=int(found["consumer"]),
+        at=_number(found["at"]) or 0.0,
+    )
+
+
+def _creation(line: str) -> Creation:
+    found = _match(rf"(?P<partition>\d+): (?P<at>{_TIME})", line)
+    return Creation(partition=int(found["partition"]), at=float(found["at"]))
+
+
 def _end(line: str) -> End:
     found = _match(r"(?P<partition>\d+): (?P<begin>\d+)-(?P<end>\d+)(?: (?P<reason>.+))?", line)
     return End(
@@ -177,6 +222,8 @@ def parse(case: Mapping[str, Any]) -> History:
         log=[_record(line) for line in case.get("log", [])],
         ends=[_end(line) for line in case.get("ends", [])],
         windows=[_window(line) for line in case.get("windows", [])],
+        reads=[_read(line) for line in case.get("reads", [])],
+        created=[_creation(line) for line in case.get("created", [])],
     )
 
 
@@ -207,6 +254,8 @@ def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = Tr
         "final_log": [],
         "partition_ends": [],
         "fault_windows": [],
+        "partition_states": [],
+        "reads": [],
     }
     for index, (topic, history) in enumerate(histories.items()):
         here = common | {"topic": topic}
@@ -253,9 +302,19 @@ def write_run(run_dir: Path, histories: Mapping[str, History], *, log: bool = Tr
             }
             for window in history.windows
         ]
+        rows["reads"] += [here | _read_row(index, read, n) for n, read in enumerate(history.reads)]
+        rows["partition_states"] += [here | _state_row(index, one) for one in history.created]
     schemas = {
         "ledger": tables.LEDGER,
         "fault_windows": tables.FAULT_WINDOWS,
+    }
+    schemas |= {
+        name: schema
+        for name, schema in {
+            "reads": tables.READS,
+            "partition_states": tables.PARTITION_STATES,
+        }.items()
+        if rows[name]
     }
     if log:
         schemas |= {"final_log": tables.FINAL_LOG, "partition_ends": tables.PARTITION_ENDS}
@@ -279,6 +338,36 @@ def _log_row(topic: int, item: Record) -> dict[str, Any]:
         "sequence": item.sequence if intact else None,
         "size": len(value),
         "head": None if intact else value[:64].hex().upper(),
+    }
+
+
+def _read_row(topic: int, read: Read, number: int) -> dict[str, Any]:
+    return {
+        "consumer": read.consumer,
+        "group": "billing",
+        "isolation_level": "read_uncommitted",
+        "poll": number,
+        "number": 0,
+        "partition": read.partition,
+        "offset": read.offset,
+        "producer": read.producer,
+        "sequence": read.sequence,
+        "read_at": _at(topic, read.at),
+    }
+
+
+def _state_row(topic: int, creation: Creation) -> dict[str, Any]:
+    return {
+        "at": _at(topic, creation.at),
+        "metadata_offset": 0,
+        "partition": creation.partition,
+        "leader": 1,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "replicas": [1],
+        "isr": [1],
+        "elr": [],
+        "last_known_elr": [],
     }
 
 

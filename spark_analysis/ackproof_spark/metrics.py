@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackproof_spark.reading.run_tables import read_table
-from ackproof_spark.tables import LEDGER, Outcome
+from ackproof_spark.tables import LEDGER, PROBE_PRODUCERS, Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,6 +57,12 @@ def metrics(
         "unavailability_gap_s": unavailability_gap_s,
         "ack_latency_ms": _latency(row["latency"], row["longest"]),
     }
+
+
+def probe_writes(spark: SparkSession, run_dir: Path | str) -> dict[str, int]:
+    """Return how many of the run's sends, by outcome, are the probe's."""
+    ledger = read_table(spark, run_dir, "ledger", LEDGER).where(f"producer >= {PROBE_PRODUCERS}")
+    return {row["outcome"]: row["count"] for row in ledger.groupBy("outcome").count().collect()}
 
 
 def _latency(percentiles: Sequence[int], longest: int | None) -> dict[str, float] | None:
@@ -219,4 +225,5 @@ def _round_up(micros: float) -> int:
 
 
 def _ledger(spark: SparkSession, run_dir: Path | str) -> DataFrame:
-    return read_table(spark, run_dir, "ledger", LEDGER)
+    """Return the sends of the workload, without those of the probe."""
+    return read_table(spark, run_dir, "ledger", LEDGER).where(f"producer < {PROBE_PRODUCERS}")

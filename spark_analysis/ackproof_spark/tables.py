@@ -64,6 +64,7 @@ class Anomaly(StrEnum):
     REPROCESSED = "reprocessed"
     POLL_SKIP = "poll-skip"
     NONMONOTONIC_POLL = "nonmonotonic-poll"
+    READ_THEN_GONE = "read-then-gone"
 
 
 #: Anomalies about which a prediction is made (`unseen` is not Kafka's doing but ours).
@@ -92,8 +93,11 @@ OF_CONSUMERS = (
     Anomaly.NONMONOTONIC_POLL,
 )
 
+#: Anomalies that only consumers or the probe can show.
+OF_READS = (Anomaly.READ_THEN_GONE,)
+
 #: Anomalies that the ledger and the final log do not show alone.
-OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS)
+OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -186,6 +190,27 @@ EFFECTS = _table(
     _required("processed_at", TIME),
 )
 
+#: Producers from this number on are the probe's, one for each partition. Their sends are in the
+#: ledger like all others, and no part of the workload's metrics.
+PROBE_PRODUCERS = 1_000_000
+
+#: One row an attempt of the probe to read a partition's newest record, or to write one with
+#: acks=all; `action` is read or write. `ok`: the leader answered without error; a read also if
+#: there was no record. `answered_at` is null if nobody answered. `producer` and `sequence` name the
+#: record that was read or written; null if a read returned none of this run.
+PROBE = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("action", pa.string()),
+    _required("at", TIME),
+    pa.field("answered_at", TIME),
+    _required("ok", pa.bool_()),
+    pa.field("offset", pa.int64()),
+    pa.field("producer", pa.int64()),
+    pa.field("sequence", pa.int64()),
+    pa.field("error", pa.string()),
+)
+
 #: One row a record of every partition, as read after all faults healed and the ISR was full.
 #: `producer` and `sequence` are null unless `state` is intact; `head` is the first 64 bytes in
 #: hex for records that are not intact, null otherwise.
@@ -266,8 +291,9 @@ BROKER_STATES = _table(
 )
 
 #: One row an anomaly, with its evidence. `offset` is where it was acked (lost, inconsistent,
-#: unseen, corrupt) or where it stands (duplicated, reordered, phantom, corrupt); `window` is the
-#: fault in force when the send resolved; `found` says what stands at that offset now.
+#: unseen, corrupt), where it stands (duplicated, reordered, phantom, corrupt) or where it was read
+#: (read-then-gone); `window` is the fault in force when the send resolved (read-then-gone: when its
+#: record was read); `found` says what stands at that offset now.
 ANOMALIES = _table(
     _required("anomaly", pa.string()),
     _required("topic", pa.string()),
@@ -453,6 +479,7 @@ LOCATION = {
     "reads": Path("reads"),
     "consumer_events": Path("consumer_events"),
     "effects": Path("effects"),
+    "probe": Path("probe"),
     "live_partitions": Path("live/partitions.parquet"),
     "live_windows": Path("live/windows"),
     "loss_candidates": Path("live/loss_candidates"),
@@ -465,6 +492,7 @@ OPTIONAL = (
     "reads",
     "consumer_events",
     "effects",
+    "probe",
     "replica_logs",
     "replica_batches",
     "broker_events",

@@ -14,11 +14,12 @@ from typing import Protocol, TypeVar
 
 from ackproof.clients import orphan_guard
 from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.probe_spec import ProbeSpec
 from ackproof.clients.shared_page import ProgressPage, State
 from ackproof.clients.spec import ProducerSpec
 from ackproof.errors import AckproofError, ExitCode
 
-Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
+Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec, ProbeSpec)
 
 
 class Client(Protocol):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.probe_spec import ProbeSpec
 from ackproof.clients.shared_page import Progress, ProgressPage, State
 from ackproof.clients.spec import ProducerSpec
 from ackproof.errors import WorkloadError
@@ -19,7 +20,7 @@ from ackproof.errors import WorkloadError
 #: Characters of the log that an error quotes if the process could not store one itself.
 _LOG_TAIL = 2000
 
-_Spec = TypeVar("_Spec", ProducerSpec, ConsumerSpec)
+_Spec = TypeVar("_Spec", ProducerSpec, ConsumerSpec, ProbeSpec)
 
 
 class ClientProcess(Generic[_Spec]):
@@ -161,3 +162,9 @@ class ConsumerProcess(ClientProcess[ConsumerSpec]):
     """A consumer, which writes its reads, its events, and the effects of its processing."""
 
     noun = "consumer"
+
+
+class ProbeProcess(ClientProcess[ProbeSpec]):
+    """The probe, which writes the ledgers of its producers, and its reads."""
+
+    noun = "probe"

@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.clients.consumer_spec import ConsumerSpec
+from ackproof.clients.probe_spec import RATE, WRITER_SETTINGS, ProbeSpec
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
-from ackproof.ledger import arrow_stream, processed_records, producer_ledger
+from ackproof.ledger import arrow_stream, probe_attempts, processed_records, producer_ledger
 from ackproof.scenario.model import Scenario
+from ackproof_spark.record import HEADER_SIZE
+from ackproof_spark.tables import PROBE_PRODUCERS
+
+#: Seconds after the workload's in which the probe ends by itself: faults are healed in that time.
+_PROBED_AFTERWARDS_S = 600.0
 
 
 class ClientSpecs:
@@ -112,6 +118,35 @@ class ClientSpecs:
 
     def next_consumer(self, predecessor: ConsumerSpec, *, number: int) -> ConsumerSpec:
         return replace(predecessor, number=number, crash_after=None, **self._consumer_files(number))
+
+    def probe(self) -> ProbeSpec | None:
+        """Return the probe of every partition that is written to; None without one."""
+        if not self._scenario.workload.probe:
+            return None
+        writers = [
+            ProducerSpec(
+                run_id=self._run_dir.name,
+                number=number,
+                topic=topic,
+                partitions=self._scenario.topics[topic].partitions,
+                partition=partition,
+                bootstrap_servers=self._bootstrap_servers,
+                settings=WRITER_SETTINGS,
+                seconds=self._scenario.workload.seconds + _PROBED_AFTERWARDS_S,
+                rate=RATE,
+                size=HEADER_SIZE,
+                ledger=producer_ledger.stream_path(self._run_dir, number),
+                progress=self.folder / f"probe-{topic}-{partition}.progress",
+            )
+            for number, (topic, partition) in enumerate(self._scenario.written, PROBE_PRODUCERS)
+        ]
+        return ProbeSpec(
+            run_id=self._run_dir.name,
+            number=0,
+            writers=writers,
+            attempts=[probe_attempts.reads_path(self._run_dir, one.number) for one in writers],
+            progress=self.folder / "probe-0.progress",
+        )
 
     def _transactions(self, number: int) -> TransactionSpec | None:
         settings = self._scenario.workload.transactions

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from ackproof.clients.process import ConsumerProcess, ProducerProcess
+from ackproof.clients.probe_spec import WRITE_TIMEOUT_S
+from ackproof.clients.process import ConsumerProcess, ProbeProcess, ProducerProcess
 from ackproof.clients.scenario_specs import ClientSpecs
 from ackproof.clients.shared_page import NOT_READY, Progress, State, total
 from ackproof.clients.spec import FENCED
@@ -25,6 +26,9 @@ SETTLE_S = 30.0
 #: Seconds that consumers have to consume to the end of a healed cluster. The session of a crashed
 #: member must time out first (45 s by default), then its transaction.
 CONSUME_S = 120.0
+
+#: Seconds that the probe has to connect to a healthy cluster.
+PROBE_START_S = 60.0
 
 #: A producer is the bottleneck if its thread used the CPU for more than this share of the time,
 SATURATED = 0.9
@@ -68,6 +72,7 @@ class ClientSupervisor:
         self._stopping = False
         self.producers: list[ProducerProcess] = []
         self.consumers: list[ConsumerProcess] = []
+        self._probe: ProbeProcess | None = None
         #: Names of clients that the scenario or a fault ends: their end is no trouble.
         self._expected_ends: set[str] = set()
         #: The name of a client -> the name of the client that replaced it.
@@ -78,6 +83,7 @@ class ClientSupervisor:
         self._specs.folder.mkdir(exist_ok=True)
         with ExitStack() as starting:
             starting.push(self._running)
+            self._start_probe()
             for consumer in self._specs.consumers():
                 self._start(ConsumerProcess(consumer, secrets=self._secrets))
             for producer in self._specs.producers():
@@ -213,6 +219,36 @@ class ClientSupervisor:
             for consumer in self.consumers
             if consumer.spec.crash_after is not None and consumer.name not in self._expected_ends
         ]
+
+    def finish_probe(self) -> list[str]:
+        """End the probe once its writes have an outcome; return troubles."""
+        if self._probe is None:
+            return []
+        self._probe.stop()
+        try:
+            self._probe.wait(WRITE_TIMEOUT_S + SETTLE_S)
+        except WorkloadError as error:
+            return [error.message]
+        return [self._probe.error] if self._probe.error else []
+
+    def _start_probe(self) -> None:
+        """Start the probe and wait until it works: faults begin with the producers."""
+        spec = self._specs.probe()
+        if spec is None:
+            return
+        self._probe = probe = ProbeProcess(spec, secrets=self._secrets)
+        self._running.callback(probe.kill)
+        probe.start()
+        wait_for(
+            lambda: probe.returncode is not None or probe.state not in NOT_READY,
+            bool,
+            within_s=PROBE_START_S,
+            failure=lambda _: WorkloadError(
+                f"the probe has not connected within {PROBE_START_S:g} s"
+            ),
+        )
+        if probe.error:
+            raise WorkloadError(probe.error)
 
     def _await(
         self, processes: Sequence[ProducerProcess] | Sequence[ConsumerProcess], within_s: float

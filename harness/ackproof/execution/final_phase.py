@@ -35,6 +35,7 @@ def run_final_phase(
         except (ClusterError, FaultError) as error:
             run.troubles.append(str(error))
             reason = "the ISR was not full"
+    run.troubles += clients.finish_probe()
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     if run.end_live is not None:

@@ -56,6 +56,14 @@ def inconclusive_reasons(
         # Successors of interrupted producers have a specification here, too.
         len(list((run_dir / "clients").glob("producer-*.json"))),
     )
+    if scenario.workload.probe:
+        producers += len(scenario.written)
+        probed = {(row["topic"], row["partition"]) for row in table_rows(run_dir, "probe")}
+        reasons += [
+            f"the probe recorded nothing of {topic}-{partition}"
+            for topic, partition in scenario.written
+            if (topic, partition) not in probed
+        ]
     if ledgers != producers:
         reasons.append(f"{producers} producers left {ledgers} ledgers")
     if acked == 0:

@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ackproof.runs.verdict import CauseReport, Expectation, Metrics, Word
+from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
-from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_TRANSACTIONS, Anomaly
+from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, Anomaly
 
-#: The anomaly that each key of `expect` is about.
+#: The count that each key of `expect` is about: of an anomaly, or of an outcome of sends.
 _ANOMALY = {
     "loss": "lost",
     "duplicates": "duplicated",
@@ -25,6 +25,9 @@ _ANOMALY = {
     "zombie_commit": "zombie-commit",
     "unprocessed": "unprocessed",
     "reprocessed": "reprocessed",
+    "read_then_gone": "read-then-gone",
+    "failed": "failed",
+    "unknown": "unknown",
 }
 
 
@@ -35,6 +38,8 @@ def inapplicable(scenario: Scenario) -> list[str]:
         anomalies += OF_TRANSACTIONS
     if not scenario.workload.consumers:
         anomalies += OF_CONSUMERS
+    if not (scenario.workload.consumers or scenario.workload.probe):
+        anomalies += OF_READS
     return [str(anomaly) for anomaly in anomalies]
 
 
@@ -46,10 +51,31 @@ def effective_expectations(scenario: Scenario) -> dict[str, str]:
         for key, anomaly in _ANOMALY.items()
         if anomaly not in excluded
     }
-    others = {key: getattr(scenario.expect, key) for key in ("cause", "availability")}
+    others = {
+        key: getattr(scenario.expect, key)
+        for key in ("cause", "availability", "read_availability", "write_availability")
+    }
     return {key: value for key, value in values.items() if value != "any"} | {
         key: value for key, value in others.items() if value is not None
     }
+
+
+def foreseen_violations(
+    scenario: Scenario, predicted: Mapping[str, Likelihood], *, possible: bool
+) -> list[str]:
+    """Return the expectations that the prediction contradicts, in words.
+
+    It does if an anomaly that must not occur is certain, or one that must occur is impossible.
+    `possible`: also if one that must not occur is possible.
+    """
+    excluding = {"none": {"certain", "possible"} if possible else {"certain"}}
+    excluding["some"] = {"impossible"}
+    return [
+        f"{key}: {value} is expected, and {anomaly} is {predicted[anomaly]}"
+        for key, value in effective_expectations(scenario).items()
+        if (anomaly := _ANOMALY.get(key, "")) in predicted
+        and predicted[anomaly] in excluding.get(value, ())
+    ]
 
 
 def check_expectations(
@@ -65,12 +91,22 @@ def check_expectations(
             continue  # the scenario has no such clients
         value = getattr(expect, key)
         count = observed.get(anomaly, 0)
+        if metrics.probe and key in ("failed", "unknown"):
+            count -= metrics.probe.writes.get(key, 0)  # they are tried once, and fail often
         met = value == "any" or (count == 0) == (value == "none")
         expectations.append(Expectation(what=key, wanted=value, observed=str(count), met=met))
     if expect.cause is not None:
         expectations.append(_cause(expect.cause, causes))
     if expect.availability is not None:
-        expectations.append(_availability(expect.availability, metrics))
+        share = 1.0
+        if metrics.duration_s > 0:
+            share = 1 - metrics.unavailability_s / metrics.duration_s
+        expectations.append(_availability("availability", expect.availability, share))
+    for action in ("read", "write"):
+        wanted = getattr(expect, f"{action}_availability")
+        if wanted is not None:
+            share = getattr(metrics.probe, action).share if metrics.probe else 0.0
+            expectations.append(_availability(f"{action}_availability", wanted, share))
     return expectations
 
 
@@ -117,12 +153,9 @@ def _cause(wanted: str, causes: Sequence[CauseReport]) -> Expectation:
     return Expectation(what="cause", wanted=wanted, observed=observed, met=observed == wanted)
 
 
-def _availability(expected: str, metrics: Metrics) -> Expectation:
+def _availability(what: str, expected: str, share: float) -> Expectation:
     match = re.fullmatch(r"(>=?) ?([0-9.]+) ?%", expected)
     assert match is not None  # the scenario's schema ensures it
-    share = 100.0
-    if metrics.duration_s > 0:
-        share = 100 * (1 - metrics.unavailability_s / metrics.duration_s)
-    bound = float(match[2])
-    met = share >= bound if match[1] == ">=" else share > bound
-    return Expectation(what="availability", wanted=expected, observed=f"{share:.2f} %", met=met)
+    percent, bound = 100 * share, float(match[2])
+    met = percent >= bound if match[1] == ">=" else percent > bound
+    return Expectation(what=what, wanted=expected, observed=f"{percent:.2f} %", met=met)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ackproof.judgement import (
+    availability,
     conclusiveness,
     expectations,
     findings,
@@ -47,7 +48,7 @@ def judge_run(run_dir: Path) -> Verdict:
 def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
-    from ackproof_spark.metrics import metrics
+    from ackproof_spark.metrics import metrics, probe_writes
 
     record = runs.read_record(run_dir)
     prediction = runs.read_prediction(run_dir)
@@ -76,8 +77,15 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         observed.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
+    probed = availability.attempts(runs.table_rows(run_dir, "probe"))
     measured = conclusiveness.claimable(
-        Metrics.model_validate(metrics(spark, run_dir)), record.bottlenecks
+        Metrics(
+            **metrics(spark, run_dir),
+            probe=availability.probe_metrics(probed, writes=probe_writes(spark, run_dir))
+            if probed
+            else None,
+        ),
+        record.bottlenecks,
     )
     unobserved = [*record.unobserved, *conclusiveness.unclaimed(record.bottlenecks)]
     disagreements = reader_disagreement.read(run_dir)
@@ -127,6 +135,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         expectations=checked,
         faults=faults,
         metrics=measured,
+        steps=availability.steps(probed, faults),
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
     )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.ledger import arrow_stream, processed_records, producer_ledger, transaction_log
+from ackproof.ledger import (
+    arrow_stream,
+    probe_attempts,
+    processed_records,
+    producer_ledger,
+    transaction_log,
+)
 from ackproof_spark.tables import CONSUMER_EVENTS, READS
 
 
@@ -15,3 +21,4 @@ def close(run_dir: Path) -> None:
     arrow_stream.close(run_dir, "reads", READS)
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
     processed_records.close(run_dir)
+    probe_attempts.close(run_dir)

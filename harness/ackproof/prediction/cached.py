@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -53,6 +53,14 @@ def _folder() -> Path:
 
 
 def _key(configuration: Configuration, schedule: Sequence[Injection], max_states: int) -> str:
-    question = [max_states, asdict(configuration), *map(asdict, schedule)]
-    text = json.dumps(question, sort_keys=True, default=sorted)  # targets are sets
+    text = json.dumps(_plain([max_states, configuration, *schedule]))
     return hashlib.sha256(f"{source_digest.digest()} {text}".encode()).hexdigest()[:32]
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON, with the type of each part: conditions may differ in it alone."""
+    if is_dataclass(value):
+        return [type(value).__name__, *(_plain(getattr(value, one.name)) for one in fields(value))]
+    if isinstance(value, frozenset):
+        return sorted(map(str, value))
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

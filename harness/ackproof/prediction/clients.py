@@ -8,24 +8,25 @@ committed offsets: the model's specifications of both, searched with these pertu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from ackproof.prediction import groups, transactional
 from ackproof.prediction.reasons import ClientPrediction
-from ackproof.scenario.internal_topics import internal_topics
+from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.producer import ProducerSettings
 from ackproof_model import Likelihood, Profile
+from ackproof_spark.tables import Anomaly
 
-#: The prediction of replication for the topic that a scenario's workload writes to, by anomaly.
-OfTopic = Callable[[Scenario], Mapping[str, str]]
+#: Whether the topic that a scenario's workload writes to may lose acked records.
+MayLose = Callable[[Scenario], bool]
 
 #: How coordinators and forwarding consumers write.
 _ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence": True})
 
 
-def predict_clients(scenario: Scenario, of_topic: OfTopic) -> Iterator[ClientPrediction]:
+def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[ClientPrediction]:
     """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
 
     The model must have a profile of the scenario's Kafka version.
@@ -34,33 +35,33 @@ def predict_clients(scenario: Scenario, of_topic: OfTopic) -> Iterator[ClientPre
     @cache
     def may_lose(topic: str) -> bool:
         """Whether this topic, written with acks=all, may lose what all in-sync replicas have."""
-        return _lost(_written(scenario, topic), of_topic)
+        return replication(_written(scenario, topic))
 
     @cache
     def may_lose_visible() -> bool:
         """Whether the workload's topic may lose what consumers have read."""
-        return _lost(_visible(scenario), of_topic)
+        return replication(_visible(scenario))
 
     if scenario.workload.transactions is not None:
         yield from transactional.predict(scenario, may_lose)
     for name, group in scenario.workload.consumers.items():
         yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
-
-
-def _lost(asked: Scenario, of_topic: OfTopic) -> bool:
-    return of_topic(asked)["lost"] != Likelihood.IMPOSSIBLE.value
+    if scenario.workload.consumers or scenario.workload.probe:
+        yield (
+            Anomaly.READ_THEN_GONE,
+            Likelihood.POSSIBLE,
+            "the model does not say what consumers have read before a record is gone",
+        )
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
     """Return the scenario as if its workload wrote to `topic`, with acks=all."""
-    topics = {**internal_topics(scenario.cluster, scenario.kafka), **scenario.topics}
+    topics = every_topic(scenario)
     spec = topics[topic].model_copy(update=changed)
     workload = scenario.workload.model_copy(
         update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}
     )
-    return scenario.model_copy(
-        update={"topics": {**scenario.topics, topic: spec}, "workload": workload}
-    )
+    return scenario.model_copy(update={"topics": {**topics, topic: spec}, "workload": workload})
 
 
 def _visible(scenario: Scenario) -> Scenario:

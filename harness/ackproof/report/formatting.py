@@ -11,7 +11,7 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def share(part: int, whole: int) -> str:
+def share(part: float, whole: float) -> str:
     """Format `part` of `whole` as a percentage; only zero is `0 %`, only all is `100.00 %`."""
     if whole == 0:
         return "n/a"

@@ -101,6 +101,10 @@ def _properties(verdict: Verdict) -> dict[str, str]:
     properties |= {f"configuration.{k}": str(v) for k, v in verdict.configuration.items()}
     properties |= {f"observed.{key}": str(number) for key, number in verdict.observed.items()}
     properties |= {f"predicted.{key}": likelihood for key, likelihood in verdict.predicted.items()}
+    if probe := verdict.metrics.probe:
+        for action, share in (("read", probe.read), ("write", probe.write)):
+            properties[f"{action}_availability"] = f"{share.share:g}"
+            properties[f"{action}_longest_outage_s"] = f"{share.longest_s:g}"
     if latency := verdict.metrics.ack_latency_ms:
         properties |= {f"ack_latency_ms.{k}": f"{v:g}" for k, v in latency.model_dump().items()}
     if verdict.findings:

@@ -155,7 +155,14 @@ def _cost(verdict: Verdict) -> str:
         if latency
         else ""
     )
-    return f"{sends}; unavailable {fmt.number(verdict.metrics.unavailability_s)} s{acks}"
+    probe = verdict.metrics.probe
+    probed = (
+        f"; readable {fmt.share(probe.read.share, 1)}, writable {fmt.share(probe.write.share, 1)}"
+        if probe
+        else ""
+    )
+    unavailable = fmt.number(verdict.metrics.unavailability_s)
+    return f"{sends}; unavailable {unavailable} s{probed}{acks}"
 
 
 def _print_expectations(console: Console, verdict: Verdict) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LostRecord
 from ackproof.report.data.run import SCENARIO_FILE
-from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Verdict
+from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Step, Verdict
 
 
 def name(verdict: Verdict) -> str:
@@ -91,6 +91,12 @@ def cause_sentences(verdict: Verdict) -> list[str]:
 def cause_title(cause: CauseReport) -> str:
     """Return what a case is called, with its number: `zombie leader (B3)`."""
     return cause.title if cause.case == "unexplained" else f"{cause.title} ({cause.case})"
+
+
+def in_force(step: Step, windows: Sequence[FaultReport]) -> str:
+    """Name the faults in force during a step."""
+    names = {window.window: f"F{window.window} {window.fault}" for window in windows}
+    return ", ".join(names.get(number, f"F{number}") for number in step.in_force) or "none"
 
 
 def story(record: LostRecord, windows: Sequence[FaultReport]) -> str:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
 
-Likelihood = Literal["impossible", "possible", "certain"]
+#: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
+Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
 
 class Word(StrEnum):
@@ -80,6 +81,56 @@ class Latency(_Record):
     max: float
 
 
+class Share(_Record):
+    """The share of the time, 0 to 1, in which a partition was available, and its outages."""
+
+    share: float
+    outages: int
+    longest_s: float
+
+
+class PartitionAvailability(_Record):
+    """When one partition could be read and written."""
+
+    topic: str
+    partition: int
+    read: Share
+    write: Share
+
+
+class ProbeMetrics(_Record):
+    """What the probe measured; `read` and `write` are those of the worst partition."""
+
+    read: Share
+    write: Share
+    partitions: list[PartitionAvailability]
+    #: How many of the sends in `observed`, by outcome, are writes of the probe.
+    writes: dict[str, int]
+
+
+class PartitionState(_Record):
+    """Whether a partition was available at the end of a step, and for how many of its seconds.
+
+    `unknown`: the step is too short to tell, or the probe made no attempt.
+    """
+
+    topic: str
+    partition: int
+    readable: Literal["yes", "no", "unknown"]
+    writable: Literal["yes", "no", "unknown"]
+    readable_s: float
+    writable_s: float
+
+
+class Step(_Record):
+    """A period in which no fault began or ended; `in_force` are the numbers of fault windows."""
+
+    in_force: list[int]
+    begin: datetime
+    end: datetime
+    partitions: list[PartitionState]
+
+
 class Metrics(_Record):
     """Throughput, availability and latency.
 
@@ -93,6 +144,8 @@ class Metrics(_Record):
     unavailability_s: float
     unavailability_gap_s: float
     ack_latency_ms: Latency | None
+    #: None without `workload.probe`.
+    probe: ProbeMetrics | None = None
 
 
 class CauseReport(_Record):
@@ -155,6 +208,8 @@ class Verdict(_Record):
     expectations: list[Expectation]
     faults: list[FaultReport]
     metrics: Metrics
+    #: What the probe could read and write between the begins and ends of faults, in order.
+    steps: list[Step] = []
     #: The Spark data sources that read the final log; if there are two, they were compared.
     readers: list[str] = []
     configuration: dict[str, str | int | float | bool]

@@ -164,6 +164,11 @@ class ClusterSpec(StrictModel):
         default=None,
         description="a running cluster to use, instead of one that ackproof starts",
     )
+    implementation: Literal["kafka", "other"] = Field(
+        default="kafka",
+        description="kafka: Apache Kafka; other: another server with Kafka's protocol, whose rules "
+        "the model does not know, so that nothing is predicted",
+    )
     security: SecuritySpec = Field(
         default=SecuritySpec(),
         description="encryption and authentication between clients and brokers",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ackproof.kafka_versions import numbers
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.types import Setting
 
 OFFSETS = "__consumer_offsets"
@@ -79,3 +79,8 @@ def internal_topics(cluster: ClusterSpec, kafka: str) -> Mapping[str, TopicSpec]
         )
         for name, prefix in _PREFIXES.items()
     }
+
+
+def every_topic(scenario: Scenario) -> Mapping[str, TopicSpec]:
+    """Return the topics of a scenario and the internal ones, which faults may target, too."""
+    return {**internal_topics(scenario.cluster, scenario.kafka), **scenario.topics}

@@ -38,6 +38,11 @@ class Configured:
     varied: dict[str, Setting]
     path: Path
 
+    @property
+    def skip(self) -> str:
+        """Why it is not to be run; empty if it is."""
+        return self.scenario.case.skip if self.scenario.case else ""
+
 
 def load(path: Path) -> list[Configured]:
     """Return the configurations of a file: one, or one for each entry of its matrix.

@@ -87,6 +87,8 @@ class TopicSpec(StrictModel):
 
 Expectation = Literal["none", "some", "any"]
 
+_AT_LEAST = r"^>=? ?[0-9]+(\.[0-9]+)? ?%$"
+
 
 class Expect(StrictModel):
     """What the author expects to observe. The verdict compares observation and expectation."""
@@ -100,6 +102,9 @@ class Expect(StrictModel):
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
     reprocessed: Expectation = "any"
+    read_then_gone: Expectation = "none"
+    failed: Expectation = "any"
+    unknown: Expectation = "any"
     cause: str | None = Field(
         default=None,
         pattern=r"^(B[1-9][0-9]*|unexplained)$",
@@ -108,8 +113,20 @@ class Expect(StrictModel):
     )
     availability: str | None = Field(
         default=None,
-        pattern=r"^>=? ?[0-9]+(\.[0-9]+)? ?%$",
+        pattern=_AT_LEAST,
         description="share of the run in which the worst partition acked sends",
+        examples=[">= 99%"],
+    )
+    read_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could read the worst partition",
+        examples=[">= 99%"],
+    )
+    write_availability: str | None = Field(
+        default=None,
+        pattern=_AT_LEAST,
+        description="share of time in which the probe could write the worst partition",
         examples=[">= 99%"],
     )
 

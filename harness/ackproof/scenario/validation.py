@@ -24,6 +24,9 @@ IMPOSSIBLE = "impossible"
 #: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
 _SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
+#: Maximum number of partitions that the probe reads and writes.
+PROBED_PARTITIONS = 24
+
 #: The pattern of some topic settings, and its meaning in words.
 _TOPIC_SETTINGS = {
     "min.insync.replicas": (r"[1-9][0-9]{0,3}", "a whole number from 1"),
@@ -58,7 +61,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     else:
         yield from attach_spec.problems(
             attach,
-            others=scenario.cluster.changed - {"attach"},
+            others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
             faults=scenario.faults,
         )
@@ -95,6 +98,13 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield ("topics", name, "settings", key), problem
         for path, problem in _sends_problems(name, sends, scenario):
             yield (*place, *path), problem
+    if scenario.workload.probe and len(scenario.written) > PROBED_PARTITIONS:
+        yield (
+            ("workload", "probe"),
+            f"the probe has clients of its own for each of the {len(scenario.written)} partitions "
+            f"that are written to, and they may be {PROBED_PARTITIONS} at most: remove partitions "
+            "or the probe",
+        )
     yield from fault_validation.problems(scenario)
 
 
@@ -117,6 +127,9 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
 
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
+    for key in ("read_availability", "write_availability"):
+        if getattr(scenario.expect, key) is not None and not workload.probe:
+            yield ("expect", key), "only the probe measures this: set workload.probe to true"
     for key, problem in transaction_problems(workload.transactions, workload.settings):
         yield ("workload", "settings", key), problem
     for where, problem in consumer_problems(

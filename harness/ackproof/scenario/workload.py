@@ -160,6 +160,11 @@ class Workload(Sends):
         default_factory=dict,
         description="consumer groups that read the topic during the faults, by group.id",
     )
+    probe: bool = Field(
+        default=False,
+        description="whether a probe reads and writes each partition all the time, to measure when "
+        "it could be read and written",
+    )
     beside: dict[str, Sends] = Field(
         default_factory=dict,
         description="other topics that are written to in the same run, each with its own producers",

@@ -29,6 +29,9 @@ _ANSWERS = {
     "timeout": "REQUEST_TIMED_OUT",
 }
 
+#: What the controllers hear of a broker.
+_HEARD = {"rejoin": "registers", "unfence": "heartbeats again"}
+
 #: The error codes among them.
 ERROR_CODES = {kind: code for kind, code in _ANSWERS.items() if code.isupper()}
 
@@ -73,7 +76,7 @@ def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
     what, *numbers = label
     kind = what.partition(": ")[0]
     brokers = [_FIRST_BROKER + number for number in numbers]
-    shown = _marks(brokers[:1]), kind
+    shown = _marks(brokers[:1] or [_CONTROLLER]), kind
     match kind:
         case "inject":
             hit = [_FIRST_BROKER + number for number in members(numbers[1])]
@@ -95,8 +98,10 @@ def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
             shown = [_CONTROLLER, brokers[0]], "metadata"
         case "shrink" | "expand":
             shown = [brokers[0], _CONTROLLER], f"AlterPartition: {kind}"
-        case "rejoin":
-            shown = [brokers[0], _CONTROLLER], "registers"
+        case "rejoin" | "unfence":
+            shown = [brokers[0], _CONTROLLER], _HEARD[kind]
+        case "abandon":
+            shown = _marks([_PRODUCER]), f"no response for record {numbers[1] + 1}"
         case "fence":
             shown = _marks([_CONTROLLER, brokers[0]]), kind
         case _ if kind in _ANSWERS:

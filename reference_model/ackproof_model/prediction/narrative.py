@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ackproof_model.prediction.effect_words import action, undone
 from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.producer import is_acked
@@ -63,15 +64,8 @@ def _inject(model: Model, fault: int, mask: int, why: str) -> str:
         "time": f" {injection.or_after or 0:g} s have passed:",
         "elsewhere": " While other partitions make progress:",
     }[why]
-    action = {
-        "none": "nothing is done (the control fault).",
-        "kill": f"{_names(mask)} is killed (SIGKILL): what it appended stays in its log.",
-        "power_loss": f"{_names(mask)} loses power, and the end of the log that was not fsynced.",
-        "restart": f"{_names(mask)} shuts down (SIGTERM).",
-        "isolate_replication": f"replication from {_names(mask)} is cut: the other brokers cannot "
-        "fetch from it; producers and the controller still reach it.",
-    }[injection.fault]
-    return f"Fault {fault + 1}:{when} {action}"
+    actions = " ".join(action(effect, _names(mask)) for effect in injection.effects)
+    return f"Fault {fault + 1}:{when} {actions or 'nothing is done (the control fault).'}"
 
 
 def _healed(model: Model, before: State, after: State) -> str:
@@ -82,14 +76,9 @@ def _healed(model: Model, before: State, after: State) -> str:
 
 
 def _heal(injection: Injection, mask: int) -> str:
-    action = {
-        "none": "There is nothing to heal.",
-        "kill": f"{_names(mask)} is started again.",
-        "power_loss": f"{_names(mask)} is started again.",
-        "restart": f"{_names(mask)} is started again.",
-        "isolate_replication": f"The other brokers can fetch from {_names(mask)} again.",
-    }
-    return action[injection.fault]
+    sentences = (undone(effect, _names(mask)) for effect in reversed(injection.effects))
+    text = " ".join(filter(None, sentences)) or "There is nothing to heal."
+    return text[0].upper() + text[1:]
 
 
 _Sentence = Callable[[Model, Sequence[int], State, State], str]
@@ -131,9 +120,18 @@ def _fenced(model: Model, numbers: Sequence[int], before: State, after: State) -
 
 
 def _rejoined(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
-    changed = before.controller.leader != after.controller.leader
-    more = " " + _elected(before, after) if changed else ""
-    return f"{name(numbers[0])} registers with the controller and is unfenced.{more}"
+    return (
+        f"{name(numbers[0])} registers with the controller and is unfenced. "
+        + _elected_if_changed(before, after)
+    )
+
+
+def _elected_if_changed(before: State, after: State) -> str:
+    return _elected(before, after) if before.controller.leader != after.controller.leader else ""
+
+
+def _held(state: State, numbers: Sequence[int]) -> int:
+    return len(state.brokers[numbers[0]].log)
 
 
 def _learned(model: Model, numbers: Sequence[int], before: State, after: State) -> str:
@@ -169,6 +167,10 @@ _SENTENCES: dict[str, _Sentence] = {
     "not enough replicas after append": _refused("NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
     "out of order": _refused("OUT_OF_ORDER_SEQUENCE_NUMBER"),
     "timeout": _refused("REQUEST_TIMED_OUT"),
+    "abandon": lambda m, n, b, a: (
+        f"The producer hears nothing of {name(n[0])} about {_record(n[1])} for request.timeout.ms"
+        + (f"; {name(n[0])} still handles the request." if _held(b, n) < _held(a, n) else ".")
+    ),
     "ack": lambda m, n, b, a: f"{name(n[0])} acks {_record(n[1])}.",
     "learn": _learned,
     "fetch": lambda m, n, b, a: f"{name(n[0])} fetches from {name(n[1])}.",
@@ -181,7 +183,16 @@ _SENTENCES: dict[str, _Sentence] = {
     ),
     "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
+    "refused": lambda m, n, b, a: (
+        f"No controller lets {name(n[0])} shut down, so it is killed (SIGKILL)."
+    ),
     "fence": _fenced,
+    "unfence": lambda m, n, b, a: (
+        f"{name(n[0])} sends heartbeats again and is unfenced. {_elected_if_changed(b, a)}"
+    ),
+    "sweep": lambda m, n, b, a: (
+        f"The controller looks for partitions without a leader. {_elected(b, a)}"
+    ),
     "rejoin": _rejoined,
     "end": lambda m, n, b, a: f"The schedule has ended. {_healed(m, b, a)}",
     "give up": lambda m, n, b, a: (

@@ -16,8 +16,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ackproof_model.replication.effects import Pending, heal
+from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.pending import Pending
 from ackproof_model.replication.producer import is_acked, unresolved
 from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (

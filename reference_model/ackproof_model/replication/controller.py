@@ -31,10 +31,18 @@ def active(controller: Controller, replica: int) -> bool:
     return not (controller.fenced | controller.stopping) >> replica & 1
 
 
-def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int = 0) -> Controller:
+def change(
+    policy: Policy,
+    before: Controller,
+    target_isr: int,
+    *,
+    unclean: int = 0,
+    election: Election | None = None,
+) -> Controller:
     """Return the partition after its ISR was asked to become `target_isr`.
 
-    `unclean` are replicas known to have crashed: they are not eligible (KIP-966).
+    `unclean` are replicas known to have crashed: they are not eligible (KIP-966). `election` is
+    one that was asked for.
     """
     if not policy.checks.isr_election:  # anyone may lead, as if in sync
         candidates = [r for r in (before.leader, *range(policy.replicas)) if r != NOBODY]
@@ -46,7 +54,7 @@ def change(policy: Policy, before: Controller, target_isr: int, *, unclean: int 
         replicas=policy.replicas,
         min_isr=effective_min_isr(policy.min_insync_replicas, policy.replicas),
         elr=policy.elr,
-        unclean_election=policy.unclean_election,
+        election=election or (Election.UNCLEAN if policy.unclean_election else Election.ONLINE),
         fenced_last_known=policy.profile.fenced_last_known,
     )
 
@@ -60,7 +68,7 @@ def _changed(
     replicas: int,
     min_isr: int,
     elr: bool,
-    unclean_election: bool,
+    election: Election,
     fenced_last_known: bool,
 ) -> Controller:
     """`change`, remembered: there are few states of a controller."""
@@ -76,7 +84,7 @@ def _changed(
         last_known_elr=() if before.last_known == NOBODY else (before.last_known,),
     )
     target = Target(
-        election=Election.UNCLEAN if unclean_election else Election.ONLINE,
+        election=election,
         isr=tuple(members(target_isr)),
         unclean_shutdown=tuple(members(unclean)),
     )

@@ -12,9 +12,9 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal
 
-FaultName = Literal["none", "kill", "power_loss", "restart", "isolate_replication"]
+from ackproof_model.replication.fault_effects import Effect, LogRemoved, ProcessEnds
 
 #: How many seconds after its own bound a step of the schedule may happen: commands take time, and
 #: so does verifying that a fault holds.
@@ -32,10 +32,11 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 
 
 class Role(StrEnum):
-    """The brokers that a fault hits, resolved when it is injected.
+    """Brokers that a fault hits, resolved when it is injected.
 
-    ANY_ONE is one broker whose role for this partition is not known beforehand. SAME are the
-    targets of the previous fault (none, for the first fault).
+    A number in place of a role is a replica in assignment order: 0 is the first leader. ANY_ONE is
+    one broker whose role for this partition is not known beforehand. SAME are the targets of the
+    previous fault (none, for the first fault).
     """
 
     LEADER = "leader"
@@ -76,45 +77,91 @@ class LeaderChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderIs:
+    """This replica leads the partition, None: no replica does; without `equal`: another one."""
+
+    replica: int | None
+    equal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrIs:
+    """The ISR has these members and no other."""
+
+    members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultEvent:
+    """An earlier fault of the schedule, by its index, began, was healed, or recovered.
+
+    It has recovered once it is healed and all its targets are in the ISR again.
+    """
+
+    fault: int
+    event: Literal["began", "ended", "recovered"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyTime:
+    """A condition outside the model, which may hold at any time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Elapsed:
     """Seconds since the previous fault was verified; in a heal condition, since this fault was."""
 
     seconds: float
 
 
-Condition = Progress | IsrSize | LeaderChanged | Elapsed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """At least one of the conditions holds."""
+
+    alternatives: tuple[Condition, ...]
+
+
+Condition = (
+    Progress | IsrSize | IsrIs | LeaderChanged | LeaderIs | FaultEvent | AnyTime | Elapsed | AnyOf
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
     """One fault of a schedule.
 
+    fault: its name, for traces. effects: what it does to its targets, in this order; see
+        `fault_effects`. A fault without effects does nothing.
     when, or_after: it is injected when all conditions hold, or so many seconds after the previous
         fault was verified. Without both it is injected at once.
     heal_when, heal_or_after: the same for healing, counted from this fault's verification. Without
         both it is healed when the schedule ends.
-
-    kill: SIGKILL; the log keeps what was appended. power_loss: SIGKILL, and the log keeps any
-    prefix. restart: SIGTERM, a controlled shutdown; it is verified when the process has ended.
-    Healing any of these starts the process. isolate_replication: drops the connections of all other
-    running brokers to the target's internal listener; it survives a kill of the target, but a
-    restarted broker on the other side is no longer cut off. none: does nothing.
     """
 
-    fault: FaultName
-    targets: frozenset[Role] = frozenset()
+    fault: str
+    effects: tuple[Effect, ...] = ()
+    targets: frozenset[Role | int] = frozenset()
     when: tuple[Condition, ...] = ()
     or_after: float | None = None
     heal_when: tuple[Condition, ...] = ()
     heal_or_after: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.fault not in get_args(FaultName):
-            raise ValueError(f"fault {self.fault!r} is not one of {', '.join(get_args(FaultName))}")
-
     @property
     def heals_by_itself(self) -> bool:
         return bool(self.heal_when) or self.heal_or_after is not None
+
+    @property
+    def shuts_down(self) -> bool:
+        """Whether it is a controlled shutdown, which takes time."""
+        return any(isinstance(one, ProcessEnds) and one.controlled for one in self.effects)
+
+    @property
+    def loses_data(self) -> bool:
+        """Whether logs may keep less than was appended."""
+        return any(
+            isinstance(one, LogRemoved) or (isinstance(one, ProcessEnds) and one.log != "all")
+            for one in self.effects
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +171,8 @@ class Wait:
 
     @property
     def elapsed(self) -> float:
-        """The longest `Elapsed` among the conditions, 0 for none."""
-        return max((c.seconds for c in self.conditions if isinstance(c, Elapsed)), default=0.0)
+        """The seconds after which the conditions can hold, at the earliest."""
+        return max(map(_earliest, self.conditions), default=0.0)
 
     @property
     def at_least(self) -> float:
@@ -138,19 +185,47 @@ class Wait:
     def at_most(self) -> float:
         """The seconds after which the wait is certainly over; infinite without a bound."""
         bound = math.inf if self.or_after is None else self.or_after
-        if all(isinstance(c, Elapsed) for c in self.conditions) and (
-            self.conditions or self.or_after is None
-        ):
-            bound = min(bound, self.elapsed)
+        if self.conditions or self.or_after is None:
+            bound = min(bound, max(map(_latest, self.conditions), default=0.0))
         return bound + SLACK_S
 
 
+def _earliest(condition: Condition) -> float:
+    match condition:
+        case Elapsed(seconds=seconds):
+            return seconds
+        case AnyOf(alternatives=alternatives):
+            return min(map(_earliest, alternatives))
+    return 0.0
+
+
+def _latest(condition: Condition) -> float:
+    match condition:
+        case Elapsed(seconds=seconds):
+            return seconds
+        case AnyOf(alternatives=alternatives):
+            return min(map(_latest, alternatives))
+    return math.inf
+
+
 def injection_wait(injection: Injection) -> Wait:
-    return Wait(conditions=injection.when, or_after=injection.or_after)
+    return _wait(injection.when, injection.or_after)
 
 
 def heal_wait(injection: Injection) -> Wait:
-    return Wait(conditions=injection.heal_when, or_after=injection.heal_or_after)
+    return _wait(injection.heal_when, injection.heal_or_after)
+
+
+def _wait(conditions: tuple[Condition, ...], or_after: float | None) -> Wait:
+    """Return the wait; a condition "A or after S seconds" is A with `or_after`."""
+    match conditions:
+        case (AnyOf(alternatives=alternatives),):
+            times = [one.seconds for one in alternatives if isinstance(one, Elapsed)]
+            others = tuple(one for one in alternatives if not isinstance(one, Elapsed))
+            if times:
+                or_after = min(times) if or_after is None else min(or_after, *times)
+                conditions = (AnyOf(alternatives=others),) if others else ()
+    return Wait(conditions=conditions, or_after=or_after)
 
 
 class Timing:

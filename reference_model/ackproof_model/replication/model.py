@@ -7,12 +7,18 @@ fault, and after each fault (`Model.phases`). Tests with more records give the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ackproof_model.configuration import Configuration
+from ackproof_model.replication.fault_effects import QuorumLost, SettingChanges
 from ackproof_model.replication.fault_schedule import (
+    AnyOf,
+    Condition,
+    FaultEvent,
     Injection,
+    IsrIs,
     IsrSize,
     Progress,
     Timing,
@@ -27,9 +33,11 @@ from ackproof_model.replication.state import (
     Broker,
     Client,
     Controller,
+    Harm,
     Run,
     State,
     Timer,
+    members,
 )
 
 #: `broker.heartbeat.interval.ms`: the last heartbeat may be this much older than a broker's death.
@@ -60,17 +68,29 @@ class Model:
     def reduces(self) -> bool:
         """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
 
-        Not if healing waits for the size of the ISR, which such steps change.
+        Not if healing waits for the ISR, which such steps change.
         """
         return self.reduction and not any(
-            isinstance(condition, IsrSize) and self._depends_on_size(condition)
+            self._depends_on_isr(condition)
             for injection in self.schedule
             for condition in injection.heal_when
         )
 
-    def _depends_on_size(self, condition: IsrSize) -> bool:
-        """Whether some sizes of the ISR meet a condition and others do not."""
-        return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
+    def _depends_on_isr(self, condition: Condition) -> bool:
+        match condition:
+            case IsrSize():
+                return len({condition.met_by(size) for size in range(self.replicas + 1)}) > 1
+            case IsrIs():
+                return True
+            case FaultEvent(event=event):
+                return event == "recovered"
+            case AnyOf(alternatives=alternatives):
+                return any(map(self._depends_on_isr, alternatives))
+        return False
+
+    @cached_property
+    def loses_quorum(self) -> bool:
+        return any(QuorumLost() in injection.effects for injection in self.schedule)
 
     @cached_property
     def replicas(self) -> int:
@@ -86,6 +106,7 @@ class Model:
 
     @cached_property
     def policy(self) -> Policy:
+        """The policy before any setting changes; `policy_in` is that of a state."""
         configuration = self.configuration
         return Policy(
             replicas=self.replicas,
@@ -96,6 +117,15 @@ class Model:
             profile=configuration.profile,
             checks=self.checks,
         )
+
+    def policy_in(self, state: State) -> Policy:
+        """Return the policy with the settings that faults in force have changed."""
+        settings = state.harm.settings
+        return self._policies[settings] if settings else self.policy
+
+    @cached_property
+    def _policies(self) -> _Policies:
+        return _Policies(self)
 
     @cached_property
     def timing(self) -> Timing:
@@ -140,7 +170,8 @@ class Model:
             Controller(0, 0, everyone, 0, NOBODY, 0, 0),
             (leader, *(follower,) * (n - 1)),
             Client(0, (UNSENT,) * self.records, (retries,) * self.records),
-            Run(0, 0, 0, False, (), (), (0,) * n),
+            Run(0, 0, 0, False, (), ()),
+            Harm((0,) * n, (0,) * n),
         )
 
     def _times(self, kind: str) -> tuple[float, float]:
@@ -148,11 +179,15 @@ class Model:
         configuration = self.configuration
         if kind == "session":
             session = configuration.session_timeout_s
-            return session - HEARTBEAT_S, session * CERTAINLY
+            # Controllers that were without a majority give every broker a new session.
+            most = math.inf if self.loses_quorum else session * CERTAINLY
+            return session - HEARTBEAT_S, most
         if kind == "lag":
             lag = configuration.replica_lag_time_max_s
             return lag, lag * CERTAINLY
-        return REQUEST_TIMEOUT_S, float("inf")
+        if kind == "request":
+            return REQUEST_TIMEOUT_S, math.inf
+        return 0.0, math.inf
 
     def ended(self, state: State) -> bool:
         """Whether every fault that will ever begin is verified and healed."""
@@ -190,4 +225,30 @@ def _needs_two(fault: int, injection: Injection) -> bool:
     waits = any(
         isinstance(one, Progress) and one.more and one.outcome == "acked" for one in injection.when
     )
-    return injection.fault == "restart" or (fault > 0 and waits)
+    return injection.shuts_down or (fault > 0 and waits)
+
+
+class _Policies(dict[int, Policy]):
+    """The policy by the faults in force that changed settings, as a bitmask."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model = model
+
+    def __missing__(self, faults: int) -> Policy:
+        policy = self._model.policy
+        for fault in members(faults):
+            for effect in self._model.schedule[fault].effects:
+                if isinstance(effect, SettingChanges):
+                    policy = _with_settings(policy, effect)
+        self[faults] = policy
+        return policy
+
+
+def _with_settings(policy: Policy, changes: SettingChanges) -> Policy:
+    least, unclean = changes.min_insync_replicas, changes.unclean_leader_election
+    return replace(
+        policy,
+        min_insync_replicas=policy.min_insync_replicas if least is None else least,
+        unclean_election=policy.unclean_election if unclean is None else unclean,
+    )

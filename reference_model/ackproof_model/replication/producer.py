@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ackproof_model.replication.leader import committed, enough_in_sync
 from ackproof_model.replication.model import REQUEST_TIMEOUT_S, Model
-from ackproof_model.replication.replica import advance_high_watermark
+from ackproof_model.replication.replica import advance_high_watermark, silent
 from ackproof_model.replication.state import (
     ACKED,
     DROPPED,
@@ -176,8 +176,9 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
             state = fail(model, state, record)
         return "not leader", record, forget_leader(state, number)
 
-    if not enough_in_sync(model.policy, leader.isr):
-        unattainable = model.policy.min_isr > model.replicas  # until delivery.timeout.ms
+    policy = model.policy_in(state)
+    if not enough_in_sync(policy, leader.isr):
+        unattainable = policy.min_isr > model.replicas  # until delivery.timeout.ms
         failed = give_up if unattainable else fail
         return "not enough replicas", record, failed(model, state, record)
 
@@ -192,7 +193,7 @@ def serve(model: Model, state: State, number: int) -> tuple[str, int, State] | N
     # duplicate if it would have had one.
     if record not in stored or len(set(stored)) == len(stored):
         leader = leader._replace(log=(*leader.log, entry(leader.epoch, record)))
-        leader = advance_high_watermark(model, leader, number)
+        leader = advance_high_watermark(policy, leader, number)
         state = state.with_broker(number, leader)
     return "append", record, set_status(state, record, ACKED if model.acks == "0" else appended)
 
@@ -221,7 +222,7 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
     if model.acks == "all":
         if not committed(model.policy, _last_offset(state, number, record), leader.hw):
             return None
-        if not enough_in_sync(model.policy, leader.maximal):
+        if not enough_in_sync(model.policy_in(state), leader.maximal):
             return "not enough replicas after append", record, fail(model, state, record)
     return "ack", record, set_status(state, record, ACKED)
 
@@ -229,8 +230,8 @@ def answer(model: Model, state: State, number: int) -> tuple[str, int, State] | 
 def blocked(model: Model, state: State, number: int) -> int | None:
     """Return the record that waits at a leader until a timer fires or a fault is healed.
 
-    The high watermark stands still below the minimum ISR, or waits for a member that is dead or cut
-    off.
+    The high watermark stands still below the minimum ISR, or waits for a member that is dead, cut
+    off or stalled, or that follows another leader, of which this one does not hear.
     """
     appended = model.appended + number
     if model.acks != "all" or appended not in state.client.status:
@@ -239,14 +240,47 @@ def blocked(model: Model, state: State, number: int) -> int | None:
     leader, offset = state.brokers[number], _last_offset(state, number, record)
     if leader.hw > offset:
         return None
-    policy = model.policy
+    policy = model.policy_in(state)
     frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
-    silent = any(
+    gone, deposed = silent(state, number), not state.harm.governed(number)
+    waits = any(
         leader.remote[r] <= offset
-        and (not state.brokers[r].alive or state.run.cuts[number] >> r & 1)
+        and (
+            not state.brokers[r].alive
+            or gone >> r & 1
+            or (deposed and state.brokers[r].epoch != leader.epoch)
+        )
         for r in members(leader.maximal & ~(1 << number))
     )
-    return record if frozen or silent else None
+    return record if frozen or waits else None
+
+
+def unanswered(model: Model, state: State, number: int) -> int | None:
+    """Return the record whose request or response does not get through to or from a broker."""
+    harm, statuses = state.harm, state.client.status
+    if not (harm.stalled | harm.deaf | harm.mute) >> number & 1:
+        return None
+    appended = model.appended + number
+    if appended in statuses:
+        return statuses.index(appended) if (harm.stalled | harm.mute) >> number & 1 else None
+    if FLYING + number in statuses and (harm.stalled | harm.deaf) >> number & 1:
+        return statuses.index(FLYING + number)
+    return None
+
+
+def abandon(model: Model, state: State, number: int, record: int) -> list[State]:
+    """Return the states after a producer stopped waiting for a broker that it does not hear.
+
+    The broker may handle the request later, when it is stalled or the network is restored.
+    """
+    if model.acks == "0":
+        return [set_status(state, record, ACKED)]  # written to a connection, and lost with it
+    after = [time_out(model, state, record)]
+    if state.client.status[record] == FLYING + number:
+        late = serve(model, state, number)
+        if late is not None and late[0] == "append":
+            after.append(time_out(model, late[2], record))
+    return after
 
 
 def _last_offset(state: State, number: int, record: int) -> int:

@@ -11,6 +11,7 @@ from ackproof_model.replication.controller import active, alter_partition_accept
 from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch, may_join
 from ackproof_model.replication.log_truncation import agreed
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
     NOBODY,
     UP,
@@ -34,9 +35,9 @@ def leads_for_good(model: Model, state: State) -> bool:
     run, leader = state.run, state.controller.leader
     if leader == NOBODY or not (run.over or run.phase == model.faults):
         return False
-    broker = state.brokers[leader]
+    broker, harm = state.brokers[leader], state.harm
     knows = broker.leader == leader and broker.epoch == state.controller.epoch
-    return broker.status == UP and knows
+    return broker.status == UP and knows and not (harm.stalled | harm.away) >> leader & 1
 
 
 def behind(broker: Broker, number: int, controller: Controller) -> bool:
@@ -76,17 +77,17 @@ def learn(model: Model, state: State, number: int) -> State:
             start=len(broker.log),
             remote=(NOBODY,) * model.replicas,
         )
-    return state.with_broker(number, advance_high_watermark(model, view, number))
+    return state.with_broker(number, advance_high_watermark(model.policy_in(state), view, number))
 
 
-def advance_high_watermark(model: Model, leader: Broker, number: int) -> Broker:
+def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
     """Return the leader with its high watermark moved; it is kept for acks=all only."""
-    if model.acks != "all":
+    if policy.acks != "all":
         return leader
     if not leader.remote:  # see `transitions.simplify`
         return leader._replace(hw=len(leader.log))
     watermark = advanced_high_watermark(
-        model.policy,
+        policy,
         number,
         current=leader.hw,
         log_end=len(leader.log),
@@ -117,7 +118,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     if leader.remote[number] == end and not new:
         return None
     remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
-    leader = advance_high_watermark(model, leader._replace(remote=remote), source)
+    leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
     state = state.with_broker(source, leader)
     if new:
         state = state.with_broker(number, follower._replace(log=follower.log + new))
@@ -128,10 +129,18 @@ def _answered(model: Model, state: State, number: int) -> bool:
     """Whether a follower's fetch reaches its leader and is not refused."""
     follower = state.brokers[number]
     source = follower.leader
-    if not follower.alive or source in (NOBODY, number) or state.run.cuts[source] >> number & 1:
+    if not follower.alive or source in (NOBODY, number) or silent(state, source) >> number & 1:
         return False
     leader = state.brokers[source]
     return leads(leader, source) and not fences_fetch(model.policy, leader.epoch, follower.epoch)
+
+
+def silent(state: State, source: int) -> int:
+    """Return the replicas whose fetches from a broker are not answered while faults last."""
+    harm = state.harm
+    if harm.stalled >> source & 1:
+        return -1
+    return harm.unreachable(source) | harm.stalled
 
 
 def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | None:
@@ -143,20 +152,20 @@ def _catch_up(model: Model, state: State, number: int) -> tuple[str, State] | No
     if follower.log == leader.log and leader.remote[number] == end:
         return None
     remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
-    leader = advance_high_watermark(model, leader._replace(remote=remote), source)
+    leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
     state = state.with_broker(source, leader)
     return "fetch", state.with_broker(number, follower._replace(log=leader.log))
 
 
 def lagging(state: State, number: int) -> int:
-    """Return the ISR members that are cut off from leader `number` and lack records.
+    """Return the ISR members that cannot fetch from leader `number` and lack records.
 
     `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
-    for replica.lag.time.max.ms. Only cut connections make a follower lag in the model: the
-    controller fences dead brokers, and running brokers keep up.
+    for replica.lag.time.max.ms. Only cut connections and stalled processes make a follower lag in
+    the model: the controller fences dead brokers, and running brokers keep up.
     """
     leader = state.brokers[number]
-    cut = leader.isr & state.run.cuts[number] & ~(1 << number)
+    cut = leader.isr & silent(state, number) & ~(1 << number)
     return sum(1 << r for r in members(cut) if leader.remote[r] != len(leader.log))
 
 
@@ -166,7 +175,7 @@ def joining(model: Model, state: State, number: int) -> list[int]:
     hw, start, policy = leader.hw, leader.start, model.policy
     return [
         r
-        for r in members(policy.everyone & ~leader.maximal)
+        for r in members(policy.everyone & ~leader.maximal & ~silent(state, number))
         if may_join(policy, leader.remote[r], high_watermark=hw, epoch_start=start)
         and active(state.controller, r)
         and state.brokers[r].status == UP
@@ -178,6 +187,8 @@ def may_alter(model: Model, state: State, number: int) -> bool:
     broker, controller = state.brokers[number], state.controller
     if not leads(broker, number) or broker.isr != broker.maximal:
         return False
+    if not state.harm.governed(number):
+        return False
     current = broker.isr == controller.isr
     return alter_partition_accepted(model.policy, controller, number, broker.epoch, current=current)
 
@@ -188,7 +199,7 @@ def shrink(model: Model, state: State, number: int, out: int) -> State:
     The leader itself uses the old ISR until it learns the new one.
     """
     isr = state.brokers[number].isr & ~out
-    return state._replace(controller=change(model.policy, state.controller, isr))
+    return state._replace(controller=change(model.policy_in(state), state.controller, isr))
 
 
 def expand(model: Model, state: State, number: int, joiner: int) -> State:
@@ -199,4 +210,4 @@ def expand(model: Model, state: State, number: int, joiner: int) -> State:
     leader = state.brokers[number]
     isr = leader.isr | 1 << joiner
     state = state.with_broker(number, leader._replace(maximal=isr))
-    return state._replace(controller=change(model.policy, state.controller, isr))
+    return state._replace(controller=change(model.policy_in(state), state.controller, isr))

@@ -89,8 +89,7 @@ class Run(NamedTuple):
 
     injected: how many faults have begun. phase: how many of them are verified. healed: a bitmask of
     faults. over: the rest of the schedule can never begin. targets, leaders: for each fault the
-    replicas that it hit, and the leader before it. cuts: for each broker the replicas whose
-    connections to its internal listener are dropped.
+    replicas that it hit, and the leader before it.
     """
 
     injected: int
@@ -99,7 +98,35 @@ class Run(NamedTuple):
     over: bool
     targets: tuple[int, ...]
     leaders: tuple[int, ...]
+
+
+class Harm(NamedTuple):
+    """What the faults in force impair.
+
+    cuts, own_cuts: for each broker the replicas that cannot fetch from it, by rules in their own
+    network namespaces, and by rules in the broker's. stalled: brokers whose process stands still.
+    away: brokers without a connection to the controllers. deaf, mute: brokers that no request of
+    clients reaches, and that send no response. unlinked: brokers whose log is deleted, but still
+    open. settings: the faults that changed settings. quorum: the controllers have a majority.
+    """
+
     cuts: tuple[int, ...]
+    own_cuts: tuple[int, ...]
+    stalled: int = 0
+    away: int = 0
+    deaf: int = 0
+    mute: int = 0
+    unlinked: int = 0
+    settings: int = 0
+    quorum: bool = True
+
+    def unreachable(self, source: int) -> int:
+        """Return the replicas that cannot fetch from a broker."""
+        return self.cuts[source] | self.own_cuts[source]
+
+    def governed(self, number: int) -> bool:
+        """Whether a broker's requests reach a controller that can commit."""
+        return self.quorum and not (self.stalled | self.away) >> number & 1
 
 
 class State(NamedTuple):
@@ -107,6 +134,7 @@ class State(NamedTuple):
     brokers: tuple[Broker, ...]
     client: Client
     run: Run
+    harm: Harm
 
     def with_broker(self, number: int, broker: Broker) -> State:
         brokers = self.brokers
@@ -115,6 +143,7 @@ class State(NamedTuple):
             (*brokers[:number], broker, *brokers[number + 1 :]),
             self.client,
             self.run,
+            self.harm,
         )
 
 

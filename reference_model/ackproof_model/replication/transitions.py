@@ -6,13 +6,18 @@ if its timer cannot have fired yet, by the schedule's own bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from ackproof_model.replication import effects, producer, replica
-from ackproof_model.replication.controller import fence, register
+from ackproof_model.replication import injection, producer, replica
+from ackproof_model.replication.controller import change, fence, register, unfence
+from ackproof_model.replication.fault_effects import (
+    ChannelCut,
+    Effect,
+    ProcessEnds,
+    ProcessStalls,
+)
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.state import (
-    DOWN,
     FLYING,
     NOBODY,
     STARTING,
@@ -41,17 +46,11 @@ def simplify(model: Model, state: State) -> State:
     """
     if not model.reduces or not replica.leads_for_good(model, state):
         return state
-    leader, isr = state.controller.leader, state.controller.isr
+    leader = state.controller.leader
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
         return state  # an old leader may still append
-    if model.acks == "all":
-        if isr.bit_count() < model.policy.min_isr or state.run.cuts[leader]:
-            return state
-        if any(state.brokers[number].status != UP for number in members(isr)):
-            return state
-        here = model.appended + leader
-        if any(status >= model.appended and status != here for status in state.client.status):
-            return state  # an old leader may still answer
+    if model.acks == "all" and not _acks_for_good(model, state):
+        return state
     epoch, log = state.controller.epoch, state.brokers[leader].log
     other = Broker(UP, False, (), leader, epoch)
     everyone, count = model.policy.everyone, model.replicas
@@ -61,8 +60,24 @@ def simplify(model: Model, state: State) -> State:
         Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
         tuple(final if number == leader else other for number in range(count)),
         state.client,
-        state.run._replace(cuts=(0,) * count),
+        state.run,
+        state.harm._replace(
+            cuts=(0,) * count, own_cuts=(0,) * count, stalled=0, away=0, unlinked=0, quorum=True
+        ),
     )
+
+
+def _acks_for_good(model: Model, state: State) -> bool:
+    """Whether the leader's acks=all wait for nothing that a fault hinders."""
+    leader, isr, harm = state.controller.leader, state.controller.isr, state.harm
+    if isr.bit_count() < model.policy_in(state).min_isr or harm.unreachable(leader):
+        return False
+    if any(state.brokers[number].status != UP for number in members(isr)):
+        return False
+    if (harm.stalled | harm.away) & isr or not harm.quorum:
+        return False
+    here = model.appended + leader  # elsewhere, an old leader may still answer
+    return all(status < model.appended or status == here for status in state.client.status)
 
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
@@ -71,13 +86,16 @@ def _steps(model: Model, state: State) -> Iterator[Step]:
     alone = (
         replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
     )
+    stalled = state.harm.stalled
     for number, broker in enumerate(state.brokers):
         if broker.alive:
             yield from _requests(model, state, number)
-            if not alone:
+            if not alone and not stalled >> number & 1:
                 yield from _replication(model, state, number, broker)
-        elif not alone:
-            yield from _dead(model, state, number, broker)
+        if not alone:
+            yield from _membership(model, state, number, broker)
+    if not alone:
+        yield from _sweep(model, state)
 
 
 def _producer(model: Model, state: State) -> Iterator[Step]:
@@ -96,21 +114,30 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
 
 
 def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
-    served = producer.serve(model, state, number)
-    if served is not None:
-        what, record, after = served
-        yield (what, number, record), after, None
-    answered = producer.answer(model, state, number)
-    if answered is not None:
-        what, record, after = answered
-        yield (what, number, record), after, None
-    else:
-        yield from _request_timeout(model, state, number)
+    harm, bit = state.harm, 1 << number
+    if not (harm.stalled | harm.deaf) & bit:
+        served = producer.serve(model, state, number)
+        if served is not None:
+            what, record, after = served
+            yield (what, number, record), after, None
+    if not (harm.stalled | harm.mute) & bit:
+        answered = producer.answer(model, state, number)
+        if answered is not None:
+            what, record, after = answered
+            yield (what, number, record), after, None
+        else:
+            yield from _request_timeout(model, state, number)
+    unheard = producer.unanswered(model, state, number)
+    if unheard is not None:
+        timer = ("request", in_force(state))
+        if model.may_have_fired(timer, state):
+            for after in producer.abandon(model, state, number, unheard):
+                yield ("abandon", number, unheard), after, timer
 
 
 def _replication(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
     controller = state.controller
-    if replica.behind(broker, number, controller):
+    if replica.behind(broker, number, controller) and not state.harm.away >> number & 1:
         after = replica.learn(model, state, number)
         if broker.leader == number != controller.leader:
             after = producer.step_down(model, after, number)
@@ -121,8 +148,11 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
         yield (what, number, broker.leader), after, None
     if replica.may_alter(model, state, number):
         yield from _isr_changes(model, state, number)
-    if broker.status == STOPPING and effects.may_exit(state, number):
-        yield ("exit", number), effects.exit_cleanly(model, state, number), None
+    if broker.status == STOPPING:
+        if injection.may_exit(state, number):
+            yield ("exit", number), injection.exit_cleanly(model, state, number), None
+        elif not state.harm.governed(number):
+            yield ("refused", number), injection.exit_refused(model, state, number), None
 
 
 def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
@@ -137,7 +167,7 @@ def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:
 def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:
     out = replica.lagging(state, number)
     if out:
-        timer = ("lag", _cutting(model, state, number))
+        timer = ("lag", _hindering(model, state, number, out))
         if model.may_have_fired(timer, state):
             for mask in {out, *(1 << r for r in members(out))}:
                 yield ("shrink", number, mask), replica.shrink(model, state, number, mask), timer
@@ -145,20 +175,44 @@ def _isr_changes(model: Model, state: State, number: int) -> Iterator[Step]:
         yield ("expand", number, joiner), replica.expand(model, state, number, joiner), None
 
 
-def _dead(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
-    controller = state.controller
-    if not controller.fenced >> number & 1:
+def _membership(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
+    """Yield what the controller does with a broker that is silent, or that is back."""
+    controller, harm, bit = state.controller, state.harm, 1 << number
+    if not harm.quorum:
+        return
+    quiet = not broker.alive or (harm.stalled | harm.away) & bit
+    policy = model.policy_in(state)
+    if not controller.fenced & bit:
         # A new incarnation is refused while the old session lives
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
-        timer = ("session", _killing(model, state, number))
-        if model.may_have_fired(timer, state, unhealed=broker.status == DOWN):
-            after = state._replace(controller=fence(model.policy, controller, number))
+        timer = ("session", _silencing(model, state, number))
+        if quiet and model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
+            after = state._replace(controller=fence(policy, controller, number))
             yield ("fence", number), after, timer
+    elif harm.away & bit:
+        return
     elif broker.status == STARTING:
         view = Broker(UP, False, broker.log, controller.leader, controller.epoch)
-        registered = register(model.policy, controller, number, clean=broker.clean)
+        registered = register(policy, controller, number, clean=broker.clean)
         after = state.with_broker(number, view)._replace(controller=registered)
         yield ("rejoin", number), after, None
+    elif broker.status == UP and not quiet:
+        after = state._replace(controller=unfence(policy, controller, number))
+        yield ("unfence", number), after, None
+
+
+def _sweep(model: Model, state: State) -> Iterator[Step]:
+    """Yield the election of any live replica, after unclean election was switched on.
+
+    The controller looks for leaderless partitions at intervals (5 minutes by default).
+    """
+    controller, policy = state.controller, model.policy_in(state)
+    if controller.leader != NOBODY or not state.harm.settings or not policy.unclean_election:
+        return
+    elected = change(policy, controller, controller.isr)
+    if state.harm.quorum and elected.leader != NOBODY:
+        timer = ("sweep", tuple(members(state.harm.settings)))
+        yield ("sweep",), state._replace(controller=elected), timer
 
 
 def in_force(state: State) -> tuple[int, ...]:
@@ -166,20 +220,47 @@ def in_force(state: State) -> tuple[int, ...]:
     return tuple(fault for fault in range(run.injected) if not run.healed >> fault & 1)
 
 
-def _cutting(model: Model, state: State, number: int) -> tuple[int, ...]:
-    return tuple(
-        fault
-        for fault in in_force(state)
-        if model.schedule[fault].fault == "isolate_replication"
-        and state.run.targets[fault] >> number & 1
-    )
+def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, ...]:
+    """Return the faults in force that keep replicas from fetching from a leader."""
+
+    def hinders(effect: Effect, targets: int) -> bool:
+        match effect:
+            case ProcessStalls():
+                return bool(targets & out)
+            case ChannelCut(channel="replication"):
+                return bool(injection.lost_fetches(model, effect, targets)[leader] & out)
+        return False
+
+    return _faults(model, state, in_force(state), hinders)
 
 
-def _killing(model: Model, state: State, number: int) -> tuple[int, ...]:
-    run = state.run
+def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:
+    """Return the faults since which the controllers may not have heard of a broker."""
+
+    def silences(effect: Effect, targets: int) -> bool:
+        match effect:
+            case ProcessStalls() | ChannelCut(channel="controllers", at="targets"):
+                return bool(targets >> number & 1)
+            case ChannelCut(channel="controllers"):
+                return not targets >> number & 1
+        return False
+
+    def ends(effect: Effect, targets: int) -> bool:
+        return isinstance(effect, ProcessEnds) and bool(targets >> number & 1)
+
+    faults = _faults(model, state, in_force(state), silences)
+    if not state.brokers[number].alive:
+        faults += _faults(model, state, range(state.run.injected), ends)
+    return faults
+
+
+def _faults(
+    model: Model, state: State, among: Iterable[int], has: Callable[[Effect, int], bool]
+) -> tuple[int, ...]:
+    """Return the faults with an effect for which `has` holds, given their targets."""
+    targets = state.run.targets
     return tuple(
         fault
-        for fault in range(run.injected)
-        if model.schedule[fault].fault in ("kill", "power_loss")
-        and run.targets[fault] >> number & 1
+        for fault in among
+        if any(has(effect, targets[fault]) for effect in model.schedule[fault].effects)
     )

@@ -1,4 +1,4 @@
-"""The tables that a run has only with transactions, or with consumers."""
+"""The tables that only the checks of transactions, consumers and the probe need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ackproof_spark.reading.run_tables import read_optional
-from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
+from ackproof_spark.tables import (
+    CONSUMER_EVENTS,
+    EFFECTS,
+    PARTITION_STATES,
+    PROBE,
+    READS,
+    TRANSACTIONS,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +28,8 @@ class ClientTables:
     reads: DataFrame
     effects: DataFrame
     consumer_events: DataFrame
+    probe: DataFrame
+    partition_states: DataFrame
 
     @classmethod
     def read(cls, spark: SparkSession, run_dir: Path | str) -> Self:
@@ -29,4 +38,6 @@ class ClientTables:
             reads=read_optional(spark, run_dir, "reads", READS),
             effects=read_optional(spark, run_dir, "effects", EFFECTS),
             consumer_events=read_optional(spark, run_dir, "consumer_events", CONSUMER_EVENTS),
+            probe=read_optional(spark, run_dir, "probe", PROBE),
+            partition_states=read_optional(spark, run_dir, "partition_states", PARTITION_STATES),
         )

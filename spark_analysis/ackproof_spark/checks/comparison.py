@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ackproof_spark.checks import (
     lost,
     phantom,
     poll_order,
+    read_then_gone,
     reordered,
     reprocessed,
     unprocessed,
@@ -51,10 +52,11 @@ CHECKS = {
     Anomaly.ABORTED_READ: aborted_read.find,
 }
 
-#: Checks that need a table which a run has only with transactions, or with consumers.
+#: Checks of clients, by the tables of which a run must have one.
 CLIENT_CHECKS = {
-    "transactions": (aborted_read.find_given, zombie_commit.find),
-    "reads": (unprocessed.find, reprocessed.find, poll_order.find),
+    ("transactions",): (aborted_read.find_given, zombie_commit.find),
+    ("reads",): (unprocessed.find, reprocessed.find, poll_order.find),
+    ("reads", "probe"): (read_then_gone.find,),
 }
 
 #: How many rows of each anomaly are shown; the table holds all.
@@ -154,16 +156,17 @@ def compare(
             found = _found(tables, few=rows <= sizing.few, caches=caches)
         client_checks = [
             check
-            for name, checks in CLIENT_CHECKS.items()
-            if has_table(spark, run_dir, name)
+            for names, checks in CLIENT_CHECKS.items()
+            if any(has_table(spark, run_dir, name) for name in names)
             for check in checks
         ]
         if client_checks:  # these checks need the whole run
             rows = max(rows, sum(outcomes.values()))
         with small_plans(spark, rows=rows, few=sizing.few):
             clients = ClientTables.read(spark, run_dir)
+            keep = local if rows <= sizing.few else partial(_persisted, caches)
             for check in client_checks:
-                found = found.unionByName(check(whole, clients))
+                found = found.unionByName(check(replace(whole, keep=keep), clients))
             anomalies = store(found.hint("rebalance"), place)
             counts, telling = _summary(anomalies)
     return Comparison(
@@ -177,13 +180,14 @@ def compare(
     )
 
 
+def _persisted(caches: ExitStack, frame: DataFrame) -> DataFrame:
+    caches.callback(frame.persist().unpersist)
+    return frame
+
+
 def _found(tables: RunTables, *, few: bool, caches: ExitStack) -> DataFrame:
     """Return the rows that all checks find; few rows are checked in one partition, unshuffled."""
-
-    def persisted(frame: DataFrame) -> DataFrame:
-        caches.callback(frame.persist().unpersist)
-        return frame
-
+    persisted = partial(_persisted, caches)
     if not few:
         tables = replace(tables, keep=persisted)
         return find(tables, _worth_running(tables))

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.final_log import number
-from ackproof_spark.reading.run_tables import RunTables, kept
+from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
 from ackproof_spark.tables import Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PLACE = ["topic", "partition", "offset"]
 _AT_OFFSET_AND_NAMED, _AT_OFFSET, _NAMED = range(3)
 
 
@@ -32,7 +31,7 @@ def find(tables: RunTables) -> DataFrame:
     """Return one row for each corrupt record; `found` says what its bytes still show."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    records = _records(tables).join(identified(tables), _PLACE, "left")
+    records = _records(tables).join(identified(tables), PLACE, "left")
     header = F.col("header")
     wrong = "the bytes do not match their checksum"
     found = (
@@ -65,7 +64,7 @@ def identified(tables: RunTables) -> DataFrame:
     send = F.struct("producer", "sequence")
     at_offset = (
         tables.ledger.where(F.col("outcome") == Outcome.ACKED)
-        .join(records, _PLACE)
+        .join(records, PLACE)
         .withColumn("how", F.when(header == send, _AT_OFFSET_AND_NAMED).otherwise(_AT_OFFSET))
     )
     named = (
@@ -77,14 +76,14 @@ def identified(tables: RunTables) -> DataFrame:
         )
         .withColumn("how", F.lit(_NAMED))
     )
-    columns = [*_PLACE, "how", "producer", "sequence", "sent_at", "resolved_at"]
+    columns = [*PLACE, "how", "producer", "sequence", "sent_at", "resolved_at"]
     best = F.min(F.struct("how", "producer", "sequence", "sent_at", "resolved_at"))
     return (
         at_offset.select(columns)
         .unionByName(named.select(columns))
-        .groupBy(*_PLACE)
+        .groupBy(*PLACE)
         .agg(best.alias("send"))
-        .select(*_PLACE, "send.producer", "send.sequence", "send.sent_at", "send.resolved_at")
+        .select(*PLACE, "send.producer", "send.sequence", "send.sent_at", "send.resolved_at")
     )
 
 
@@ -100,5 +99,5 @@ def _records(tables: RunTables) -> DataFrame:
         number(F.substring(head, 49, 16)).alias("sequence"),
     )
     return tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(
-        *_PLACE, "size", F.when(readable, name).alias("header")
+        *PLACE, "size", F.when(readable, name).alias("header")
     )

@@ -23,20 +23,18 @@ from typing import TYPE_CHECKING
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.reading.run_tables import NAME, RunTables, kept
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
 from ackproof_spark.tables import Anomaly, Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_PLACE = ["topic", "partition", "offset"]
 
 
 def find(tables: RunTables) -> DataFrame:
     """Return one row a send, at its acked offset; `found` says what contradicts it."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    sends = _candidates(tables).join(_rivals(tables), [*_PLACE, "producer", "sequence"], "left")
+    sends = _candidates(tables).join(_rivals(tables), [*PLACE, "producer", "sequence"], "left")
     sends = sends.join(how_far(tables), ["topic", "partition"], "left")
     offset = F.col("offset")
     reached = F.coalesce(F.col("complete") | (offset < F.col("read_to")), F.lit(False))
@@ -76,15 +74,15 @@ def _rivals(tables: RunTables) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     name = F.struct("producer", "sequence")
-    mine = _candidates(tables).select(*_PLACE, "producer", "sequence")
+    mine = _candidates(tables).select(*PLACE, "producer", "sequence")
     others = (
         tables.ledger.where(F.col("outcome") == Outcome.ACKED)
-        .join(mine.select(*_PLACE).distinct(), _PLACE, "left_semi")
-        .select(*_PLACE, name.alias("other"))
+        .join(mine.select(*PLACE).distinct(), PLACE, "left_semi")
+        .select(*PLACE, name.alias("other"))
     )
     return (
-        mine.join(others, _PLACE)
+        mine.join(others, PLACE)
         .where(F.col("other") != name)
-        .groupBy(*_PLACE, "producer", "sequence")
+        .groupBy(*PLACE, "producer", "sequence")
         .agg(F.min("other").alias("rival"))
     )

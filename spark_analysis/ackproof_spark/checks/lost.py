@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from ackproof_spark.checks.absent import absent
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
-from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.tables import Anomaly, RecordState
+from ackproof_spark.checks.standing import standing, what_stands
+from ackproof_spark.reading.run_tables import PLACE, RunTables
+from ackproof_spark.tables import Anomaly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,43 +34,21 @@ def find(tables: RunTables) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     lost = absent(tables).where("told").withColumn("offset", F.col("acked_offset"))
-    place = ["topic", "partition", "offset"]
     # Spark knows that the suspects are few; it does not know that of the result of a join.
     asked = tables.suspects.where("absent").select(
         "topic", "partition", F.col("acked_offset").alias("offset")
-    )
-    standing = tables.final_log.join(asked, place, "left_semi").select(
-        *place, "state", F.struct("producer", "sequence").alias("there")
     )
     elsewhere = (
         tables.suspects.where("phantom")
         .groupBy("topic", "producer", "sequence")
         .agg(F.min(F.struct("partition", "first_offset")).alias("elsewhere"))
     )
-    lost = lost.join(standing, place, "left").join(
+    lost = lost.join(standing(tables, asked), PLACE, "left").join(
         elsewhere, ["topic", "producer", "sequence"], "left"
     )
 
     offset = F.col("offset")
-    end = F.when(F.col("complete"), F.col("end_offset")).otherwise(F.col("read_to"))
-    there = F.col("there")
-    found = (
-        F.when(offset.isNull(), F.lit("no offset was acked"))
-        .when(
-            F.col("state") == RecordState.INTACT,
-            text(
-                "offset {} holds producer {} sequence {}",
-                offset,
-                there["producer"],
-                there["sequence"],
-            ),
-        )
-        .when(
-            F.col("state").isNotNull(), text("offset {} holds a {} record", offset, F.col("state"))
-        )
-        .when(offset >= end, text("nothing: the log ends at {}", end))
-        .otherwise(text("a gap: no record at offset {}", offset))
-    )
+    found = F.when(offset.isNull(), F.lit("no offset was acked")).otherwise(what_stands(offset))
     also = text(
         "; it stands in {}-{} at offset {}",
         F.col("topic"),

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: The columns that identify a send within its partition.
 NAME = ["topic", "partition", "producer", "sequence"]
 
+#: The columns that identify an offset of a partition.
+PLACE = ["topic", "partition", "offset"]
+
 
 def _as_it_is(frame: DataFrame) -> DataFrame:
     return frame

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ackproof_model import (
+    ChannelCut,
+    Effect,
     Elapsed,
     Injection,
     IsrSize,
     LeaderChanged,
+    ProcessEnds,
     Progress,
     Role,
 )
@@ -21,6 +24,16 @@ ACKED = Progress(outcome="acked", more=False)
 MORE_ACKED = Progress(outcome="acked", more=True)
 
 
+KILL = ProcessEnds()
+POWER_LOSS = ProcessEnds(log="prefix")
+SHUTDOWN = ProcessEnds(controlled=True)
+REPLICATION_CUT = ChannelCut(channel="replication", fetches="from", among=True, installed="others")
+
+
+def injection(name: str, *effects: Effect, **settings: object) -> Injection:
+    return Injection(fault=name, effects=effects, **settings)
+
+
 def isr(size: int) -> IsrSize:
     return IsrSize(op="==", size=size)
 
@@ -29,6 +42,7 @@ def kill(targets: frozenset[Role] = LEADER, **changes: object) -> Injection:
     """A kill that is healed once there is another leader, or after 20 s."""
     settings = {
         "fault": "kill",
+        "effects": (KILL,),
         "targets": targets,
         "when": (ACKED,),
         "heal_when": (LeaderChanged(),),
@@ -37,17 +51,19 @@ def kill(targets: frozenset[Role] = LEADER, **changes: object) -> Injection:
     return Injection(**(settings | changes))
 
 
-CUT = Injection(fault="isolate_replication", targets=LEADER, when=(ACKED, isr(3)))
+CUT = injection("isolate_replication", REPLICATION_CUT, targets=LEADER, when=(ACKED, isr(3)))
 
 NO_FAULT = ()
 DEMO = (CUT, kill(when=(MORE_ACKED,), or_after=5.0))
 UNBOUNDED_DEMO = (CUT, kill(when=(MORE_ACKED,)))
 KILL_LEADER = (kill(),)
 KILL_FOLLOWERS = (kill(FOLLOWERS, heal_when=()),)
-RESTART_LEADER = (Injection(fault="restart", targets=LEADER, when=(ACKED,)),)
-RESTART_FOLLOWERS = (Injection(fault="restart", targets=FOLLOWERS, when=(ACKED,)),)
+RESTART_LEADER = (injection("restart", SHUTDOWN, targets=LEADER, when=(ACKED,)),)
+RESTART_FOLLOWERS = (injection("restart", SHUTDOWN, targets=FOLLOWERS, when=(ACKED,)),)
 LONG_CUT = (
-    Injection(fault="isolate_replication", targets=LEADER, heal_when=(Elapsed(seconds=60),)),
+    injection(
+        "isolate_replication", REPLICATION_CUT, targets=LEADER, heal_when=(Elapsed(seconds=60),)
+    ),
 )
 TWO_LEADERS = (kill(), kill(when=(isr(3),), heal_when=(), heal_or_after=None))
 FOLLOWER_THEN_LEADER = (

@@ -117,6 +117,14 @@ def test_durations_rates_and_latencies(spark, tmp_path):
     }
 
 
+def test_sends_of_the_probe_are_not_the_workloads(spark, tmp_path):
+    sends = ["1/0 to 0: acked at 0 [0-1]", "1/1 to 0: acked at 1 [1-2]"]
+    probe = "1000000/0 to 0: acked at 2 [50-90]"
+    assert metrics(spark, _run(tmp_path / "probed", *sends, probe)) == metrics(
+        spark, _run(tmp_path / "alone", *sends)
+    )
+
+
 def test_a_run_without_sends_costs_nothing(spark, tmp_path):
     assert metrics(spark, _run(tmp_path)) == {
         "duration_s": 0.0,

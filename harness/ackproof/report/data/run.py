@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from ackproof.errors import RunDirectoryError
+from ackproof.judgement.availability import Probed, attempts
 from ackproof.report.data.losses import Losses, losses_of, read_lost
 from ackproof.report.data.partitions import Lane, read_lanes, times_of_states
 from ackproof.report.data.sends import (
@@ -49,6 +50,8 @@ class Run:
     windows: tuple[FaultReport, ...]
     lanes: tuple[Lane, ...]
     hidden_lanes: int
+    #: The attempts of the probe; empty without one.
+    probed: Probed
     #: None if the run was not analysed.
     losses: Losses | None
 
@@ -125,6 +128,9 @@ def read_run(directory: Path, *, max_bins: int = 600) -> Run:
         windows=windows,
         lanes=lanes,
         hidden_lanes=hidden_lanes,
+        probed=attempts(
+            tables.rows("probe", ["topic", "partition", "action", "at", "answered_at", "ok"])
+        ),
         losses=losses,
     )
 

@@ -18,7 +18,7 @@ from ackproof.report.data.tables import (
     RunTables,
     int64,
 )
-from ackproof_spark.tables import Outcome
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 
 _NICE_WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 _SENDS_PER_BIN = 20
@@ -103,7 +103,10 @@ class Bins:
 
 
 def read_sends(tables: RunTables, bins: Bins, *, rows: int, lost_at: Numbers) -> Sends:
-    """Aggregate the `rows` sends of the ledger, and the lost records by `lost_at`, their ack."""
+    """Aggregate the ledger of `rows` sends, without those of the probe.
+
+    `lost_at` are the acks of lost records.
+    """
     width = bins.width(rows)
     count = int(bins.seconds / width) + 1
     counts = {outcome: np.zeros(count, dtype=np.int64) for outcome in Outcome}
@@ -116,7 +119,8 @@ def read_sends(tables: RunTables, bins: Bins, *, rows: int, lost_at: Numbers) ->
         index = (times - bins.origin) // round(width * 1e6)
         return np.clip(index, 0, count - 1)
 
-    for batch in tables.batches("ledger", ["outcome", "sent_at", "resolved_at"]):
+    for rows_of_all in tables.batches("ledger", ["producer", "outcome", "sent_at", "resolved_at"]):
+        batch = rows_of_all.filter(pc.less(rows_of_all["producer"], PROBE_PRODUCERS))
         sent, resolved = int64(batch["sent_at"]), int64(batch["resolved_at"])
         known = np.where(resolved != ABSENT, resolved, sent)
         timed = known != ABSENT

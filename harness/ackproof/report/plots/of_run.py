@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ackproof.report.data.run import Run
 from ackproof.report.plots import clients
+from ackproof.report.plots.availability import availability
 from ackproof.report.plots.faults import faults
 from ackproof.report.plots.figure import Figure
 from ackproof.report.plots.loss_map import loss_map
@@ -18,6 +19,7 @@ def figures(run: Run) -> list[Figure]:
         faults(run),
         rate(run, run.sends) if run.sends else None,
         timeline(run),
+        availability(run),
         quantiles(run, run.sends) if run.sends else None,
         loss_map(run.losses) if run.losses else None,
         *clients.figures(run),

@@ -10,11 +10,16 @@ import pytest
 import ackproof_model as reference_model
 from ackproof.prediction import cached
 from ackproof_model import (
+    AnyTime,
+    ChannelCut,
     Configuration,
     Injection,
     LeaderChanged,
     Prediction,
+    ProcessEnds,
+    ProcessStalls,
     Progress,
+    QuorumLost,
     Role,
     source_digest,
 )
@@ -29,9 +34,14 @@ CONFIGURATION = Configuration(
     min_insync_replicas=2,
 )
 FAULTS = [
-    Injection(fault="isolate_replication", targets=frozenset({Role.LEADER, Role.ANY_ONE})),
+    Injection(
+        fault="cut",
+        effects=(ChannelCut(channel="replication"),),
+        targets=frozenset({Role.LEADER, Role.ANY_ONE}),
+    ),
     Injection(
         fault="kill",
+        effects=(ProcessEnds(),),
         targets=frozenset({Role.SAME}),
         when=(Progress(outcome="acked", more=True),),
         heal_when=(LeaderChanged(),),
@@ -87,3 +97,13 @@ def test_a_damaged_cache_is_ignored(asked: list[int], tmp_path: Path) -> None:
     assert cached.predict(CONFIGURATION, []) == first
     assert cached.predict(CONFIGURATION, []) == first
     assert asked == [0, 0]
+
+
+def test_conditions_and_effects_that_differ_in_their_type_alone_are_different_questions(
+    asked: list[int],
+) -> None:
+    for effect in (ProcessStalls(), QuorumLost()):
+        for condition in (LeaderChanged(), AnyTime()):
+            fault = Injection(fault="x", effects=(effect,), heal_when=(condition,))
+            cached.predict(CONFIGURATION, [fault], max_states=10)
+    assert len(asked) == 4

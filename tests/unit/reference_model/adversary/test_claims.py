@@ -1,7 +1,7 @@
 """Published claims about Kafka's replication, decided by the model for each profile.
 
-Numbers are those of the list of claims that docs/model.md explains. What searches find holds within
-their budgets. Where a claim is false, or has become so, the test says what holds instead.
+Numbers are those of docs/claims.md. What searches find holds within their budgets. Where a claim is
+false, or has become so, the test says what holds instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""When offsets are committed, and what a group then misses or does twice: claim 44, B26, B27."""
+"""When offsets are committed, and what a group then misses or repeats: claim 44, B26, B27.
+
+The claim is in docs/claims.md, the cases in docs/catalogue.
+"""
 
 from __future__ import annotations
 

@@ -20,17 +20,21 @@ from unit.reference_model.schedules import (
     CUT,
     DEMO,
     FOLLOWERS,
+    KILL,
     KILL_FOLLOWERS,
     KILL_LEADER,
     LEADER,
     LONG_CUT,
     MORE_ACKED,
     NO_FAULT,
+    POWER_LOSS,
     RESTART_FOLLOWERS,
     RESTART_LEADER,
     SAME,
+    SHUTDOWN,
     TWO_LEADERS,
     UNBOUNDED_DEMO,
+    injection,
     isr,
     kill,
 )
@@ -153,7 +157,7 @@ def test_unclean_election_loses_what_only_the_leader_had(configure, unclean, los
 
 
 def power_loss(targets=LEADER, **changes):
-    return replace(kill(targets, **changes), fault="power_loss")
+    return replace(kill(targets, **changes), fault="power_loss", effects=(POWER_LOSS,))
 
 
 @pytest.mark.parametrize(("ending", "lost"), [(kill, IMPOSSIBLE), (power_loss, POSSIBLE)])
@@ -181,16 +185,16 @@ def test_power_is_lost_by_the_last_of_the_isr(configure, version, least, lost):
 @pytest.mark.parametrize(
     ("version", "stop", "lost"),
     [
-        ("3.9.1", "kill", POSSIBLE),
-        ("3.9.1", "restart", POSSIBLE),
-        ("4.3.1", "kill", POSSIBLE),
-        ("4.3.1", "restart", IMPOSSIBLE),
+        ("3.9.1", KILL, POSSIBLE),
+        ("3.9.1", SHUTDOWN, POSSIBLE),
+        ("4.3.1", KILL, POSSIBLE),
+        ("4.3.1", SHUTDOWN, IMPOSSIBLE),
     ],
 )
 def test_followers_that_stopped_cleanly_stay_eligible(configure, version, stop, lost):
     # KIP-966: they are elected in place of a last leader that lost power, but not after a crash.
     configuration = configure(kafka_version=version, max_in_flight=1)
-    followers = Injection(fault=stop, targets=FOLLOWERS, when=(ACKED,))
+    followers = injection("stop", stop, targets=FOLLOWERS, when=(ACKED,))
     last = power_loss(when=(isr(1),), heal_when=(), heal_or_after=None)
     assert likelihood(configuration, (followers, last))["lost"] == lost
 

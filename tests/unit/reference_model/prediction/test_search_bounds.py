@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import (
-    Injection,
     LeaderChanged,
     Likelihood,
     join,
@@ -17,9 +16,11 @@ from unit.reference_model.schedules import (
     CUT,
     DEMO,
     FOLLOWERS,
+    KILL,
     KILL_FOLLOWERS,
     KILL_LEADER,
     RESTART_LEADER,
+    injection,
     kill,
 )
 
@@ -87,7 +88,7 @@ def test_no_loss_has_no_trace(configure):
 def test_a_fault_that_can_never_begin_ends_the_run(configure):
     # Everybody is down, so there is no leader to hit, and none comes back by itself.
     schedule = (
-        Injection(fault="kill", targets=CUT.targets | FOLLOWERS, heal_when=(LeaderChanged(),)),
+        injection("kill", KILL, targets=CUT.targets | FOLLOWERS, heal_when=(LeaderChanged(),)),
         kill(when=(), or_after=5.0),
     )
     prediction = predict(configure(replication_factor=2), schedule)

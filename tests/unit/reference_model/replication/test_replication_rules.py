@@ -99,14 +99,14 @@ def test_a_follower_truncates_what_diverges(configure, mine, leaders, kept):
 def test_the_high_watermark_stands_still_below_the_minimum(configure, version, watermark):
     model = Model(configure(kafka_version=version), ())
     leader = model.initial().brokers[0]._replace(log=(0, 1), isr=A, maximal=A)
-    assert advance_high_watermark(model, leader, 0).hw == watermark
+    assert advance_high_watermark(model.policy, leader, 0).hw == watermark
 
 
 def test_the_high_watermark_waits_for_a_replica_that_is_being_added(configure):
     model = Model(configure(), ())
     leader = model.initial().brokers[0]
     leader = leader._replace(log=(0, 1), isr=A | B, maximal=A | B | C, remote=(NOBODY, 2, 1))
-    assert advance_high_watermark(model, leader, 0).hw == 1
+    assert advance_high_watermark(model.policy, leader, 0).hw == 1
 
 
 def test_a_replica_joins_the_isr_at_the_start_of_the_epoch(configure):

@@ -1,6 +1,6 @@
 """The published claims about transactions, and the loss cases, decided by the model.
 
-Numbers are those of the claims (52 to 58) and cases (B13 to B16, B33) of the reference.
+Numbers are those of docs/claims.md (52 to 58) and of docs/catalogue (B13 to B16, B33).
 """
 
 from __future__ import annotations

@@ -1,0 +1,220 @@
+"""Stores what trials and runs showed of the published claims, and writes docs/claims.md from it.
+
+`ci/claims` calls it. docs/claims.yaml lists the claims; docs/claims-results.json has one line a
+trial or run, the newest of each; runs of the catalogue are in docs/catalogue/results.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "docs" / "claims.yaml"
+RESULTS = ROOT / "docs" / "claims-results.json"
+CATALOGUE = ROOT / "docs" / "catalogue" / "results.json"
+PAGE = ROOT / "docs" / "claims.md"
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
+
+Result = dict[str, Any]
+
+_INTRO = """\
+<!-- Made by `ci/claims --pages` from claims.yaml and stored results. -->
+# Published claims
+
+What articles say of Kafka, and what brokers of four versions do: two of the ZooKeeper era, for
+which most of the articles were written, and two of today. `ci/claims` tries them, and writes this
+page from stored results only. Articles: 000 a walk through the source of 2.6.2; 001 what counts as
+loss; 002 architecture, with ZooKeeper; 003 high watermark and log end offset; 004 notes of 2018.
+
+*holds*, *does not*: seen so. *changed*: seen not to hold as written any more, the remark says what
+holds instead. *not run*: no stored result shows it. -: the version does not have it. A *trial* is a
+function in `tests/integration/claims/`, a run a scenario in `scenarios/`, a test one that needs no
+cluster of each version.
+"""
+
+
+def main() -> int:
+    """Store the given results and write the page; return 1 if a result contradicts the list."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--trials", nargs="*", type=Path, default=[], help="JUnit XML of the trials"
+    )
+    parser.add_argument(
+        "--runs", nargs="*", type=Path, default=[], help="what `ackproof run --json` printed"
+    )
+    given = parser.parse_args()
+    found = [one for path in given.trials for one in trials(path)]
+    found += [one for path in given.runs for one in runs(path)]
+    store(found)
+    claims = listed()
+    PAGE.write_text(page(claims, stored()), encoding="utf-8")
+    wrong = contradictions(claims, stored())
+    sys.stderr.write("".join(f"claims: {line}\n" for line in wrong))
+    return int(bool(wrong))
+
+
+def listed() -> list[dict[str, Any]]:
+    """Return the claims; their verdicts by version."""
+    claims = YAML(typ="safe").load(LIST)
+    for claim in claims:
+        if isinstance(claim["verdict"], str):
+            claim["verdict"] = dict.fromkeys(VERSIONS, claim["verdict"])
+    return list(claims)
+
+
+def trials(path: Path) -> list[Result]:
+    """Return what the trials in a JUnit file saw; a trial that broke off saw nothing."""
+    found = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):  # noqa: S314 - our own file
+        seen = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+        if "evidence" in seen:
+            found.append({**seen, "holds": seen["holds"] == "True"})
+    return found
+
+
+def runs(path: Path) -> list[Result]:
+    """Return what is stored of the runs whose verdicts a file has."""
+    verdicts = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        {
+            "scenario": one["scenario"],
+            "arm": one["configuration_name"],
+            "kafka": one["kafka_version"],
+            "run": one["run_id"],
+            "verdict": one["verdict"],
+            "reason": one["reason"],
+        }
+        for one in (verdicts if isinstance(verdicts, list) else [verdicts])
+    ]
+
+
+def _key(result: Result) -> tuple[str, ...]:
+    if "claim" in result:
+        return ("trial", result["claim"], result["kafka"])
+    return ("run", result["scenario"], result["arm"], result["kafka"])
+
+
+def store(results: Iterable[Result]) -> None:
+    """Replace older results of the same trials and arms."""
+    by_key = {_key(one): one for one in [*_lines(RESULTS), *results]}
+    lines = [json.dumps(by_key[key], ensure_ascii=False) + "\n" for key in sorted(by_key)]
+    RESULTS.write_text("".join(lines), encoding="utf-8")
+
+
+def stored() -> list[Result]:
+    """Return every stored result, those of the catalogue among them; inconclusive runs are none."""
+    stems = {
+        path.name.split("-")[0].lstrip("b").lstrip("0"): path.stem
+        for path in (ROOT / "scenarios" / "catalogue").glob("b*.yaml")
+    }
+    catalogue = [
+        {**one, "scenario": stems[one["case"].removeprefix("B")]} for one in _lines(CATALOGUE)
+    ]
+    return [one for one in [*_lines(RESULTS), *catalogue] if one.get("verdict") != "inconclusive"]
+
+
+def _lines(path: Path) -> list[Result]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str, bool, str, str]]:
+    """Return what shows a claim: version, whether as listed, the trial or run, what was seen."""
+    found = []
+    for one in results:
+        if one.get("claim") == claim["id"]:
+            as_listed = one["holds"] == (claim["verdict"].get(one["kafka"]) == "holds")
+            found.append((one["kafka"], as_listed, f"trial `{one['trial']}`", one["evidence"]))
+    for name, arms in claim.get("runs", {}).items():
+        for arm in arms:
+            of_arm = [
+                one
+                for one in results
+                if (one.get("scenario"), one.get("arm")) == (name.rpartition("/")[2], arm)
+            ]
+            found += [
+                (
+                    one["kafka"],
+                    one["verdict"] == "holds",
+                    f"run `{one['run']}` of `{name}`{f', {arm}' if arm else ''}",
+                    one["reason"].split("; not observed")[0],
+                )
+                for one in of_arm[-1:]
+            ]
+    return sorted(found, key=lambda one: VERSIONS.index(one[0]) if one[0] in VERSIONS else 9)
+
+
+def contradictions(claims: Sequence[Mapping[str, Any]], results: Sequence[Result]) -> list[str]:
+    """Return each stored result that is not what the list says."""
+    return [
+        f"{claim['id']} on {kafka}: listed as {claim['verdict'].get(kafka)}, {by}: {seen}"
+        for claim in claims
+        for kafka, as_listed, by, seen in shown(claim, results)
+        if not as_listed
+    ]
+
+
+def page(claims: Sequence[Mapping[str, Any]], results: Sequence[Result]) -> str:
+    """Return the text of docs/claims.md."""
+    seen = {claim["id"]: shown(claim, results) for claim in claims}
+    on_brokers = sum(any(one[1] for one in found) for found in seen.values())
+    lines = [
+        _INTRO,
+        f"{len(claims)} claims; stored results of brokers show {on_brokers} of them.",
+        "",
+        f"| # | claim | {' | '.join(VERSIONS)} | shown by |",
+        "|---" * (len(VERSIONS) + 3) + "|",
+    ]
+    lines += [_row(claim, seen[claim["id"]]) for claim in claims]
+    lines += ["", "## What was seen", ""]
+    for claim in claims:
+        lines += [
+            f"- **{claim['id']}**, {kafka}, {by}: {_cell(what)}"
+            for kafka, _, by, what in seen[claim["id"]]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(claim: Mapping[str, Any], seen: Sequence[tuple[str, bool, str, str]]) -> str:
+    text = claim["claim"] + (f" *{claim['note']}*" if "note" in claim else "")
+    about = ", ".join(filter(None, [*claim["articles"], claim.get("era")]))
+    kinds = dict.fromkeys(by.split("`")[0].strip() for _, _, by, _ in seen)
+    runs_of = [f"`{name}`" for name in claim.get("runs", {})]
+    by = ", ".join(
+        [
+            *(["trial"] if "trial" in kinds else []),
+            *runs_of,
+            *(f"[test](../{path})" for path in claim.get("tests", [])),
+        ]
+    )
+    cells = [_verdict(claim["verdict"].get(version), version, seen) for version in VERSIONS]
+    return (
+        f"| {claim['id']} | {_cell(text)} ({about}) | {' | '.join(cells)} | "
+        f"{by or claim.get('not_run', '')} |"
+    )
+
+
+def _verdict(word: str | None, version: str, seen: Sequence[tuple[str, bool, str, str]]) -> str:
+    if word is None:
+        return "-"
+    here = [as_listed for kafka, as_listed, _, _ in seen if kafka == version]
+    if not here:
+        return "not run"
+    return word if all(here) else f"**not as listed ({word})**"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""When each partition could be read and written, from the attempts of the probe.
+
+A partition is unavailable from the first attempt after an answer to the next answer, if that takes
+longer than `GAP_S`. Time in which the probe made no attempt is not counted against the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Literal
+
+from ackproof.runs.verdict import (
+    FaultReport,
+    PartitionAvailability,
+    PartitionState,
+    ProbeMetrics,
+    Share,
+    Step,
+)
+from ackproof_spark.metrics import UNAVAILABILITY_GAP_S
+
+Answer = Literal["yes", "no", "unknown"]
+
+#: Seconds without an answer that count as unavailability.
+GAP_S = UNAVAILABILITY_GAP_S
+
+_GAP = timedelta(seconds=GAP_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """The attempts to read, or to write, one partition.
+
+    `begun` and `ended` (the time of the answer, or of the attempt if there was none) are in the
+    order of `ended`; `answered` are the times of successful answers.
+    """
+
+    begun: Sequence[datetime]
+    ended: Sequence[datetime]
+    answered: Sequence[datetime]
+
+    @property
+    def begin(self) -> datetime:
+        return min(self.begun)
+
+    @property
+    def end(self) -> datetime:
+        return max(*self.begun, *self.ended)
+
+    def outages(self) -> list[tuple[datetime, datetime]]:
+        """Return when the partition was unavailable, in order."""
+        first_begun_from = list(_running_minimum(self.begun))
+        outages = []
+        index = 0
+        for before, after in pairwise([None, *self.answered, None]):
+            while before is not None and index < len(self.ended) and self.ended[index] <= before:
+                index += 1
+            if index == len(self.ended):
+                break  # no attempt since the last answer
+            first = first_begun_from[index]
+            start = first if before is None else max(before, first)
+            stop = self.end if after is None else after
+            if stop - start > _GAP:
+                outages.append((start, stop))
+        return outages
+
+    def at_the_end_of(self, begin: datetime, end: datetime) -> Answer:
+        """Return whether the partition was available at the end of a period."""
+        last = max(begin, end - _GAP)
+        if any(last < one <= end for one in self.answered):
+            return "yes"
+        tried = any(
+            begun <= end and max(begun, ended) > last
+            for begun, ended in zip(self.begun, self.ended, strict=True)
+        )
+        return "no" if tried and end - begin > _GAP else "unknown"
+
+
+Probed = Mapping[tuple[str, int], Mapping[str, Attempts]]
+
+
+def attempts(rows: Sequence[Mapping[str, Any]]) -> Probed:
+    """Return the attempts in rows of the table `probe`, by partition and action."""
+    by_partition: dict[tuple[str, int], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        actions = by_partition.setdefault((row["topic"], row["partition"]), {})
+        actions.setdefault(row["action"], []).append(row)
+    return {
+        partition: {action: _attempts(of_action) for action, of_action in sorted(actions.items())}
+        for partition, actions in sorted(by_partition.items())
+    }
+
+
+def _attempts(rows: Sequence[Mapping[str, Any]]) -> Attempts:
+    in_order = sorted(rows, key=_ended)
+    return Attempts(
+        begun=[row["at"] for row in in_order],
+        ended=[_ended(row) for row in in_order],
+        answered=[row["answered_at"] for row in in_order if row["ok"]],
+    )
+
+
+def _ended(row: Mapping[str, Any]) -> datetime:
+    ended: datetime = row["answered_at"] or row["at"]
+    return ended
+
+
+def probe_metrics(probed: Probed, *, writes: Mapping[str, int]) -> ProbeMetrics | None:
+    """Return how long each partition could be read and written; None if nothing was probed.
+
+    `writes` are the probe's by outcome.
+    """
+    partitions = [
+        PartitionAvailability(
+            topic=topic,
+            partition=partition,
+            read=_share(actions["read"]),
+            write=_share(actions["write"]),
+        )
+        for (topic, partition), actions in probed.items()
+        if actions.keys() == {"read", "write"}
+    ]
+    if not partitions:
+        return None
+    return ProbeMetrics(
+        read=min((one.read for one in partitions), key=lambda share: share.share),
+        write=min((one.write for one in partitions), key=lambda share: share.share),
+        partitions=partitions,
+        writes=dict(writes),
+    )
+
+
+def _share(of: Attempts) -> Share:
+    seconds = (of.end - of.begin).total_seconds()
+    gaps = [(stop - start).total_seconds() for start, stop in of.outages()]
+    return Share(
+        share=1 - sum(gaps) / seconds if seconds else 0.0,
+        outages=len(gaps),
+        longest_s=max(gaps, default=0.0),
+    )
+
+
+def steps(probed: Probed, faults: Sequence[FaultReport]) -> list[Step]:
+    """Return, for each period between begins and ends of faults, what could be read and written."""
+    every = [one for actions in probed.values() for one in actions.values()]
+    if not every:
+        return []
+    begin, end = min(one.begin for one in every), max(one.end for one in every)
+    changes = {moment for fault in faults for moment in (fault.injected_at, fault.healed_at)}
+    moments = sorted({begin, end, *(one for one in changes if one and begin < one < end)})
+    return [
+        Step(
+            in_force=[fault.window for fault in faults if _holds(fault, start)],
+            begin=start,
+            end=stop,
+            partitions=[
+                PartitionState(
+                    topic=topic,
+                    partition=partition,
+                    readable=actions["read"].at_the_end_of(start, stop),
+                    writable=actions["write"].at_the_end_of(start, stop),
+                    readable_s=_available_s(actions["read"], start, stop),
+                    writable_s=_available_s(actions["write"], start, stop),
+                )
+                for (topic, partition), actions in probed.items()
+                if actions.keys() == {"read", "write"}
+            ],
+        )
+        for start, stop in pairwise(moments)
+    ]
+
+
+def _holds(fault: FaultReport, at: datetime) -> bool:
+    return fault.injected_at <= at and (fault.healed_at is None or at < fault.healed_at)
+
+
+def _available_s(of: Attempts, begin: datetime, end: datetime) -> float:
+    begin, end = max(begin, of.begin), min(end, of.end)
+    down = sum(
+        max(0.0, (min(stop, end) - max(start, begin)).total_seconds())
+        for start, stop in of.outages()
+    )
+    return max(0.0, (end - begin).total_seconds() - down)
+
+
+def _running_minimum(begun: Sequence[datetime]) -> Iterator[datetime]:
+    """Yield the minimum of each item and all later ones, in order."""
+    minima: list[datetime] = []
+    for one in reversed(begun):
+        minima.append(min(one, minima[-1]) if minima else one)
+    yield from reversed(minima)

@@ -1,0 +1,319 @@
+"""What injecting and healing a fault does to a state: its effects, one after the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ackproof_model.kafka.partition_change import Election
+from ackproof_model.replication.controller import active, begin_shutdown, change, fence
+from ackproof_model.replication.fault_effects import (
+    ChannelCut,
+    Effect,
+    ElectionAsked,
+    Kept,
+    LogRemoved,
+    ProcessEnds,
+    ProcessStalls,
+    ProcessStarts,
+    QuorumLost,
+    SettingChanges,
+)
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.producer import disconnect
+from ackproof_model.replication.replica import behind
+from ackproof_model.replication.state import (
+    DOWN,
+    NOBODY,
+    STARTING,
+    STOPPING,
+    UP,
+    Broker,
+    State,
+    members,
+)
+
+
+def inject(model: Model, state: State, fault: int, mask: int) -> Iterator[State]:
+    """Yield the states with a fault in force; all but a controlled shutdown are verified at once.
+
+    A power loss has several: the disk may hold more or less of the log.
+    """
+    run = state.run
+    states = [
+        state._replace(
+            run=run._replace(
+                injected=fault + 1,
+                phase=fault + 1,
+                targets=(*run.targets, mask),
+                leaders=(*run.leaders, state.controller.leader),
+            )
+        )
+    ]
+    for effect in model.schedule[fault].effects:
+        states = [after for one in states for after in _apply(model, one, fault, effect, mask)]
+    yield from states
+
+
+def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) -> Iterable[State]:
+    match effect:
+        case ProcessEnds(controlled=True):
+            return [_stop_next(model, state)]
+        case ProcessEnds(log=kept):
+            for number in members(mask):
+                state = kill(model, state, number)
+            return _after_loss(state, members(mask), kept)
+        case ProcessStarts():
+            return [_start(state, mask)]
+        case SettingChanges(min_insync_replicas=least):
+            if least is not None and model.policy.elr:
+                # ClearElrRecord: `ReplicationControlManager`, on a change of min.insync.replicas.
+                cleared = state.controller._replace(elr=0, last_known=NOBODY)
+                state = state._replace(controller=cleared)
+        case ElectionAsked(kind=kind):
+            return [_elect(model, state, kind)]
+        case LogRemoved():
+            return [_unlink(state, mask)]
+    return [_impair(model, state, fault, effect)]
+
+
+def _after_loss(state: State, numbers: Sequence[int], kept: Kept) -> Iterator[State]:
+    """Yield the states in which each of these logs keeps some of its records.
+
+    Any prefix after a power loss (`LogLoader.recover`): Kafka fsyncs nothing before a segment is
+    full (`log.flush.interval.messages`), but the kernel may have written any part of it.
+    """
+    if kept == "all":
+        yield state
+        return
+    logs = [state.brokers[number].log for number in numbers]
+    choices = [range(len(log) + 1 if kept == "prefix" else 1) for log in logs]
+    for lengths in itertools.product(*choices):
+        after = state
+        for number, log, length in zip(numbers, logs, lengths, strict=True):
+            down = state.brokers[number]._replace(log=log[:length])
+            after = after.with_broker(number, down)
+        yield after
+
+
+def _unlink(state: State, mask: int) -> State:
+    for number in members(mask):
+        broker = state.brokers[number]
+        if broker.alive:
+            unlinked = state.harm.unlinked | 1 << number
+            state = state._replace(harm=state.harm._replace(unlinked=unlinked))
+        else:
+            state = state.with_broker(number, broker._replace(log=()))
+    return state
+
+
+def _elect(model: Model, state: State, kind: str) -> State:
+    """Return the state after an election was asked for (`ReplicationControlManager.electLeader`).
+
+    An unclean one is refused where there is a leader (ELECTION_NOT_NEEDED).
+    """
+    controller, policy = state.controller, model.policy_in(state)
+    if not state.harm.quorum or (kind == "unclean" and controller.leader != NOBODY):
+        return state
+    election = Election.UNCLEAN if kind == "unclean" else Election.PREFERRED
+    elected = change(policy, controller, controller.isr, election=election)
+    return state._replace(controller=elected)
+
+
+def kill(model: Model, state: State, number: int) -> State:
+    """Return the state after SIGKILL: the page cache survives, so the log stays as appended."""
+    broker = state.brokers[number]
+    if not broker.alive:
+        return state
+    return _ended(model, state, number, clean=False)
+
+
+def _ended(model: Model, state: State, number: int, *, clean: bool) -> State:
+    harm, bit = state.harm, 1 << number
+    log = () if harm.unlinked & bit else state.brokers[number].log
+    state = state.with_broker(number, Broker(DOWN, clean, log, NOBODY, 0))
+    if (harm.stalled | harm.unlinked) & bit:
+        harm = harm._replace(stalled=harm.stalled & ~bit, unlinked=harm.unlinked & ~bit)
+        state = state._replace(harm=harm)
+    return disconnect(model, state, number)
+
+
+def _stop_next(model: Model, state: State) -> State:
+    """Begin the next controlled shutdown of the last fault; the fault is verified after all."""
+    run = state.run
+    fault = run.injected - 1
+    for number in members(run.targets[fault]):
+        broker = state.brokers[number]
+        if broker.status == UP:
+            state = state.with_broker(number, broker._replace(status=STOPPING))
+            if state.harm.governed(number):
+                stopping = begin_shutdown(model.policy_in(state), state.controller, number)
+                state = state._replace(controller=stopping)
+            return state._replace(run=run._replace(phase=fault))
+    state = state._replace(run=run._replace(phase=fault + 1))
+    if ProcessStarts() in model.schedule[fault].effects:
+        state = _start(state, run.targets[fault])
+    return state
+
+
+def may_exit(state: State, number: int) -> bool:
+    """Whether a broker in controlled shutdown may end: it leads nothing, and all brokers know.
+
+    `ClusterControlManager`, `BrokerHeartbeatManager.calculateNextBrokerState`.
+    """
+    controller = state.controller
+    return (
+        state.harm.governed(number)
+        and controller.leader != number
+        and not any(
+            active(controller, n) and (b.status != UP or behind(b, n, controller))
+            for n, b in enumerate(state.brokers)
+        )
+    )
+
+
+def exit_cleanly(model: Model, state: State, number: int) -> State:
+    """Return the state after a controlled shutdown; the next one of the fault begins, if any."""
+    state = _ended(model, state, number, clean=True)
+    fenced = fence(model.policy_in(state), state.controller, number)
+    return _stop_next(model, state._replace(controller=fenced))
+
+
+def exit_refused(model: Model, state: State, number: int) -> State:
+    """Return the state after a shutdown that no controller granted: it ends in a SIGKILL."""
+    return _stop_next(model, _ended(model, state, number, clean=False))
+
+
+def _start(state: State, mask: int) -> State:
+    """Start the processes that do not run. A process that starts has a new network namespace."""
+    started = 0
+    for number in members(mask):
+        broker = state.brokers[number]
+        if broker.status == DOWN:
+            started |= 1 << number
+            state = state.with_broker(number, broker._replace(status=STARTING))
+    harm = state.harm
+    return state._replace(
+        harm=harm._replace(
+            cuts=tuple(cut & ~started for cut in harm.cuts),
+            own_cuts=tuple(0 if started >> n & 1 else cut for n, cut in enumerate(harm.own_cuts)),
+            deaf=harm.deaf & ~started,
+            mute=harm.mute & ~started,
+        )
+    )
+
+
+def heal(model: Model, state: State, fault: int) -> State:
+    """Return the state after a fault was healed: processes started, connections restored."""
+    state = state._replace(run=state.run._replace(healed=state.run.healed | 1 << fault))
+    for effect in reversed(model.schedule[fault].effects):
+        if isinstance(effect, ProcessEnds):
+            state = _start(state, state.run.targets[fault])
+        else:
+            state = _restore(model, state, fault, effect)
+    return state
+
+
+def _impair(model: Model, state: State, fault: int, effect: Effect) -> State:
+    """Return the state with an effect that holds until it is healed."""
+    harm, mask = state.harm, state.run.targets[fault]
+    others = model.policy.everyone & ~mask
+    running = _running(state)
+    match effect:
+        case ProcessStalls():
+            harm = harm._replace(stalled=harm.stalled | mask & running)
+        case ChannelCut(channel="replication"):
+            lost = lost_fetches(model, effect, mask)
+            there = tuple(cut | lost[n] & running for n, cut in enumerate(harm.cuts))
+            harm = harm._replace(cuts=there)
+            if effect.installed == "both":
+                here = tuple(
+                    cut | (lost[n] if running >> n & 1 else 0)
+                    for n, cut in enumerate(harm.own_cuts)
+                )
+                harm = harm._replace(own_cuts=here)
+        case ChannelCut(channel="controllers", at=at):
+            harm = harm._replace(away=harm.away | (mask if at == "targets" else others))
+        case ChannelCut(channel="clients", at=at, packets=packets):
+            cut = (mask if at == "targets" else others) & running
+            harm = harm._replace(
+                deaf=harm.deaf | (cut if packets != "from" else 0),
+                mute=harm.mute | (cut if packets != "to" else 0),
+            )
+        case SettingChanges():
+            harm = harm._replace(settings=harm.settings | 1 << fault)
+        case QuorumLost():
+            harm = harm._replace(quorum=False)
+    return state._replace(harm=harm)
+
+
+def _restore(model: Model, state: State, fault: int, effect: Effect) -> State:
+    """Return the state without an effect, as far as no other fault in force has it."""
+    harm, mask = state.harm, state.run.targets[fault]
+    match effect:
+        case ProcessStalls():
+            lasting = _still_hit(
+                model, state, lambda one, hit: hit * isinstance(one, ProcessStalls)
+            )
+            harm = harm._replace(stalled=harm.stalled & (~mask | lasting))
+        case ChannelCut(channel="replication"):
+            lost = list(lost_fetches(model, effect, mask))
+            for other, one in _in_force(model, state):
+                if isinstance(one, ChannelCut) and one.channel == "replication":
+                    kept = lost_fetches(model, one, state.run.targets[other])
+                    lost = [gone & ~left for gone, left in zip(lost, kept, strict=True)]
+            harm = harm._replace(
+                cuts=_without(harm.cuts, lost), own_cuts=_without(harm.own_cuts, lost)
+            )
+        case ChannelCut(channel=channel):
+            everyone = model.policy.everyone
+
+            def cut(one: Effect, hit: int) -> int:
+                if not isinstance(one, ChannelCut) or one.channel != channel:
+                    return 0
+                return hit if one.at == "targets" else everyone & ~hit
+
+            ended = cut(effect, mask) & ~_still_hit(model, state, cut)
+            if channel == "controllers":
+                harm = harm._replace(away=harm.away & ~ended)
+            else:
+                harm = harm._replace(deaf=harm.deaf & ~ended, mute=harm.mute & ~ended)
+        case SettingChanges():
+            harm = harm._replace(settings=harm.settings & ~(1 << fault))
+        case QuorumLost():
+            harm = harm._replace(quorum=all(one != effect for _, one in _in_force(model, state)))
+    return state._replace(harm=harm)
+
+
+def _in_force(model: Model, state: State) -> Iterator[tuple[int, Effect]]:
+    run = state.run
+    for fault in range(run.injected):
+        if not run.healed >> fault & 1:
+            for effect in model.schedule[fault].effects:
+                yield fault, effect
+
+
+def _still_hit(model: Model, state: State, hits: Callable[[Effect, int], int]) -> int:
+    """Return the replicas that the faults in force hit; `hits` says whom an effect hits."""
+    still = 0
+    for fault, effect in _in_force(model, state):
+        still |= hits(effect, state.run.targets[fault])
+    return still
+
+
+def _running(state: State) -> int:
+    return sum(1 << n for n, broker in enumerate(state.brokers) if broker.alive)
+
+
+def lost_fetches(model: Model, effect: ChannelCut, mask: int) -> tuple[int, ...]:
+    """Return for each broker the replicas whose fetches from it are lost."""
+    everyone = model.policy.everyone
+    from_targets = 0 if effect.fetches == "by" else everyone if effect.among else everyone & ~mask
+    from_others = 0 if effect.fetches == "from" else mask
+    return tuple(
+        (from_targets if mask >> n & 1 else from_others) & ~(1 << n) for n in range(model.replicas)
+    )
+
+
+def _without(cuts: tuple[int, ...], lost: Sequence[int]) -> tuple[int, ...]:
+    return tuple(cut & ~gone for cut, gone in zip(cuts, lost, strict=True))

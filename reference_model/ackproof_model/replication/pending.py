@@ -1,0 +1,149 @@
+"""When the schedule injects or heals a fault, and whom an injection hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ackproof_model.replication.fault_schedule import (
+    AnyOf,
+    Condition,
+    FaultEvent,
+    Injection,
+    IsrIs,
+    IsrSize,
+    LeaderChanged,
+    LeaderIs,
+    Progress,
+    Role,
+    Wait,
+    heal_wait,
+    injection_wait,
+)
+from ackproof_model.replication.injection import heal, inject
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.producer import is_acked
+from ackproof_model.replication.state import NOBODY, UNSENT, Label, State
+
+
+def holds(
+    model: Model, state: State, condition: Condition, *, since_phase: int, leader: int
+) -> bool:
+    """Whether a condition holds, counted from phase `since_phase`, when `leader` led.
+
+    `Elapsed` always holds: time is bounded by the timers that must have fired (see `search`).
+    """
+    controller = state.controller
+    met = True
+    match condition:
+        case Progress(outcome=outcome, more=more):
+            met = not more or _progressed(model, state, outcome, since_phase)
+        case IsrSize():
+            met = condition.met_by(controller.isr.bit_count())
+        case IsrIs(members=wanted):
+            met = controller.isr == sum(1 << replica for replica in wanted)
+        case LeaderChanged():
+            met = controller.leader not in (NOBODY, leader)
+        case LeaderIs(replica=replica, equal=equal):
+            met = (controller.leader == (NOBODY if replica is None else replica)) == equal
+        case FaultEvent(fault=fault, event=event):
+            met = _happened(state, fault, event)
+        case AnyOf(alternatives=alternatives):
+            met = any(
+                holds(model, state, one, since_phase=since_phase, leader=leader)
+                for one in alternatives
+            )
+    return met
+
+
+def _progressed(model: Model, state: State, outcome: str, since_phase: int) -> bool:
+    """Whether records were acked or sent since a phase.
+
+    The record that is acked at the start stands for any number of them.
+    """
+    if since_phase == 0:
+        return True
+    statuses = state.client.status[model.phases.index(since_phase) :]
+    if outcome == "sent":
+        return any(status != UNSENT for status in statuses)
+    return any(is_acked(model, status) for status in statuses)
+
+
+def _happened(state: State, fault: int, event: str) -> bool:
+    run = state.run
+    if event == "began":
+        return run.phase > fault
+    healed = bool(run.healed >> fault & 1)
+    return healed and (event == "ended" or not run.targets[fault] & ~state.controller.isr)
+
+
+class Pending:
+    """The next injection or heal that the schedule waits for."""
+
+    def __init__(self, model: Model, fault: int, *, heals: bool) -> None:
+        self.fault = fault
+        self.heals = heals
+        injection = model.schedule[fault]
+        self.wait: Wait = heal_wait(injection) if heals else injection_wait(injection)
+        #: The fault from whose verification time counts; -1 for the start of the run.
+        self.reference = fault if heals else fault - 1
+        #: `or_after` without conditions: it waits for time only.
+        self.time_only = not self.wait.conditions and self.wait.or_after is not None
+
+    def ready(self, model: Model, state: State) -> bool:
+        """Whether the previous fault is verified, and this one has a target."""
+        if self.heals:
+            return self.fault < state.run.phase
+        return self.fault == state.run.phase and bool(target_masks(model, state, self.fault))
+
+    def due(self, model: Model, state: State, *, elsewhere: bool = False) -> bool:
+        """Whether it is ready and its conditions hold.
+
+        elsewhere: other partitions make the progress that it waits for.
+        """
+        if not self.ready(model, state):
+            return False
+        leader = state.run.leaders[self.reference] if self.reference >= 0 else 0
+        return all(
+            (elsewhere and isinstance(c, Progress))
+            or holds(model, state, c, since_phase=self.reference + 1, leader=leader)
+            for c in self.wait.conditions
+        )
+
+    @property
+    def counts_progress(self) -> bool:
+        """Whether it waits for a count of records."""
+        return any(isinstance(c, Progress) for c in self.wait.conditions)
+
+    def fire(self, model: Model, state: State) -> Iterator[tuple[Label, State]]:
+        """Yield each way in which it happens, as (label, state)."""
+        if self.heals:
+            yield ("heal", self.fault), heal(model, state, self.fault)
+            return
+        for mask in target_masks(model, state, self.fault):
+            for after in inject(model, state, self.fault, mask):
+                yield ("inject", self.fault, mask), after
+
+
+def target_masks(model: Model, state: State, fault: int) -> list[int]:
+    """Return the sets of replicas that a fault may hit now; empty if it has no target."""
+    injection: Injection = model.schedule[fault]
+    if not injection.effects or not injection.targets:
+        return [0]
+    leader = state.controller.leader
+    if leader == NOBODY and injection.targets & {Role.LEADER, Role.FOLLOWERS}:
+        return []
+    fixed = sum(1 << replica for replica in injection.targets if isinstance(replica, int))
+    fixed &= model.policy.everyone
+    if Role.SAME in injection.targets and state.run.targets:
+        fixed |= state.run.targets[-1]
+    if Role.LEADER in injection.targets:
+        fixed |= 1 << leader
+    if Role.FOLLOWERS in injection.targets:
+        fixed |= model.policy.everyone & ~(1 << leader)
+    if Role.ANY_ONE not in injection.targets:
+        return [fixed]
+    masks = {fixed | 1 << replica for replica in range(model.replicas)}
+    brokers = model.configuration.brokers
+    if brokers is not None and brokers > model.replicas:
+        masks.add(fixed)  # a broker without a replica of this partition
+    return sorted(masks)

@@ -1,0 +1,116 @@
+"""Read then gone: a consumer or the probe was given a record that the final log lacks.
+
+Whatever became of its send counts: who has seen a record must be able to see it again.
+
+    consumer 0              was given 1/6, 1/7, 1/8 at orders-0 offsets 6, 7, 8
+    producer 1 sequence 7   unknown
+    orders-0 holds, at 6 and 7: 1/6, 1/9; complete up to 9
+    producer 1 sequence 8   aborted: orders-0 is read with read_committed
+                                                            <- read-then-gone: 1/7, 1/8
+
+One row a record, at the offset at which it was first read. Gone means that no intact record of its
+name stands at any offset of its partition. Not gone: what stands there but corrupt (`corrupt`);
+what retention removed (read before the log's begin); what was read before its topic was created
+anew; what the final log was not read far enough to tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackproof_spark.checks import corrupt
+from ackproof_spark.checks.absent import how_far
+from ackproof_spark.checks.anomaly_rows import as_anomalies, text
+from ackproof_spark.checks.client_tables import ClientTables
+from ackproof_spark.checks.standing import standing, what_stands
+from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables
+from ackproof_spark.tables import Anomaly, RecordState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARTITION = ["topic", "partition"]
+
+
+def find(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return one row for each such record; `found` names its outcome and its first reader."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    gone = tables.keep(_gone(tables, clients))
+    reader = F.struct("read_at", "reader", "offset")
+    first = gone.groupBy(*NAME).agg(F.min(reader).alias("first"), F.count("*").alias("times"))
+    records = (
+        first.withColumn("offset", F.col("first.offset"))
+        .join(standing(tables, gone.select(*PLACE)), PLACE, "left")
+        .join(how_far(tables), _PARTITION)
+        .join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
+    )
+    found = text(
+        "{}; read by {}{}; {}",
+        F.coalesce("outcome", F.lit("never sent here")),
+        F.col("first.reader"),
+        F.when(F.col("times") > 1, text(", and {} times more", F.col("times") - 1)).otherwise(""),
+        what_stands(F.col("offset")),
+    )
+    return as_anomalies(
+        records.withColumn("resolved_at", F.col("first.read_at")),
+        Anomaly.READ_THEN_GONE,
+        tables=tables,
+        offset=F.col("offset"),
+        found=found,
+    )
+
+
+def _gone(tables: RunTables, clients: ClientTables) -> DataFrame:
+    """Return the reads whose record the final log certainly lacks without an excuse."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    intact = tables.final_log.where(F.col("state") == RecordState.INTACT).select(*NAME)
+    stands_for = corrupt.identified(tables)
+    damaged = tables.damaged.where(F.col("state") == RecordState.CORRUPT).select(*PLACE)
+    of_nobody = damaged.join(stands_for.select(*PLACE), PLACE, "left_anti")
+    reached = F.col("complete") | (F.col("offset") < F.col("read_to"))
+    return (
+        _reads(clients)
+        .join(intact, NAME, "left_anti")
+        .join(stands_for.select(*NAME), NAME, "left_anti")
+        .join(of_nobody, PLACE, "left_anti")
+        .join(how_far(tables), _PARTITION)
+        .where(reached & (F.col("offset") >= F.col("begin_offset")))
+        .join(_created_anew(clients), _PARTITION, "left")
+        .where(F.col("anew_at").isNull() | (F.col("read_at") >= F.col("anew_at")))
+        .select(*NAME, "offset", "read_at", "reader")
+    )
+
+
+def _reads(clients: ClientTables) -> DataFrame:
+    """Return what consumers and the probe were given: records of this run."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    consumer = text(
+        "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
+    )
+    by_probe = clients.probe.where(F.col("action") == "read").select(
+        *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit("the probe").alias("reader")
+    )
+    return (
+        clients.reads.select(*NAME, "offset", "read_at", consumer.alias("reader"))
+        .unionByName(by_probe)
+        .where(F.col("producer").isNotNull())
+    )
+
+
+def _created_anew(clients: ClientTables) -> DataFrame:
+    """Return when each partition was last created, `anew_at`, if it was more than once.
+
+    Kafka counts a partition's epochs from 0, in ZooKeeper as the version of its znode.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return (
+        clients.partition_states.where(F.col("partition_epoch") == 0)
+        .groupBy(*_PARTITION)
+        .agg(F.count("*").alias("creations"), F.max("at").alias("anew_at"))
+        .where(F.col("creations") > 1)
+        .drop("creations")
+    )

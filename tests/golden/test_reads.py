@@ -1,0 +1,132 @@
+"""Histories with reads, by hand and random: which records were read and are gone.
+
+`reads/*.json` has the notation of `spark_histories`. Spark is compared with the expected rows and
+with a plain definition.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from golden.oracle import _stands_for
+from golden.test_aligned import damaged_history
+from spark_histories import History, Read, parse, show, write_run
+
+CASES = {
+    name: case
+    for file in sorted((Path(__file__).parent / "reads").glob("*.json"))
+    for name, case in json.loads(file.read_text(encoding="utf-8")).items()
+}
+SEED = 20260103
+HISTORIES = 150
+
+
+def gone(history: History) -> list[str]:
+    """Return what was read and is gone, as `spark_histories.show` writes it without `found`."""
+    ends = {end.partition: end for end in history.ends}
+    stands, corrupt_names, corrupt_places = set(), set(), set()
+    for item in history.log:
+        if item.state is RecordState.INTACT:
+            stands.add((item.partition, item.producer, item.sequence))
+        elif item.state is RecordState.CORRUPT:
+            name = _stands_for(item, history)
+            if name:
+                corrupt_names.add((item.partition, *name))
+            else:
+                corrupt_places.add((item.partition, item.offset))
+    first: dict[tuple[int, int, int], Read] = {}
+    for read in sorted(history.reads, key=lambda read: (read.at, read.consumer, read.offset)):
+        name = (read.partition, read.producer, read.sequence)
+        end = ends.get(read.partition)
+        created = [one.at for one in history.created if one.partition == read.partition]
+        if (
+            read.producer is None
+            or name in stands | corrupt_names
+            or (read.partition, read.offset) in corrupt_places
+            or end is None
+            or read.offset < end.begin
+            or (len(created) > 1 and read.at < max(created))
+        ):
+            continue
+        offsets = [item.offset for item in history.log if item.partition == read.partition]
+        if end.reason is None or any(offset >= read.offset for offset in offsets):
+            first.setdefault(name, read)
+    return sorted(
+        f"{Anomaly.READ_THEN_GONE} {producer}/{sequence} on {partition} at {read.offset}"
+        for (partition, producer, sequence), read in first.items()
+    )
+
+
+def with_reads(draw: random.Random) -> History:
+    """A damaged history whose records, and some that are not there, were read by two consumers."""
+    history = damaged_history(draw)
+    names = [
+        (send.partition, send.offset, send.producer, send.sequence)
+        for send in history.sends
+        if send.offset is not None
+    ]
+    names += [
+        (draw.randrange(3), draw.randrange(40), send.producer, send.sequence)
+        for send in history.sends
+        if send.outcome is not Outcome.ACKED
+    ]
+    reads = [
+        Read(
+            partition=partition,
+            offset=offset,
+            producer=producer,
+            sequence=sequence,
+            consumer=draw.randrange(2),
+            at=float(draw.randrange(50)),
+        )
+        for partition, offset, producer, sequence in names
+        for _ in range(draw.choice([0, 1, 1, 2]))
+    ]
+    return History(sends=history.sends, log=history.log, ends=history.ends, reads=reads)
+
+
+def found_by_spark(spark, run_dir: Path, histories: dict[str, History]) -> dict[str, list[dict]]:
+    from ackproof_spark.checks import read_then_gone
+    from ackproof_spark.checks.client_tables import ClientTables
+    from ackproof_spark.reading.run_tables import RunTables
+    from ackproof_spark.spark.small_data import small_plans
+
+    write_run(run_dir, histories)
+    with small_plans(spark, rows=0):
+        tables = RunTables.read(spark, run_dir)
+        rows = read_then_gone.find(tables, ClientTables.read(spark, run_dir)).toArrow().to_pylist()
+    by_topic = defaultdict(list)
+    for row in rows:
+        by_topic[row["topic"]].append(row)
+    return by_topic
+
+
+@pytest.mark.spark
+def test_histories_have_their_known_rows(spark, tmp_path):
+    topics = {f"t{index}": case for index, case in enumerate(CASES.values())}
+    found = found_by_spark(spark, tmp_path, {t: parse(case) for t, case in topics.items()})
+    shown = {topic: sorted(map(show, found[topic])) for topic in topics}
+    assert shown == {topic: sorted(case["expected"]) for topic, case in topics.items()}
+
+
+@pytest.mark.spark
+def test_spark_and_the_definition_agree_on_random_histories(spark, tmp_path):
+    draw = random.Random(SEED)
+    histories = {f"t{index}": with_reads(draw) for index in range(HISTORIES)}
+    found = found_by_spark(spark, tmp_path, histories)
+    for topic, history in histories.items():
+        rows = sorted(show(row, found=False) for row in found[topic])
+        assert rows == gone(history), f"seed {SEED}, {topic}: {history}"
+    assert sum(map(len, found.values())) > HISTORIES  # otherwise nothing was compared
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_definition_agrees_with_the_hand_made_histories(name):
+    expected = [line.partition(": ")[0].partition(" in ")[0] for line in CASES[name]["expected"]]
+    assert gone(parse(CASES[name])) == sorted(expected)

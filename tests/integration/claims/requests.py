@@ -1,0 +1,265 @@
+"""Claims that a client sees while every broker is in sync."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from ackproof.errors import ClusterError
+from integration.claims.subject import SINCE_0_11, VERSIONS, Observed, Subject, Trials
+from integration.sending import log_end
+from waiting import until
+
+trials = Trials()
+
+
+@trials.of("2")
+def acks_0_succeeds_whatever_the_broker_does(subject: Subject) -> Observed:
+    topic = subject.topic(max_message_bytes=100)
+    reports: list[object] = []
+    producer = subject.producer(acks=0)
+    producer.produce(topic, bytes(5000), on_delivery=lambda error, _: reports.append(error))
+    producer.flush(60)
+    refused = subject.send(topic, acks=1, **{"message.max.bytes": 1000000})
+    end = log_end(subject.cluster, topic)[0]
+    small = subject.send(topic, acks=1)
+    return Observed(
+        holds=reports == [None] and end <= 1,
+        evidence=f"a record larger than max.message.bytes: delivery report {reports[0]}, high "
+        f"watermark {end}; a small one with acks=1 afterwards: {refused}, {small}",
+    )
+
+
+@trials.of("7")
+def min_isr_must_be_a_majority(subject: Subject) -> Observed:
+    accepted = []
+    for least in (1, 3):
+        topic = subject.topic(min_insync_replicas=least)
+        if subject.send(topic) == (0, 0):
+            accepted.append(least)
+    return Observed(
+        holds=not accepted,
+        evidence=f"with 3 replicas, acks=all is acked with min.insync.replicas {accepted}",
+    )
+
+
+@trials.of("51")
+def acks_2_waits_for_one_follower(subject: Subject) -> Observed:
+    said = subject.send(subject.topic(), acks=2)
+    return Observed(holds=isinstance(said, tuple), evidence=f"acks=2: {said}")
+
+
+@trials.of("59")
+def more_replicas_than_brokers_are_refused(subject: Subject) -> Observed:
+    name = f"t-{uuid4().hex[:8]}"
+    try:
+        subject.cluster.admin.create_topic(NewTopic(name, num_partitions=1, replication_factor=4))
+    except ClusterError as refusal:
+        code = getattr(refusal.__cause__, "args", [None])[0]
+        said = code.name() if code is not None else str(refusal)
+        return Observed(
+            holds=said == "INVALID_REPLICATION_FACTOR",
+            evidence=f"four replicas on three brokers: {said}",
+        )
+    return Observed(holds=False, evidence="four replicas on three brokers are accepted")
+
+
+@trials.of("N31")
+def first_replicas_go_round_the_brokers(subject: Subject) -> Observed:
+    name = f"t-{uuid4().hex[:8]}"
+    subject.cluster.admin.create_topic(NewTopic(name, num_partitions=6, replication_factor=2))
+    operations = subject.cluster.interfaces.operations
+
+    def placed() -> bool:
+        found = operations.topic(name)
+        return len(found) == 6 and all(one.replicas for one in found.values())
+
+    until(placed, f"{name} is not in the metadata")
+    partitions = operations.topic(name)
+    firsts = [partitions[number].replicas[0] for number in range(6)]
+    return Observed(
+        holds=set(Counter(firsts).values()) == {2}, evidence=f"first replicas of 6: {firsts}"
+    )
+
+
+@trials.of("24")
+def a_record_at_the_high_watermark_is_committed(subject: Subject) -> Observed:
+    topic = subject.topic()
+    assert subject.send(topic) == (0, 0)
+    end = until(lambda: (found := log_end(subject.cluster, topic)[0]) and found)
+    return Observed(
+        holds=end == 0,
+        evidence=f"after one record, at offset 0, the high watermark is {end}: the next offset",
+    )
+
+
+@trials.of("45")
+def offsets_are_kept_in_zookeeper(subject: Subject) -> Observed:
+    topic, group = subject.topic(), f"g-{uuid4().hex[:8]}"
+    assert subject.send(topic) == (0, 0)
+    consumer = Consumer({"bootstrap.servers": subject.cluster.bootstrap_servers, "group.id": group})
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+        except KafkaException:
+            return False  # the coordinator is not there yet
+        return True
+
+    until(committed, "the offset cannot be committed")
+    consumer.close()
+    made = any(name == "__consumer_offsets" for name, _ in subject.cluster.partitions())
+    return Observed(
+        holds=not made,
+        evidence=f"after a commit there is {'a' if made else 'no'} topic __consumer_offsets",
+    )
+
+
+@trials.of("N28", on=SINCE_0_11)
+def the_low_watermark_is_that_of_the_slowest_replica(subject: Subject) -> Observed:
+    topic = subject.topic()
+    for _ in range(3):
+        subject.send(topic)
+    until(lambda: log_end(subject.cluster, topic)[0] == 3)
+
+    def delete(within_s: float) -> str:
+        answers = subject.cluster.admin.client().delete_records(
+            [TopicPartition(topic, 0, 2)], operation_timeout=within_s, request_timeout=60
+        )
+        (answer,) = answers.values()
+        try:
+            return f"low watermark {answer.result(90).low_watermark}"
+        except KafkaException as error:
+            return str(error.args[0].name())
+
+    subject.cluster.nodes[3].pause()
+    frozen = delete(2)
+    subject.cluster.nodes[3].resume()
+    whole = delete(60)
+    return Observed(
+        holds=frozen != "low watermark 2" and whole == "low watermark 2",
+        evidence=f"DeleteRecords up to 2 with one follower frozen: {frozen}; thawed: {whole}",
+    )
+
+
+@trials.of("N3")
+def an_append_releases_waiting_fetches(subject: Subject) -> Observed:
+    topic = subject.topic()
+    producer = subject.producer(**{"acks": "all", "linger.ms": 0})
+    took = []
+    for _ in range(60):
+        began = time.monotonic()
+        producer.produce(topic, b"x")
+        assert producer.flush(60) == 0
+        took.append(1000 * (time.monotonic() - began))
+    median = statistics.median(took[10:])
+    return Observed(
+        holds=median < 250,
+        evidence=f"median time to an ack {median:.1f} ms; replica.fetch.wait.max.ms is 500",
+    )
+
+
+def _rate(subject: Subject, acks: str | int, count: int, *, window: int | None = None) -> float:
+    producer = subject.producer(acks=acks, **{"linger.ms": 1})
+    topic = subject.topic()
+    producer.produce(topic, b"x")
+    assert producer.flush(60) == 0
+    began = time.monotonic()
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, bytes(100))
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+        if window and number % window == 0:
+            producer.flush(60)
+    assert producer.flush(120) == 0
+    return count / (time.monotonic() - began)
+
+
+@trials.of("N13")
+def synchronous_sends_are_slower(subject: Subject) -> Observed:
+    single, many = _rate(subject, "all", 200, window=1), _rate(subject, "all", 20_000)
+    return Observed(
+        holds=many > 5 * single,
+        evidence=f"one at a time {single:,.0f} a second, asynchronously {many:,.0f} (acks=all)",
+    )
+
+
+@trials.of("N14")
+def fewer_acks_mean_more_throughput(subject: Subject) -> Observed:
+    rates = {acks: _rate(subject, acks, 2000, window=1) for acks in (0, 1, "all")}
+    return Observed(
+        holds=rates[0] > rates[1] > rates["all"],
+        evidence="one at a time, sends a second: "
+        + ", ".join(f"acks={acks} {rate:,.0f}" for acks, rate in rates.items()),
+    )
+
+
+@trials.of("N11")
+def a_burst_does_not_shrink_the_isr(subject: Subject) -> Observed:
+    topic, began = subject.topic(), datetime.now(UTC)
+    rate = _rate(subject, 1, 300_000)
+    logs = subject.cluster.interfaces.logs
+    shrank = [b for b in (1, 2, 3) if logs.contains(b, "Shrinking ISR", began)]
+    isr = subject.cluster.interfaces.metadata.isr(topic, 0)
+    return Observed(
+        holds=not shrank,
+        evidence=f"300,000 records at {rate:,.0f} a second; no leader shrank an ISR, it is "
+        f"{sorted(isr or ())}"
+        if not shrank
+        else f"broker {shrank[0]} shrank the ISR",
+    )
+
+
+@trials.of("N12", on=VERSIONS[:2])
+def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Observed:
+    def controller() -> int:
+        return int(subject.cluster.admin.client().list_topics(timeout=10).controller_id)
+
+    before = controller()
+    subject.cluster.nodes[before].kill()
+
+    def successor() -> int | None:
+        try:
+            now = controller()
+        except KafkaException:
+            return None
+        return now if now > 0 and now != before else None
+
+    after = until(successor)
+    return Observed(holds=True, evidence=f"broker {before} was killed, broker {after} followed it")
+
+
+@trials.of("47")
+def a_full_buffer_drops_records_silently(subject: Subject) -> Observed:
+    topic = subject.topic()
+    producer = subject.producer(**{"acks": 0, "queue.buffering.max.messages": 10, "linger.ms": 900})
+    taken = 0
+    try:
+        for _ in range(100):
+            producer.produce(topic, b"x")
+            taken += 1
+    except BufferError as refusal:
+        producer.flush(60)
+        return Observed(
+            holds=False, evidence=f"librdkafka takes {taken} records and then raises: {refusal}"
+        )
+    return Observed(holds=True, evidence="librdkafka takes 100 records in a queue for 10")
+
+
+@trials.of("27")
+def the_isr_is_kept_in_zookeeper(subject: Subject) -> Observed:
+    topic = subject.topic()
+    isr = sorted(subject.cluster.interfaces.metadata.isr(topic, 0) or ())
+    zookeeper = bool(subject.cluster.topology.zookeeper)
+    where = "in a znode" if zookeeper else "by the brokers; no ZooKeeper runs"
+    return Observed(holds=zookeeper and isr == [1, 2, 3], evidence=f"the ISR {isr} is told {where}")

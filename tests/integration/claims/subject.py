@@ -1,0 +1,102 @@
+"""A published claim, tried on a running cluster of one Kafka version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from confluent_kafka import Producer
+
+from ackproof.cluster import kafka_tools, lifecycle
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.scenario.model import TopicSpec
+from integration.sending import send
+
+#: The versions on which claims are tried: two of the ZooKeeper era, and two of today.
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
+#: Those with idempotence, transactions and the newer requests of the Admin API.
+SINCE_0_11 = VERSIONS[1:]
+KRAFT = VERSIONS[2:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Whether a claim held, and what showed it."""
+
+    holds: bool
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A cluster of three brokers, all of them in sync when a claim is tried."""
+
+    cluster: KafkaCluster
+    kafka: str
+
+    def topic(
+        self, *, replicas: Sequence[int] = (1, 2, 3), partitions: int = 1, **settings: object
+    ) -> str:
+        """Create a topic; `settings` have `_` in place of dots. Return its name."""
+        name = f"t-{uuid4().hex[:8]}"
+        spec = {
+            "assignment": [list(replicas)] * partitions,
+            "settings": {key.replace("_", "."): value for key, value in settings.items()},
+        }
+        self.cluster.create_topics({name: TopicSpec.model_validate(spec)})
+        return name
+
+    def send(self, topic: str, **settings: object) -> tuple[int, int] | str:
+        """Send one record; return partition and offset, or the name of the error."""
+        return send(self.cluster, topic, **settings)  # type: ignore[arg-type]
+
+    def producer(self, **settings: object) -> Producer:
+        """Return a producer of the test's own."""
+        return Producer(
+            {"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0, **settings}
+        )
+
+    @property
+    def address(self) -> str:
+        """The `bootstrap.servers` of tools that run inside the first broker's container."""
+        return kafka_tools.internal_address(self.cluster, self.cluster.nodes[1])
+
+    def tool(self, classes: tuple[str, ...], *arguments: str) -> str:
+        """Run a class of Kafka's in the first broker's container and return its output."""
+        return kafka_tools.run(self.cluster.nodes[1], classes, *arguments)
+
+    def repair(self) -> None:
+        """Thaw and start every node, controllers first, and wait until brokers are in sync."""
+        for broker in self.cluster.broker_ids():
+            if self.cluster.nodes[broker].paused():
+                lifecycle.resume(self.cluster, broker)
+        for node in sorted(self.cluster.nodes, reverse=True):
+            if self.cluster.nodes[node].exit_status() is not None:
+                lifecycle.start(self.cluster, node)
+
+
+Trial = Callable[[Subject], Observed]
+
+
+@dataclass(slots=True)
+class Trials:
+    """The trials of claims, each with the versions on which it can be run."""
+
+    found: dict[str, tuple[Trial, tuple[str, ...]]] = field(default_factory=dict)
+
+    def of(self, *claims: str, on: tuple[str, ...] = VERSIONS) -> Callable[[Trial], Trial]:
+        """Register the decorated function as the trial of these claims."""
+
+        def register(trial: Trial) -> Trial:
+            for claim in claims:
+                assert claim not in self.found, f"claim {claim} has a trial already"
+                self.found[claim] = (trial, on)
+            return trial
+
+        return register
+
+
+def merged(*every: Trials) -> Mapping[str, tuple[Trial, tuple[str, ...]]]:
+    """Return the trials of several modules by claim."""
+    return {claim: trial for trials in every for claim, trial in trials.found.items()}

@@ -1,0 +1,72 @@
+"""Published claims, tried on brokers of the versions they were written for and of today.
+
+One cluster a version serves every trial. `docs/claims.yaml` says for each claim and version whether
+it is expected to hold; a trial that sees something else fails. `ci/claims` stores what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from ruamel.yaml import YAML
+
+from ackproof.scenario.cluster import ClusterSpec
+from integration.claims import defaults, outages, requests, transactions
+from integration.claims.subject import VERSIONS, Subject, merged
+from kafka_clusters import NOTICED, boot
+
+LISTED = {
+    claim["id"]: claim
+    for claim in YAML(typ="safe").load(Path(__file__).parents[2] / "docs" / "claims.yaml")
+}
+TRIALS = merged(defaults.trials, requests.trials, transactions.trials, outages.trials)
+
+SETTINGS = NOTICED | {
+    "zookeeper.session.timeout.ms": 6000,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+}
+
+
+def test_every_trial_is_of_a_listed_claim_and_its_versions() -> None:
+    for claim, (_, versions) in TRIALS.items():
+        verdict = LISTED[claim]["verdict"]
+        assert isinstance(verdict, str) or set(versions) <= set(verdict), claim
+
+
+@pytest.fixture(scope="module")
+def subject(request: pytest.FixtureRequest, engine: DockerClient) -> Iterator[Subject]:
+    kafka = request.param
+    with boot(engine, ClusterSpec(settings=SETTINGS), kafka=kafka) as cluster:
+        yield Subject(cluster=cluster, kafka=kafka)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("subject", "claim"),
+    [
+        pytest.param(version, claim, id=f"{version}-{claim}")
+        for version in VERSIONS
+        for claim, (_, versions) in TRIALS.items()
+        if version in versions
+    ],
+    indirect=["subject"],
+)
+def test_a_claim(
+    subject: Subject, claim: str, record_property: Callable[[str, object], None]
+) -> None:
+    trial, _ = TRIALS[claim]
+    verdict = LISTED[claim]["verdict"]
+    expected = verdict if isinstance(verdict, str) else verdict[subject.kafka]
+    subject.repair()
+    observed = trial(subject)
+    record_property("claim", claim)
+    record_property("kafka", subject.kafka)
+    record_property("holds", observed.holds)
+    record_property("evidence", observed.evidence)
+    record_property("trial", f"{trial.__module__.rpartition('.')[2]}.{trial.__name__}")
+    assert observed.holds == (expected == "holds"), observed.evidence
