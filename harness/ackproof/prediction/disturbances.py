@@ -163,5 +163,6 @@ def _by_proxy(taken: Intercepts) -> Iterator[Disturbance]:
         return
     late = _REQUESTS.get(taken.api, ())
     if taken.action == "hold":  # with everything behind it on its connection
-        late = (D.LATE_MARKER,) if late == (D.LATE_MARKER,) else _LATE
+        behind = (D.LATE_MARKER,) if late == (D.LATE_MARKER,) else _CLIENTS_LATE
+        late = behind if late else _LATE
     yield from late

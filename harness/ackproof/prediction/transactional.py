@@ -131,7 +131,9 @@ def answer(
     if anomaly in found.traces:
         trace = found.traces[anomaly]
         kinds = spent(PERTURBATIONS, budgets, trace)
-        return Likelihood.POSSIBLE, f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}"
+        known = "; KAFKA-17754" if kinds == ["delays"] else ""
+        reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
+        return Likelihood.POSSIBLE, reason
     if not found.complete:
         return Likelihood.POSSIBLE, f"not decided within {found.states} states"
     kinds = [kind for kind, n in zip(PERTURBATIONS, budgets, strict=True) if n]

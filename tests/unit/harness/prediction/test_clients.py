@@ -112,6 +112,8 @@ def test_a_late_end_is_told_from_other_late_messages(api, direction, action, abo
     asked = scenario(link, transactions={}, consumers={"billing": {"commit": "before"}})
     found = told(asked)
     assert found["aborted-read"] == aborted_read
+    if api == "EndTxn" and aborted_read == "possible":
+        assert reasons(asked)["aborted-read"] == "in 9 steps, by a late request (link); KAFKA-17754"
     # What is behind a held request on its connection is late, too.
     held = (api, direction, action) == ("EndTxn", "request", "hold")
     assert ("a late commit" in reasons(asked)["unprocessed"]) == (api == "OffsetCommit" or held)
