@@ -1,7 +1,7 @@
 """Published claims, tried on brokers of the versions they were written for and of today.
 
 One cluster a version serves every trial. `docs/claims.yaml` says for each claim and version whether
-it is expected to hold; a trial that sees something else fails. With CLAIMS_SEEN=FILE each trial adds
+it is expected to hold; a trial that sees something else fails. With CLAIMS_SEEN=FILE each adds
 what it saw to this file, as a line of JSON: `ci/claims` stores that.
 """
 
