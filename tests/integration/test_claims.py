@@ -25,7 +25,7 @@ LISTED = {
     claim["id"]: claim
     for claim in YAML(typ="safe").load(Path(__file__).parents[2] / "docs" / "claims.yaml")
 }
-TRIALS = merged(defaults.trials, requests.trials, transactions.trials, outages.trials)
+TRIALS = merged(requests.trials, transactions.trials, outages.trials, defaults.trials)
 
 SETTINGS = NOTICED | {
     "zookeeper.session.timeout.ms": 6000,
