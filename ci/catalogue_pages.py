@@ -81,7 +81,7 @@ def selected(ids: Iterable[str], *, kafka: str, shard: str) -> list[str]:
         case
         for case, arms in every.items()
         if case.upper() in wanted and any(kafka in ("", one.scenario.kafka) for one in arms)
-        if not all(one.scenario.case and one.scenario.case.skip for one in arms)
+        if not all(one.skip for one in arms)
     ]
     return share(runnable, Shard.parse(shard))
 
@@ -180,8 +180,7 @@ def _overview(cases: dict[str, list[Configured]], results: Sequence[Result]) -> 
         for arm in arms:
             runs = _runs(results, case, arm)
             row = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
-            skip = arm.scenario.case and arm.scenario.case.skip
-            lines.append("| " + " | ".join([*row, *_counts(runs, skip or "")]) + " |")
+            lines.append("| " + " | ".join([*row, *_counts(runs, arm.skip)]) + " |")
             title = ""
     return "\n".join(lines) + "\n"
 

@@ -254,6 +254,8 @@ class ChaosItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the scenario, if this session has not, and judge this expectation."""
+        if self.configured.skip:
+            pytest.skip(self.configured.skip)
         run_dir, verdict = _run_once(self.config, self.configured, trial=self.trial)
         problem = _evidence(verdict, run_dir, self.what)
         if problem:

@@ -7,7 +7,7 @@ A `Profile` holds the rules that differ between Kafka versions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Acks = Literal["0", "1", "all"]
@@ -110,7 +110,8 @@ class Configuration:
 
     Times are in seconds. retries: how often a producer sends a record again after a retriable
     error; three and more count as unlimited. brokers: the brokers in the cluster, None for as many
-    as replicas; it matters only to a fault on any one broker.
+    as replicas; it matters only to a fault on any one broker. elr: whether the feature
+    eligible.leader.replicas.version is on, None for the version's default.
 
     Raises ValueError for values that Kafka or its clients refuse.
     """
@@ -127,6 +128,7 @@ class Configuration:
     session_timeout_s: float = 9.0
     delivery_timeout_s: float = 120.0
     brokers: int | None = None
+    elr: bool | None = None
 
     def __post_init__(self) -> None:
         Profile.of(self.kafka_version)
@@ -158,5 +160,6 @@ class Configuration:
 
     @property
     def profile(self) -> Profile:
-        """The rules of `kafka_version`."""
-        return Profile.of(self.kafka_version)
+        """The rules of `kafka_version`, with the feature level of `elr`."""
+        profile = Profile.of(self.kafka_version)
+        return profile if self.elr is None else replace(profile, elr=self.elr)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 
 @cache
-def digest() -> str:
+def digest(*patterns: str) -> str:
+    """Return the digest of the model's modules, or of those that match one of the patterns."""
     hashed = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    root = Path(__file__).parent
+    for path in sorted({path for one in patterns or ("**/*.py",) for path in root.glob(one)}):
         hashed.update(path.read_bytes())
     return hashed.hexdigest()

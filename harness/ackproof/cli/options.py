@@ -134,10 +134,10 @@ def configurations_of(
             f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
             hint=f"Its configurations: {names}.",
         )
-    skipped = {(one.path, _skip(one)) for one in selected if _skip(one)}
+    skipped = {(one.path, one.skip) for one in selected if one.skip}
     for path, reason in sorted(skipped):
         stderr().print(f"{path}: skipped: {reason}", highlight=False, soft_wrap=True, markup=False)
-    every = [one for one in selected if not _skip(one)]
+    every = [one for one in selected if not one.skip]
     if not every:
         raise AckproofError(f"{scenario}: nothing to run: every configuration is skipped")
     found = share(every, Shard.parse(shard))
@@ -148,11 +148,6 @@ def configurations_of(
             hint=f"Use at most {len(every)} shards.",
         )
     return found
-
-
-def _skip(configured: Configured) -> str:
-    case = configured.scenario.case
-    return case.skip if case else ""
 
 
 def engine(configurations: Sequence[Configured]) -> Any:

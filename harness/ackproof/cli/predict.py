@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import functools
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ackproof.cli.options import Json, ScenarioPath, print_json, stderr, stdout
+from ackproof.errors import ExitCode
+
+
+class FailOn(StrEnum):
+    """How likely a violation of `expect` must be to fail."""
+
+    CERTAIN = "certain"
+    POSSIBLE = "possible"
 
 
 def predict(
@@ -23,36 +32,55 @@ def predict(
             "under the rules of the scenario's Kafka version.",
         ),
     ] = False,
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on",
+            help="End with 1 if an anomaly that `expect` excludes is certain, or also if it is "
+            "possible; always if one that it demands is impossible.",
+        ),
+    ] = FailOn.CERTAIN,
     as_json: Json = False,
 ) -> None:
     """Predict which anomalies are impossible, possible or certain. Needs no cluster.
 
-    A predicted loss comes with the shortest sequence of events that leads to it.
+    A predicted loss comes with the shortest sequence of events that leads to it. Ends with 1 if a
+    prediction contradicts what the scenario expects.
     Example: [bold]ackproof predict scenarios/acks.yaml[/]
     """
     if compare_protocols:
         _compare_protocols(scenario, as_json=as_json)
         return
+    from ackproof.judgement.expectations import foreseen_violations
     from ackproof.prediction import replication
     from ackproof.report.console_tables import print_prediction
     from ackproof.scenario.loader import load_all
 
-    predictions = [(one, replication.predict(one.scenario)) for one in load_all(scenario)]
+    predictions = []
+    for configured in load_all(scenario):
+        record = replication.predict(configured.scenario)
+        violations = foreseen_violations(
+            configured.scenario, record.predicted, possible=fail_on is FailOn.POSSIBLE
+        )
+        predictions.append((configured, record, violations))
     if as_json:
         print_json(
             [
                 {
                     "scenario": configured.scenario.name,
                     "configuration_name": configured.name,
-                    **prediction.model_dump(mode="json"),
+                    **record.model_dump(mode="json"),
+                    "violations": violations,
                 }
-                for configured, prediction in predictions
+                for configured, record, violations in predictions
             ]
         )
-        return
-    console = stdout()
-    for configured, prediction in predictions:
-        print_prediction(console, configured.name or configured.scenario.name, prediction)
+    else:
+        for configured, record, violations in predictions:
+            name = configured.name or configured.scenario.name
+            print_prediction(stdout(), name, record, violations)
+    if any(violations for _, _, violations in predictions):
+        raise typer.Exit(ExitCode.VIOLATED)
 
 
 def _compare_protocols(scenario: Path, *, as_json: bool) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
 
+from ackproof.clients.connection import METADATA_S
 from ackproof.clients.probe_spec import RATE, READER_SETTINGS
 from ackproof.clients.shared_page import now_us
 from ackproof.clients.spec import ProducerSpec
+from ackproof.errors import WorkloadError
 from ackproof.ledger.arrow_stream import TableStream
 from ackproof.ledger.outcome import error_name
 from ackproof_spark.record import decode, run_token
@@ -57,16 +59,29 @@ class PartitionReader:
                 "error_cb": self._on_error,
             }
         )
+        self._consumer.assign(
+            [TopicPartition(self._partition.topic, self._partition.partition, OFFSET_END)]
+        )
 
     def stop(self) -> None:
         """Stop after the current attempt. Another thread calls this."""
         self._stopped.set()
 
+    def await_first_answer(self) -> None:
+        """Wait until the leader has answered once. Raises `WorkloadError` if it does not.
+
+        What the client needs to connect is no outage of the partition.
+        """
+        if self._answer(METADATA_S) is None:
+            partition = f"{self._partition.topic}-{self._partition.partition}"
+            raise WorkloadError(
+                f"the probe cannot read {partition}: no answer in {METADATA_S:g} s",
+                hint=f"librdkafka's last error: {self._error or 'none'}.",
+            )
+        self._answered = True
+
     def run(self) -> None:
         """Make `RATE` attempts a second, fewer while they are not answered."""
-        self._consumer.assign(
-            [TopicPartition(self._partition.topic, self._partition.partition, OFFSET_END)]
-        )
         next_at = time.monotonic()
         while not self._stopped.is_set():
             self._attempt()
@@ -79,7 +94,7 @@ class PartitionReader:
         at, self._error = now_us(), ""
         if self._answered:
             self._fetch_newest()
-        answer = self._answer()
+        answer = self._answer(ATTEMPT_S)
         answered_at = None if answer is None else now_us()
         if answer is not None:
             self._answered = True
@@ -104,9 +119,9 @@ class PartitionReader:
         self._consumer.seek(newest)
         self._answered = False
 
-    def _answer(self) -> Message | None:
+    def _answer(self, within_s: float) -> Message | None:
         """Return a record or the end of the partition; None if the leader did not answer."""
-        deadline = time.monotonic() + ATTEMPT_S
+        deadline = time.monotonic() + within_s
         while (left := deadline - time.monotonic()) > 0 and not self._stopped.is_set():
             message = self._consumer.poll(min(left, 0.1))
             if message is None:

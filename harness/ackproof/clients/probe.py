@@ -41,6 +41,8 @@ class Probe:
             PartitionReader(one, attempts, secrets)
             for one, attempts in zip(spec.writers, spec.attempts, strict=True)
         ]
+        for reader in self._readers:
+            reader.await_first_answer()
 
     def terminate(self) -> None:
         """Stop at the next iteration. A signal handler may call this."""
@@ -79,7 +81,7 @@ class Probe:
 
 
 def begin(spec: ProbeSpec, page: ProgressPage, secrets: Mapping[str, str]) -> Probe:
-    """Return a probe whose producers are connected."""
+    """Return a probe whose clients are connected."""
     return Probe(spec, page, secrets)
 
 

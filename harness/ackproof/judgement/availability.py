@@ -108,8 +108,11 @@ def _ended(row: Mapping[str, Any]) -> datetime:
     return ended
 
 
-def probe_metrics(probed: Probed) -> ProbeMetrics | None:
-    """Return how long each partition could be read and written; None without a probe."""
+def probe_metrics(probed: Probed, *, writes: Mapping[str, int]) -> ProbeMetrics | None:
+    """Return how long each partition could be read and written; None if nothing was probed.
+
+    `writes` are the probe's by outcome.
+    """
     partitions = [
         PartitionAvailability(
             topic=topic,
@@ -126,6 +129,7 @@ def probe_metrics(probed: Probed) -> ProbeMetrics | None:
         read=min((one.read for one in partitions), key=lambda share: share.share),
         write=min((one.write for one in partitions), key=lambda share: share.share),
         partitions=partitions,
+        writes=dict(writes),
     )
 
 

@@ -7,38 +7,31 @@ partition. Then the answers are joined: what is certain in one partition is cert
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ackproof.prediction import cached
+from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
-from ackproof.prediction.effects import keeps_leaders, model_effects
+from ackproof.prediction.effect_stress import Place
+from ackproof.prediction.effects import model_effects
+from ackproof.prediction.readings import schedules, unknown_faults, unsupported
+from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
-from ackproof_faults import Fault, plain
-from ackproof_faults.conditions.condition import Condition
-from ackproof_faults.conditions.partition_state import IsrIs, LeaderChanges
-from ackproof_faults.conditions.progress import After, ProgressIs
-from ackproof_faults.conditions.targets import TargetSpec
-from ackproof_model import Condition as Abstract
 from ackproof_model import (
     Configuration,
-    Elapsed,
     Injection,
-    IsrSize,
-    LeaderChanged,
     Likelihood,
     Prediction,
     Profile,
-    Progress,
-    Role,
     join,
 )
+from ackproof_model.bounds import Stress, bound
 from ackproof_model.prediction.predict import MAX_STATES
-from ackproof_spark.tables import OF_REPLICAS, PREDICTED
+from ackproof_spark.tables import OF_CONSUMERS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
 # Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
@@ -48,13 +41,9 @@ _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 _DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
+_ELR = "eligible.leader.replicas.version"
+
 _STRENGTH = [Likelihood.IMPOSSIBLE.value, Likelihood.POSSIBLE.value, Likelihood.CERTAIN.value]
-
-#: Every fault adds records and interleavings; with more faults the search would not end.
-_MAX_FAULTS = 8
-
-#: Replaces a condition on another partition, which may hold at any time.
-_ANY_TIME = IsrSize(op=">=", size=0)
 
 
 def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRecord:
@@ -63,21 +52,38 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     If the model does not know the rules of the cluster, every anomaly is possible. The prediction
     for the run is the strongest of those for its topics and groups.
     """
+    if scenario.cluster.implementation == "other":
+        return not_modelled(scenario, "the cluster is not Apache Kafka")
     if not scenario.workload.beside:
-        return _with_clients(scenario, _of_topic(scenario, max_states))
+        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each))
+    return _with_clients(scenario, _strongest(each), max_states)
 
 
-def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
+    """Return a record that predicts nothing."""
+    of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
+    if scenario.workload.consumers:
+        of_clients += OF_CONSUMERS
+    anomalies = [str(anomaly) for anomaly in (*PREDICTED, *of_clients)]
+    return PredictionRecord(
+        predicted=dict.fromkeys(anomalies, "not modelled"),
+        prediction=PredictionReport(
+            trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=f"not modelled: {reason}"
+        ),
+    )
+
+
+def _with_clients(
+    scenario: Scenario, record: PredictionRecord, max_states: int
+) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    fault = _unknown_fault(scenario)
     for anomaly, prediction, reason in (
-        [] if _unknown_version(scenario) else predict_clients(scenario)
+        []
+        if _unknown_version(scenario)
+        else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
     ):
-        if fault and prediction is Likelihood.IMPOSSIBLE:
-            prediction, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
@@ -85,6 +91,21 @@ def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRec
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
     )
+
+
+def _may_lose(scenario: Scenario, max_states: int) -> bool:
+    """Whether the topic that the workload writes to may lose acked records.
+
+    The schedule is searched only where its bounds do not exclude a loss.
+    """
+    topic, configuration = scenario.workload.topic, _configuration(scenario, scenario.topic)
+    bounded = (
+        bound(configuration, stress(_place(scenario, topic, partition)))
+        for partition in range(scenario.topic.partitions)
+    )
+    if all(one.likelihood["lost"] is Likelihood.IMPOSSIBLE for one in bounded):
+        return False
+    return _of_topic(scenario, max_states).predicted["lost"] != Likelihood.IMPOSSIBLE.value
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
@@ -117,14 +138,21 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
 
 
 def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
-    if unknown := _unknown_version(scenario) or _unknown_fault(scenario):
+    if unknown := _unknown_version(scenario):
         return _everything_possible(unknown)
     topic = scenario.workload.topic
-    distinct: dict[tuple[tuple[Injection, ...], ...], Prediction] = {}
+    configuration = _configuration(scenario, scenario.topic)
+    reason = unsupported(scenario) or "faults on several of many brokers"
+    distinct: dict[object, Prediction] = {}
     for partition in range(scenario.topic.partitions):
-        readings = tuple(_schedules(scenario, topic, partition))
-        if readings not in distinct:  # most partitions are alike
-            distinct[readings] = _of_partition(scenario, readings, max_states)
+        readings = tuple(schedules(scenario, topic, partition))
+        suffered = stress(_place(scenario, topic, partition))
+        if (readings, suffered) not in distinct:  # most partitions are alike
+            distinct[readings, suffered] = (
+                _of_readings(configuration, readings, suffered, max_states)
+                if readings
+                else predict_bounded(configuration, suffered, reason)
+            )
     joined = _with_compaction(scenario.topic, join(list(distinct.values())))
     joined = _with_retries(scenario, joined)
     return PredictionRecord(
@@ -194,18 +222,17 @@ def _unknown_version(scenario: Scenario) -> str:
         Profile.of(scenario.kafka)
     except ValueError as error:
         return f"the model has no profile of this version ({error}), so no anomaly is excluded"
-    changed = sorted(scenario.cluster.features)
-    if changed:
+    if "metadata.version" in scenario.cluster.features:
         return (
-            f"the model knows only the default feature levels of a version, and cluster.features "
-            f"sets {', '.join(changed)}, so no anomaly is excluded"
+            "the model knows only a version's default metadata.version, and cluster.features sets "
+            "it, so no anomaly is excluded"
         )
     return ""
 
 
 def _unknown_fault(scenario: Scenario) -> str:
     """Return that the model does not know a fault, which may even damage records; '' otherwise."""
-    if faults := sorted(_unknown_faults(scenario)):
+    if faults := sorted(unknown_faults(scenario)):
         return f"the model does not support the fault {faults[0]}, so no anomaly is excluded"
     return ""
 
@@ -220,15 +247,13 @@ def _everything_possible(reason: str) -> PredictionRecord:
     )
 
 
-def _of_partition(
-    scenario: Scenario, readings: Sequence[tuple[Injection, ...]], max_states: int
+def _of_readings(
+    configuration: Configuration,
+    readings: Sequence[tuple[Injection, ...]],
+    suffered: Stress,
+    max_states: int,
 ) -> Prediction:
     """Return the prediction for one partition that covers every reading of the schedule."""
-    configuration = _configuration(scenario, scenario.topic)
-    if unsupported := _unsupported(scenario):
-        return _undecided(cached.predict(configuration, []), unsupported)
-    if not readings:
-        return _undecided(cached.predict(configuration, []), "faults on several of many brokers")
     predictions = [cached.predict(configuration, one, max_states=max_states) for one in readings]
     joined = join(predictions)
     likelihood = {
@@ -237,52 +262,10 @@ def _of_partition(
         else Likelihood.POSSIBLE
         for anomaly in joined.likelihood
     }
-    return replace(joined, likelihood=likelihood)
-
-
-def _unsupported(scenario: Scenario) -> str:
-    """Return what in the schedule the model does not support; '' if it supports everything."""
-    if not plain(scenario.faults):
-        return "schedules with blocks of steps or random targets"
-    if len(scenario.faults) > _MAX_FAULTS:
-        return f"schedules of {len(scenario.faults)} faults (at most {_MAX_FAULTS} are searched)"
-    triggers = [one for fault in scenario.faults for one in (*fault.when, *fault.heal_when)]
-    if alternatives := [one for one in triggers if len(one.alternatives) > 1]:
-        return f"conditions with alternatives ('{alternatives[0]}')"
-    controllers = [one.target for one in scenario.faults if one.target.of_controllers]
-    return f"faults on the {controllers[0]}" if controllers else ""
-
-
-def _unknown_faults(scenario: Scenario) -> set[str]:
-    return {fault.name for fault in scenario.every_fault if model_effects(fault) is None}
-
-
-def _undecided(without_faults: Prediction, unsupported: str) -> Prediction:
-    """Return the prediction for a schedule with something that the model does not support."""
-    reason = f"the model does not support {unsupported}, so no anomaly is excluded"
-    searched = [name for name in without_faults.likelihood if name not in ("phantom", "corrupt")]
-    return replace(
-        without_faults,
-        likelihood={**without_faults.likelihood, **dict.fromkeys(searched, Likelihood.POSSIBLE)},
-        reasons={**without_faults.reasons, **dict.fromkeys(searched, reason)},
-        bounds=reason,
-        complete=False,
+    searched = replace(
+        joined, likelihood=likelihood, bounds=f"exact search of the schedule: {joined.bounds}"
     )
-
-
-def _schedules(scenario: Scenario, topic: str, partition: int) -> Iterator[tuple[Injection, ...]]:
-    """Yield every reading of the schedule for one partition: who the targets may be.
-
-    Yields nothing if the model does not support the schedule.
-    """
-    if _unsupported(scenario):
-        return
-    roles = [_roles(scenario, index, topic, partition) for index in range(len(scenario.faults))]
-    for chosen in itertools.product(*roles):
-        yield tuple(
-            _injection(fault, targets, topic, partition)
-            for fault, targets in zip(scenario.faults, chosen, strict=True)
-        )
+    return searched if searched.complete else completed(searched, configuration, suffered)
 
 
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
@@ -304,84 +287,18 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
         session_timeout_s=seconds(_SESSION_TIMEOUT),
         delivery_timeout_s=settings.delivery_timeout_ms / 1000,
         brokers=cluster.brokers,
+        elr=None if (level := cluster.features.get(_ELR)) is None else bool(int(level)),
     )
 
 
-def _injection(fault: Fault, targets: frozenset[Role], topic: str, partition: int) -> Injection:
-    return Injection(
-        fault=fault.name,
-        effects=model_effects(fault) or (),
-        targets=targets,
-        when=_conditions(fault.when, topic, partition),
-        or_after=fault.or_after,
-        heal_when=_conditions(fault.heal_when, topic, partition),
-        heal_or_after=fault.heal_after,
+def _place(scenario: Scenario, topic: str, partition: int) -> Place:
+    settings = scenario.workload.settings.as_client_settings()
+    configured = _configuration(scenario, scenario.topics[topic])
+    return Place(
+        scenario=scenario,
+        topic=topic,
+        partition=partition,
+        lag_time_s=configured.replica_lag_time_max_s,
+        session_s=configured.session_timeout_s,
+        request_timeout_s=float(settings.get(*_REQUEST_TIMEOUT)) / 1000,
     )
-
-
-def _roles(scenario: Scenario, index: int, topic: str, partition: int) -> list[frozenset[Role]]:
-    """Return the roles that a fault's target may have in one partition, as alternatives.
-
-    Empty if the model cannot describe them.
-    """
-    target, brokers = scenario.faults[index].target, scenario.cluster.brokers
-    if (target.topic, target.partition) == (topic, partition):
-        return [frozenset({Role.LEADER if target.role == "leader" else Role.FOLLOWERS})]
-    if _has_same_target(scenario.faults, index):
-        return [frozenset({Role.SAME})]
-    count = _target_size(scenario, target)
-    if count == brokers:
-        return [frozenset({Role.LEADER, Role.FOLLOWERS})]
-    if count == 1:
-        return [frozenset({Role.ANY_ONE})]
-    if brokers == scenario.topic.replication_factor == 3:  # two of three
-        return [frozenset({Role.FOLLOWERS}), frozenset({Role.LEADER, Role.ANY_ONE})]
-    return []  # the model has no role for several of many brokers
-
-
-def _target_size(scenario: Scenario, target: TargetSpec) -> int:
-    match target.role:
-        case "leader":
-            return 1
-        case "followers":
-            return scenario.topics[target.topic].replication_factor - 1
-        case "brokers":
-            return len(set(target.brokers))
-    return scenario.cluster.brokers
-
-
-def _has_same_target(faults: Sequence[Fault], index: int) -> bool:
-    """Whether a fault certainly hits the same brokers as the fault before it.
-
-    The same target text means the same brokers as long as no process was stopped in between: a cut
-    of replication moves no leadership.
-    """
-    before = faults[:index]
-    return (
-        bool(before)
-        and before[-1].target == faults[index].target
-        and all(map(keeps_leaders, before))
-    )
-
-
-def _conditions(
-    conditions: Sequence[Condition], topic: str, partition: int
-) -> tuple[Abstract, ...]:
-    return tuple(_condition(one, topic, partition) for one in conditions)
-
-
-def _condition(condition: Condition, topic: str, partition: int) -> Abstract:
-    match condition:
-        case ProgressIs(outcome=outcome, more=more):
-            return Progress(outcome=outcome, more=more)
-        case After(seconds=seconds):
-            return Elapsed(seconds=seconds)
-        case IsrIs(op=op, size=size) if (condition.topic, condition.partition) == (
-            topic,
-            partition,
-        ):
-            return IsrSize(op=op, size=size)
-        case LeaderChanges() if (condition.topic, condition.partition) == (topic, partition):
-            return LeaderChanged()
-        case _:
-            return _ANY_TIME

@@ -14,20 +14,20 @@ Agreement = Literal["agrees", "disagrees", "undecided"]
 def agreement(verdict: Verdict, anomaly: str) -> Agreement:
     """Return whether prediction and observation agree on one anomaly.
 
-    They disagree where there is a finding. Undecided: there is no prediction; or the observation
-    contradicts it, but is no finding because the run is inconclusive; or nothing was observed, as
-    predicted, in an inconclusive run, which may have missed it.
+    They disagree where there is a finding. Undecided: there is no prediction, or no model of such a
+    cluster; or the observation contradicts it, but is no finding because the run is inconclusive;
+    or nothing was observed, as predicted, in an inconclusive run, which may have missed it.
     """
     if any(finding.anomaly == anomaly for finding in verdict.findings):
         return "disagrees"
     prediction, occurred = verdict.predicted.get(anomaly), verdict.observed.get(anomaly, 0) > 0
     conclusive = verdict.verdict is not Word.INCONCLUSIVE
-    agrees = {
+    agrees: dict[str | None, bool] = {
         "certain": occurred,
         "possible": True,
         "impossible": not occurred and conclusive,
     }
-    return "agrees" if prediction and agrees[prediction] else "undecided"
+    return "agrees" if agrees.get(prediction) else "undecided"
 
 
 def agreement_of(verdict: Verdict) -> Agreement:

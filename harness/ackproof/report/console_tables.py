@@ -22,14 +22,20 @@ _COLOUR = {
     "impossible": "green",
     "possible": "yellow",
     "certain": "red",
+    "not modelled": "dim",
     "ok": "green",
     "limited": "yellow",
     "missing": "red",
 }
 
 
-def print_prediction(console: Console, name: str, record: PredictionRecord) -> None:
-    """Print the prediction of each anomaly with its reason, then the shortest trace to a loss."""
+def print_prediction(
+    console: Console, name: str, record: PredictionRecord, violations: Sequence[str] = ()
+) -> None:
+    """Print the prediction of each anomaly with its reason, then the shortest trace to a loss.
+
+    `violations`: what of `expect` it contradicts.
+    """
     console.print(f"[bold]{escape(name)}[/]")
     table = _table()
     for anomaly, prediction in record.predicted.items():
@@ -47,7 +53,9 @@ def print_prediction(console: Console, name: str, record: PredictionRecord) -> N
             console.print(f"  {number:2}. {escape(step)}", highlight=False)
         for line in report.diagram:
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-    console.print(f"  [dim]bounds: {escape(record.prediction.bounds)}[/]", highlight=False)
+    console.print(f"  [dim]{escape(report.bounds)}[/]", highlight=False)
+    for violation in violations:
+        console.print(f"  [red]not as expected:[/] {escape(violation)}", highlight=False)
     console.print()
 
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import ExitCode
 
-Likelihood = Literal["impossible", "possible", "certain"]
+#: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
+Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
 
 class Word(StrEnum):
@@ -103,6 +104,8 @@ class ProbeMetrics(_Record):
     read: Share
     write: Share
     partitions: list[PartitionAvailability]
+    #: How many of the sends in `observed`, by outcome, are writes of the probe.
+    writes: dict[str, int]
 
 
 class PartitionState(_Record):
@@ -133,7 +136,8 @@ class Metrics(_Record):
 
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
     gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
-    send to the last outcome. `ack_latency_ms` is None if nothing was acked.
+    send to the last outcome. `ack_latency_ms` is None if nothing was acked. `unacked_partitions`
+    were written to, and acked nothing.
     """
 
     duration_s: float
@@ -141,6 +145,7 @@ class Metrics(_Record):
     unavailability_s: float
     unavailability_gap_s: float
     ack_latency_ms: Latency | None
+    unacked_partitions: list[str] = []
     #: None without `workload.probe`.
     probe: ProbeMetrics | None = None
 

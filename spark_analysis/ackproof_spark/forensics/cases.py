@@ -24,6 +24,7 @@ class Case(StrEnum):
     B6 = "B6"
     B7 = "B7"
     B9 = "B9"
+    B10 = "B10"
     B31 = "B31"
     UNEXPLAINED = "unexplained"
 
@@ -37,6 +38,7 @@ TITLES = {
     Case.B6: "last replica standing lost its bytes",
     Case.B7: "last known leader elected while an eligible replica held the records",
     Case.B9: "several replicas lost their bytes",
+    Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
     Case.B31: "stale replica rejoined the ISR (KIP-903)",
     Case.UNEXPLAINED: "unexplained",
 }
@@ -193,6 +195,23 @@ RULES: tuple[_Rule, ...] = (
             and c.next is not None
             and c.next.leader in c.isr
             and _lost_bytes(c, c.next.leader)
+        ),
+    ),
+    # No batch of these versions has its leader's epoch, so nobody knows where a leader's log began.
+    (
+        Case.B10,
+        "the next leaders were in the ISR at the ack, so they had the records, and no fault took "
+        "bytes: before 0.11 a follower of a new leader truncates to the high watermark that it "
+        "knows, also what was committed",
+        lambda c: (
+            _version(c.settings.kafka_version) < (0, 11)
+            and c.settings.acks == "all"
+            and c.acked is not None
+            and not (c.zombie or c.unread or c.alone)
+            and c.election is Election.CLEAN
+            and c.next is not None
+            and c.next.leader in c.isr
+            and not any(fault.kind.takes_bytes for fault in c.faults)
         ),
     ),
     (

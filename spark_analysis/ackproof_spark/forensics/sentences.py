@@ -53,6 +53,8 @@ def _headline(c: Circumstances, case: Case) -> str:
         Case.B7: f"{acks}: nobody was in sync or eligible; {struck} and, last known leader, led "
         "again with a shorter log",
         Case.B9: f"{acks}: the ISR was {isr}, and those who led next had lost bytes",
+        Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
+        "committed and was elected",
         Case.B31: f"{acks}: the next leader joined the ISR {isr} without them",
     }[case]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackproof_spark.tables import Outcome
+from ackproof_spark.tables import PROBE_PRODUCERS, Outcome
 from ackproof_spark.warehouse.lag import PARTITION, lag, second
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def per_second(ledger: DataFrame, reads: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    sends = ledger.where("sent_at is not null or resolved_at is not null").select(
+    workload = ledger.where(f"producer < {PROBE_PRODUCERS}")
+    sends = workload.where("sent_at is not null or resolved_at is not null").select(
         *PARTITION,
         "outcome",
         second(F.coalesce("sent_at", "resolved_at")).alias("sent_s"),

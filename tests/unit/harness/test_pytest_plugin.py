@@ -109,6 +109,15 @@ def test_workers_share_what_was_run(project: Path) -> None:
     assert sorted(ran(project)) == [" 1", " 2"]
 
 
+def test_a_case_that_cannot_run_here_is_skipped_with_its_reason(project: Path) -> None:
+    case = "case: {id: B99, title: t, shows: s, skip: no machine here can}\n"
+    (project / "orders.chaos.yaml").write_text(SCENARIO + case)
+    done = pytested(project, VERDICT="holds")
+    assert done.returncode == 0, done.stdout
+    assert "SKIPPED" in done.stdout
+    assert not (project / "runs" / "ran").exists()
+
+
 def test_a_wrong_scenario_is_one_message_with_its_line(project: Path) -> None:
     (project / "orders.chaos.yaml").write_text(SCENARIO.replace("rate:", "raet:"))
     done = pytested(project, VERDICT="holds")

@@ -85,7 +85,7 @@ def test_an_answered_refusal_is_no_ack():
 
 
 def test_never_available_is_a_share_of_0():
-    measured = probe_metrics(attempts(failing("read", 0, 5) + working("write", 0, 5)))
+    measured = probe_metrics(attempts(failing("read", 0, 5) + working("write", 0, 5)), writes={})
     assert measured is not None
     assert (measured.read.share, measured.write.share) == (0.0, 1.0)
 
@@ -93,7 +93,7 @@ def test_never_available_is_a_share_of_0():
 def test_the_worst_partition_counts():
     other = [{**one, "partition": 1} for one in working("read", 0, 10) + working("write", 0, 10)]
     bad = working("read", 0, 5) + failing("read", 5, 8) + working("read", 8, 10)
-    measured = probe_metrics(attempts(other + bad + working("write", 0, 10)))
+    measured = probe_metrics(attempts(other + bad + working("write", 0, 10)), writes={})
     assert measured is not None
     assert measured.read.share == pytest.approx(0.7, abs=0.01)
     assert measured.read.longest_s == pytest.approx(3.0, abs=0.02)
@@ -102,7 +102,7 @@ def test_the_worst_partition_counts():
 
 
 def test_without_a_probe_nothing_was_measured():
-    assert probe_metrics(attempts([])) is None
+    assert probe_metrics(attempts([]), writes={}) is None
     assert steps(attempts([]), []) == []
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof.judgement.expectations import check_expectations, conclude
-from ackproof.runs.verdict import CauseReport, Metrics, Word
+from ackproof.runs.verdict import CauseReport, Metrics, ProbeMetrics, Share, Word
 from ackproof.scenario.model import Expect
 
 CLEAN = {
@@ -72,6 +72,44 @@ def test_availability_is_a_share_of_the_duration() -> None:
     assert judged(Expect(availability=">= 98%")) is Word.HOLDS
     assert judged(Expect(availability="> 98%")) is Word.VIOLATED
     assert judged(Expect(availability=">= 98.1%")) is Word.VIOLATED
+
+
+def share(value: float) -> Share:
+    return Share(share=value, outages=1, longest_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("expect", "word"),
+    [
+        (Expect(read_availability=">= 99%", write_availability=">= 50%"), Word.HOLDS),
+        (Expect(read_availability="> 99%"), Word.VIOLATED),
+        (Expect(write_availability=">= 99%"), Word.VIOLATED),
+    ],
+)
+def test_reading_and_writing_are_compared_with_the_probe(expect: Expect, word: Word) -> None:
+    probe = ProbeMetrics(read=share(0.99), write=share(0.5), partitions=[], writes={})
+    measured = METRICS.model_copy(update={"probe": probe})
+    assert conclude(check_expectations(expect, CLEAN, measured), [])[0] is word
+
+
+def test_writes_of_the_probe_that_failed_are_not_the_workloads() -> None:
+    probe = ProbeMetrics(read=share(1), write=share(1), partitions=[], writes={"failed": 3})
+    measured = METRICS.model_copy(update={"probe": probe})
+    for failed, word in ((3, Word.HOLDS), (4, Word.VIOLATED)):
+        counts = {**CLEAN, "failed": failed}
+        lines = check_expectations(Expect(failed="none"), counts, measured)
+        assert conclude(lines, [])[0] is word
+
+
+def test_records_that_were_read_and_are_gone_violate_by_default() -> None:
+    assert judged(Expect(), **{"read-then-gone": 1}) is Word.VIOLATED
+    assert judged(Expect(read_then_gone="some"), **{"read-then-gone": 1}) is Word.HOLDS
+    assert judged(Expect(read_then_gone="some"), **{"read-then-gone": 0}) is Word.VIOLATED
+
+
+def test_without_consumers_and_probe_nothing_can_be_read_and_gone() -> None:
+    what = [line.what for line in check_expectations(Expect(), CLEAN, METRICS)]
+    assert "read_then_gone" not in what
 
 
 def cause(case: str, count: int) -> CauseReport:

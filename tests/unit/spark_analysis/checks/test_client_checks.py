@@ -35,6 +35,7 @@ class Run:
         self.effects: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
+        self.probe: list[dict[str, Any]] = []
         sends = [
             {
                 **self.name(sequence),
@@ -125,8 +126,23 @@ class Run:
             }
         )
 
+    def probe_read(self, sequence: int | None, *, offset: int) -> None:
+        self.probe.append(
+            {
+                "topic": "orders",
+                "partition": 0,
+                "action": "read",
+                "at": at(99),
+                "answered_at": at(100),
+                "ok": True,
+                "offset": offset,
+                "producer": None if sequence is None else 0,
+                "sequence": sequence,
+            }
+        )
+
     def found(self, spark: Any) -> list[tuple[str, int]]:
-        for table in ("reads", "effects", "consumer_events", "transactions"):
+        for table in ("reads", "effects", "consumer_events", "transactions", "probe"):
             rows = self.events if table == "consumer_events" else getattr(self, table)
             if rows:
                 schema = getattr(tables, table.upper())
@@ -206,3 +222,22 @@ def test_what_a_producer_commits_after_its_successor_began_is_a_zombies(spark, t
     run.transaction(1, 2, 4, ended_at=at(11))
     run.transaction(0, 0, 0, producer=1, predecessor=0, initialized_at=at(10))
     assert run.found(spark) == [(Anomaly.ZOMBIE_COMMIT, 2), (Anomaly.ZOMBIE_COMMIT, 3)]
+
+
+def test_what_a_consumer_read_and_the_log_lacks_is_told_beside_the_loss(spark, tmp_path):
+    run = Run(tmp_path, "aaau", readable={0, 1})
+    run.poll(0, 0, 1, 2, 3)
+    run.process(0, 1, 2, 3)
+    assert run.found(spark) == [
+        (Anomaly.LOST, 2),
+        (Anomaly.READ_THEN_GONE, 2),
+        (Anomaly.READ_THEN_GONE, 3),
+    ]
+
+
+def test_the_probe_alone_sees_what_is_gone(spark, tmp_path):
+    run = Run(tmp_path, "aau", readable={0, 1})
+    run.probe_read(1, offset=1)
+    run.probe_read(2, offset=2)
+    run.probe_read(None, offset=3)
+    assert run.found(spark) == [(Anomaly.READ_THEN_GONE, 2)]

@@ -81,6 +81,8 @@ B6 = replace(SAME, isr=(1, 3))
 B7 = replace(SAME, isr=(1, 3), next=term(3, 1, 100, Election.LAST_KNOWN, ()))
 B9 = replace(B2, settings=settings("all"), faults=(fault("power_loss", 1, 2, 3),))
 B31 = replace(B2, settings=settings("all", "3.4.1"), isr=(1, 3))
+#: Batches have no epoch before 0.11, so where the next leader's log began is unknown.
+B10 = replace(B2, settings=settings("all", "0.10.2.2"), next=term(1, 2, None))
 
 FITTING = {
     Case.B1: B1,
@@ -91,6 +93,7 @@ FITTING = {
     Case.B6: B6,
     Case.B7: B7,
     Case.B9: B9,
+    Case.B10: B10,
     Case.B31: B31,
 }
 
@@ -114,7 +117,7 @@ def test_a_loss_whose_bytes_still_stand_is_none_of_them(case):
     )
 
 
-@pytest.mark.parametrize("case", [case for case in FITTING if case is not Case.B1])
+@pytest.mark.parametrize("case", [case for case in FITTING if case not in (Case.B1, Case.B10)])
 def test_without_a_later_log_that_begins_before_them_nothing_is_explained(case):
     known = FITTING[case]
     for following in (
@@ -156,6 +159,13 @@ NEAR_MISSES = {
     "no fault that takes bytes": (replace(B9, faults=(fault("kill", 1, 2, 3),)), Case.UNEXPLAINED),
     "the next leader lost none": (replace(B9, faults=(fault("power_loss", 1),)), Case.UNEXPLAINED),
     "KIP-903 is in 3.5": (replace(B31, settings=settings("all", "3.5.0")), Case.UNEXPLAINED),
+    "KIP-101 is in 0.11": (replace(B10, settings=settings("all", "0.11.0.3")), Case.UNEXPLAINED),
+    "acks=1 before 0.11": (replace(B10, settings=settings("1", "0.10.2.2")), Case.UNEXPLAINED),
+    "a fault that takes bytes": (
+        replace(B10, faults=(fault("power_loss", 3),)),
+        Case.UNEXPLAINED,
+    ),
+    "the next leader was not in the ISR": (replace(B10, isr=(1, 3)), Case.UNEXPLAINED),
     "nobody knows who acked": (replace(B2, acked=None, next=None), Case.UNEXPLAINED),
 }
 

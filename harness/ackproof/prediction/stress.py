@@ -1,0 +1,86 @@
+"""What a whole schedule may do to one partition: the sum of its faults' effects, in any order.
+
+Conditions, and who leads when, are left out; how often a step may happen, on how many replicas and
+for how long is not. Numbers are upper bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from ackproof.prediction.effect_stress import Hit, Place, stress_of
+from ackproof_faults import Fault
+from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.schedule.blocks import (
+    ChoiceBlock,
+    ParallelBlock,
+    RandomBlock,
+    SequenceBlock,
+)
+from ackproof_model.bounds import NOTHING, Stress
+
+
+def stress(place: Place) -> Stress:
+    """Return what the schedule may do to the partition in all."""
+    return _in_order(place, place.scenario.faults)
+
+
+def _in_order(place: Place, steps: Sequence[Any]) -> Stress:
+    """Return the sum of steps; a topic is certainly emptied only after a count of acks."""
+    total, acked = NOTHING, False
+    for step in steps:
+        one = _of_step(place, step)
+        if isinstance(step, Fault):
+            acked = acked or any(
+                isinstance(condition, ProgressIs) and condition.outcome == "acked"
+                for condition in step.when
+            )
+        total = total.plus(replace(one, emptied=one.emptied and acked))
+    return total
+
+
+def _of_step(place: Place, step: Any) -> Stress:
+    match step:
+        case SequenceBlock():
+            once = _in_order(place, step.sequence)
+            turns = _turns(step, place)
+            return once if turns == 1 and step.probability == 1 else once.times(turns)
+        case ParallelBlock():
+            return _sum(_of_step(place, branch) for branch in step.parallel)
+        case ChoiceBlock():
+            return reduce(Stress.either, (_of_step(place, one) for one in step.one_of))
+        case RandomBlock():
+            _, longest = step.lasting
+            shortest = step.lasting[0] + step.pause_before(step.lasting[0], step.stable[0])
+            drawn = (_of_fault(place, fault, lasting=longest) for fault in step.random)
+            return reduce(Stress.either, drawn).times(max(1, step.for_ // shortest))
+    fault: Fault = step
+    return _of_fault(place, fault, lasting=_longest(fault))
+
+
+def _sum(parts: Iterable[Stress]) -> Stress:
+    return reduce(Stress.plus, parts, NOTHING)
+
+
+def _turns(block: SequenceBlock, place: Place) -> float:
+    """Return the most turns that a loop may have."""
+    if not block.loops:
+        return 1
+    most = [math.inf if block.repeat is None else block.repeat]
+    lasts = [one for one in (block.for_, place.scenario.workload.seconds) if one is not None]
+    if block.every and lasts:
+        most.append(min(lasts) // block.every + 1)
+    return min(most)
+
+
+def _longest(fault: Fault) -> float:
+    return math.inf if fault.heal_after is None else fault.heal_after
+
+
+def _of_fault(place: Place, fault: Fault, *, lasting: float) -> Stress:
+    hit = Hit(place=place, fault=fault, lasting=lasting)
+    return _sum(stress_of(effect, hit) for effect in fault.effects)

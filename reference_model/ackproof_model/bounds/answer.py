@@ -1,0 +1,272 @@
+"""What any order of a schedule's effects may do to the records of one partition.
+
+An answer is `impossible` if a search excludes it or an argument of this module does; the reason
+says which, and up to which budget. It is `certain` only where every order has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ackproof_model.bounds.minima import Minima, stored
+from ackproof_model.bounds.question import Question
+from ackproof_model.bounds.stress import Budget, Stress
+from ackproof_model.configuration import Configuration, Profile, _numbers
+from ackproof_model.prediction.predict import ANOMALIES, Likelihood, _inconsistent
+
+#: KIP-320 and KAFKA-7128 complete truncation by leader epoch.
+_SETTLED = (2, 1)
+
+_POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
+
+Answer = tuple[Likelihood, str]
+#: An answer, and a shortest way to the loss.
+Found = tuple[Likelihood, str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """The answer for each of `ANOMALIES`.
+
+    trace: a shortest way by which an order of the effects loses an acked record, as steps of the
+    adversary; empty if none is known. bounds: what was searched and what is left out.
+    """
+
+    likelihood: Mapping[str, Likelihood]
+    reasons: Mapping[str, str]
+    trace: tuple[str, ...]
+    bounds: str
+
+
+def bound(configuration: Configuration, stress: Stress) -> Bound:
+    """Return what any order of the effects in `stress` may do under a configuration."""
+    likely, why, trace = next(_lost(configuration, stress))
+    answers = {"lost": (likely, why)}
+    answers |= {anomaly: next(_resent(configuration, stress, anomaly)) for anomaly in _RESENDS}
+    answers |= dict(_of_logs(configuration, stress))
+    if stress.anything:
+        nothing = (_POSSIBLE, f"{stress.anything}, so nothing is excluded")
+        answers = dict.fromkeys(answers, nothing)
+    likelihood = {anomaly: answer[0] for anomaly, answer in answers.items()}
+    answers["inconsistent"] = (
+        answers["lost"] if stress.anything else _inconsistent(configuration, likelihood)
+    )
+    return Bound(
+        likelihood={anomaly: answers[anomaly][0] for anomaly in ANOMALIES},
+        reasons={anomaly: answers[anomaly][1] for anomaly in ANOMALIES},
+        trace=trace,
+        bounds=_bounds(stress),
+    )
+
+
+def _bounds(stress: Stress) -> str:
+    return (
+        f"any order, at any time, of at most {stress.budget}, on any replicas; conditions, "
+        "durations and targets of the schedule only limit these numbers; left out: how many "
+        "records, and timers, so that only a removed topic is certainly lost"
+    )
+
+
+def _questions(configuration: Configuration, stress: Stress) -> Iterator[Question]:
+    """Yield a question for each set of rules that may apply while the schedule lasts."""
+    replicas = configuration.replication_factor
+    for version in (configuration.kafka_version, *stress.versions):
+        elr = configuration.profile.elr
+        for enabled in dict.fromkeys((elr, *stress.elr)):
+            yield Question(
+                kafka_version=version,
+                elr=enabled,
+                acks="all" if configuration.acks == "all" else "1",
+                replicas=replicas,
+                min_insync_replicas=min(
+                    configuration.min_insync_replicas, replicas, stress.lowered or replicas
+                ),
+                unclean=configuration.unclean_leader_election or stress.unclean,
+            )
+
+
+def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
+    """Yield answers about acked records that are lost; the first one holds."""
+    if stress.emptied:
+        yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
+    if stress.removed:
+        yield _POSSIBLE, "the topic may be deleted after records were acked", ()
+    if configuration.acks == "0" and (stress.unanswered or stress.late):
+        why = "with acks=0 a send counts as acked, whether or not a broker received it"
+        yield _POSSIBLE, why, ()
+    if never := _never_acked(configuration):
+        yield _IMPOSSIBLE, never, ()
+    budget = _with_altered(stress)
+    if stress.moved and budget.total:
+        yield _POSSIBLE, "the searched rules leave out how replicas move", ()
+    found = [
+        _lost_under(question, budget, constant=stress.lowered is None)
+        for question in _questions(configuration, stress)
+    ]
+    answer = max(found, key=lambda one: list(Likelihood).index(one[0]))
+    if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, stress)):
+        yield _POSSIBLE, late, ()
+    yield answer
+
+
+def _never_acked(configuration: Configuration) -> str:
+    """Before 3.7 a min.insync.replicas above the replication factor refuses every send."""
+    freeze = configuration.profile.hw_freeze
+    too_many = configuration.min_insync_replicas > configuration.replication_factor
+    if configuration.acks == "all" and too_many and not freeze:
+        return "min.insync.replicas exceeds the replication factor, so nothing is acked"
+    return ""
+
+
+def _with_altered(stress: Stress) -> Budget:
+    """Return the budget; a broker that ends while bytes are altered may drop what follows them."""
+    budget = stress.budget
+    if not stress.altered:
+        return budget
+    losses = budget.power_losses + budget.kills + budget.clean_stops
+    return replace(budget, power_losses=losses, shrinks=math.inf)
+
+
+def _loses_by_delay(configuration: Configuration, stress: Stress) -> str:
+    profile = configuration.profile
+    if stress.late and profile.stale_fetch and configuration.replication_factor > 1:
+        return (
+            "a fetch response that is late may make a follower drop committed records (before "
+            "3.9.1 and in 4.0.0: KAFKA-18991)"
+        )
+    return ""
+
+
+def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Found:
+    """`constant`: min.insync.replicas does not change; otherwise `question` has its least value."""
+    if not budget.total:
+        return _IMPOSSIBLE, "no broker ends, is cut off or deposed, so no log is truncated", ()
+    known = stored().get(question.key)
+    searched = f"; every order of up to {known.searched} was searched" if known else ""
+    if known and (found := known.lost_by(budget)):
+        why = f"{found.budget} lose an acked record in {len(found.steps)} steps"
+        return _POSSIBLE, _with_version(question, why), found.steps
+    if known and constant and known.excludes(budget):
+        why = f"no order of {budget} loses an acked record: all were searched"
+        return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
+    if why := keeps_everything(question, budget):
+        return _IMPOSSIBLE, f"{why}{searched}", ()
+    return _POSSIBLE, _with_version(question, _not_searched(question, known, budget)), ()
+
+
+def _not_searched(question: Question, known: Minima | None, budget: Budget) -> str:
+    if known is None:
+        return (
+            f"{question.replicas} replicas under these rules were not searched, and their logs may "
+            "lose records"
+        )
+    return (
+        f"only orders of up to {known.searched} perturbations were searched, and the schedule "
+        f"allows {budget}"
+    )
+
+
+def _with_version(question: Question, reason: str) -> str:
+    elr = ", with eligible leader replicas" if question.elr else ""
+    return f"under the rules of {question.kafka_version}{elr}, {reason}"
+
+
+def keeps_everything(question: Question, budget: Budget) -> str:
+    """Return why no number of such perturbations loses an acked record; '' without an argument.
+
+    With acks=all a record is acked when every member of the ISR has it, and a leader counts a
+    follower that it wants to add or remove as a member until the controller has decided (KIP-497).
+    Without unclean elections a leader is elected from the ISR, from the eligible replicas that left
+    it, or is the last leader itself, and from 2.1 a replica joins the ISR only after it has reached
+    the epoch's start (KAFKA-7128). So if no log loses records by itself, every leader has every
+    acked record; and what followers truncate by leader epoch (KIP-101, 279, 320) is not in the
+    leader's log.
+    """
+    if (
+        question.acks != "all"
+        or question.unclean
+        or budget.power_losses
+        or _numbers(question.kafka_version)[:2] < _SETTLED
+    ):
+        return ""
+    return (
+        "acks=all, no unclean election, and no log loses records by itself: every replica that may "
+        "lead has every acked record, however often brokers end, lag or lose their session"
+    )
+
+
+_RESENDS = ("duplicated", "reordered")
+
+
+def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Iterator[Answer]:
+    """Yield answers about a record that is written twice, or after a newer one; the first holds."""
+    order = anomaly == "reordered"
+    if stress.removed:
+        yield _POSSIBLE, "the brokers forget what producers wrote to a deleted topic"
+    if configuration.idempotence and _loses_producer_state(configuration, stress):
+        yield (
+            _POSSIBLE,
+            "a log may lose records, and with them what it knows of the producer, which then "
+            "begins a new epoch and sends again what was in flight",
+        )
+    if configuration.idempotence:
+        yield (
+            _IMPOSSIBLE,
+            "idempotence: a leader refuses what it has, and what comes out of order (left out: a "
+            "producer that begins a new epoch after a timeout)",
+        )
+    if stress.repeated:
+        yield _POSSIBLE, "a request arrives twice, and idempotence is off"
+    if not (stress.unanswered or stress.late):
+        yield _IMPOSSIBLE, "every request is answered, so none is sent again"
+    if order and stress.late:
+        yield _POSSIBLE, "a request may arrive after one that was sent later"
+    if configuration.acks == "0" or configuration.retries == 0:
+        yield _IMPOSSIBLE, "the producer sends nothing again"
+    if order and configuration.max_in_flight == 1:
+        yield _IMPOSSIBLE, "one request in flight: the next waits for the outcome of this one"
+    yield _POSSIBLE, "requests may stay unanswered and are sent again, without idempotence"
+
+
+def _loses_producer_state(configuration: Configuration, stress: Stress) -> bool:
+    unclean = stress.unclean or (configuration.unclean_leader_election and stress.budget.total > 0)
+    return bool(unclean or stress.altered or stress.budget.power_losses)
+
+
+def _of_logs(configuration: Configuration, stress: Stress) -> Iterator[tuple[str, Answer]]:
+    """Yield the answers that do not depend on the order of perturbations."""
+    yield "phantom", (_IMPOSSIBLE, "no effect of the schedule writes a record that was not sent")
+    if stress.altered:
+        yield "corrupt", (_POSSIBLE, "stored bytes are altered")
+    else:
+        yield "corrupt", (_IMPOSSIBLE, "no effect of the schedule alters stored bytes")
+    yield "diverged", _diverged(configuration, stress)
+    if stress.rewritten:
+        yield "gap", (_POSSIBLE, "the topic may be compacted")
+    else:
+        yield (
+            "gap",
+            (_IMPOSSIBLE, "a leader assigns consecutive offsets, and logs lose only their ends"),
+        )
+
+
+def _diverged(configuration: Configuration, stress: Stress) -> Answer:
+    if configuration.replication_factor == 1:
+        return _IMPOSSIBLE, "there is one replica"
+    if stress.altered or stress.rewritten:
+        return _POSSIBLE, "a replica's stored bytes may change without the others'"
+    versions = (configuration.kafka_version, *stress.versions)
+    if stress.budget.total and min(map(_numbers, versions))[:2] < _SETTLED:
+        return _POSSIBLE, (
+            "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
+        )
+    if any(Profile.of_any(version).stale_fetch for version in versions):
+        return _POSSIBLE, (
+            "before 3.9.1, and in 4.0.0, a follower may append a late fetch response of an older "
+            "leader epoch (KAFKA-18723)"
+        )
+    return _IMPOSSIBLE, (
+        "followers truncate by leader epoch before they append (KIP-101, KIP-279, KIP-320)"
+    )

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from ackproof_model import Acks, Configuration, Likelihood
+from ackproof_model.adversary import AdversaryModel, Budgets
+from ackproof_model.adversary.state import initial
+from ackproof_model.adversary.successors import lost, successors
+from ackproof_model.bounds import NOTHING, Bound, Budget, Stress, bound
+from ackproof_model.bounds.__main__ import questions
+from ackproof_model.bounds.answer import keeps_everything
+from ackproof_model.bounds.minima import search_minima, stored
+from ackproof_model.bounds.question import Question
+
+PERTURBATIONS = {"kill", "lose power", "stop", "shrink", "cut off"}
+#: No log loses records by itself.
+KEEPING = Budgets(kills=7, clean_stops=7, shrinks=7, fencings=7, in_all=7)
+
+
+def configuration(*, acks: Acks = "all", minimum: int = 2, **changes: object) -> Configuration:
+    given = Configuration(
+        kafka_version="4.3.1",
+        acks=acks,
+        idempotence=False,
+        retries=3,
+        max_in_flight=5,
+        replication_factor=3,
+        min_insync_replicas=minimum,
+    )
+    return replace(given, **changes)  # type: ignore[arg-type]
+
+
+def question(version: str = "3.9.1", **changes: object) -> Question:
+    given = Question(
+        kafka_version=version,
+        elr=False,
+        acks="all",
+        replicas=2,
+        min_insync_replicas=1,
+        unclean=False,
+    )
+    return replace(given, **changes)  # type: ignore[arg-type]
+
+
+def answers(found: Bound, likelihood: Likelihood) -> set[str]:
+    return {anomaly for anomaly, one in found.likelihood.items() if one is likelihood}
+
+
+def test_the_smallest_losing_budgets_are_an_antichain() -> None:
+    found = search_minima(question(), total=2)
+    assert found.searched == 2
+    budgets = {one.budget for one in found.losing}
+    assert Budget(power_losses=1, kills=1) in budgets
+    assert Budget(power_losses=1, shrinks=1) in budgets
+    assert not any(one != other and one.within(other) for one in budgets for other in budgets)
+    assert found.lost_by(Budget(power_losses=3, kills=2))
+    assert not found.excludes(Budget(power_losses=1, kills=1))
+    assert found.excludes(Budget(kills=1, shrinks=1))
+    assert not found.excludes(Budget(kills=math.inf)), "more than was searched"
+    assert all(one.steps for one in found.losing)
+
+
+def test_a_search_that_runs_out_of_states_claims_only_what_it_has_finished() -> None:
+    found = search_minima(question(replicas=3), total=2, max_states=2_000)
+    assert found.searched < 2
+
+
+def test_versions_with_the_same_rules_are_one_question() -> None:
+    assert question("4.3.1", elr=True).key == question("4.2.0", elr=True).key
+    assert question("4.3.1", elr=True).key != question("4.3.1").key
+    assert question("0.10.2.2").key != question("2.6.2").key
+
+
+def test_every_question_was_searched() -> None:
+    known = stored()
+    for one in questions():
+        assert known[one.key].searched >= 2, one.key
+
+
+@pytest.mark.parametrize(
+    ("given", "budget", "likelihood"),
+    [
+        (configuration(acks="1"), Budget(kills=1), Likelihood.POSSIBLE),
+        (configuration(acks="1"), Budget(shrinks=2), Likelihood.IMPOSSIBLE),
+        (configuration(), Budget(kills=1, power_losses=1), Likelihood.IMPOSSIBLE),
+        (configuration(), Budget(kills=50, fencings=math.inf), Likelihood.IMPOSSIBLE),
+        (configuration(), Budget(kills=50, power_losses=1), Likelihood.POSSIBLE),
+        (configuration(unclean_leader_election=True), Budget(kills=9), Likelihood.POSSIBLE),
+        (configuration(replication_factor=1), Budget(power_losses=1), Likelihood.POSSIBLE),
+    ],
+)  # fmt: skip
+def test_what_a_budget_may_lose(
+    given: Configuration, budget: Budget, likelihood: Likelihood
+) -> None:
+    found = bound(given, Stress(budget=budget))
+    assert found.likelihood["lost"] is likelihood
+    assert str(budget) in found.bounds
+
+
+def test_the_way_to_a_loss_is_given() -> None:
+    found = bound(configuration(acks="1"), Stress(budget=Budget(kills=1)))
+    assert any(step.startswith("kill") for step in found.trace)
+    assert f"{len(found.trace)} steps" in found.reasons["lost"]
+
+
+def test_without_effects_nothing_happens() -> None:
+    assert answers(bound(configuration(), NOTHING), Likelihood.IMPOSSIBLE) == set(
+        bound(configuration(), NOTHING).likelihood
+    )
+
+
+@pytest.mark.parametrize(
+    ("stress", "possible"),
+    [
+        (Stress(altered=True), {"corrupt", "diverged"}),
+        (Stress(rewritten=True), {"gap", "diverged"}),
+        (Stress(unanswered=True), {"duplicated", "reordered"}),
+        (Stress(repeated=True), {"duplicated", "reordered"}),
+    ],
+)
+def test_other_anomalies_follow_from_effects(stress: Stress, possible: set[str]) -> None:
+    assert answers(bound(configuration(), stress), Likelihood.POSSIBLE) == possible
+    idempotent = configuration(idempotence=True)
+    once = possible - {"duplicated", "reordered"} | (
+        {"duplicated", "reordered"} if stress.altered else set()
+    )
+    assert answers(bound(idempotent, stress), Likelihood.POSSIBLE) == once
+
+
+def test_a_deleted_topic_is_certainly_lost_only_if_something_was_acked() -> None:
+    assert bound(configuration(), Stress(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
+    emptied = Stress(removed=True, emptied=True)
+    assert bound(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
+
+
+def test_a_fault_that_may_do_anything_excludes_nothing() -> None:
+    found = bound(configuration(), Stress(anything="flood may do anything"))
+    assert set(found.likelihood.values()) == {Likelihood.POSSIBLE}
+
+
+def test_other_versions_that_run_meanwhile_count() -> None:
+    two = Stress(budget=Budget(kills=2))
+    assert bound(configuration(), two).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    older = replace(two, versions=("0.10.2.2",))
+    found = bound(configuration(), older)
+    assert found.likelihood["lost"] is Likelihood.POSSIBLE
+    assert "0.10.2.2" in found.reasons["lost"]
+
+
+def walks_lose(model: AdversaryModel, *, walks: int, steps: int) -> bool:
+    """Whether one of several random walks of the adversary loses an acked record.
+
+    A perturbation is one step in ten, so that records are written and acked between them.
+    """
+    chance = random.Random(7)
+    for _ in range(walks):
+        state = initial(model)
+        for _ in range(steps):
+            free, perturbing = [], []
+            for label, one in successors(model, state):
+                (perturbing if label[0] in PERTURBATIONS else free).append(one)
+            if not (free or perturbing):
+                break
+            perturbed = perturbing and (not free or chance.random() < 0.1)
+            state = chance.choice(perturbing if perturbed else free)
+            if lost(state):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(("version", "elr"), [("2.6.2", False), ("3.9.1", False), ("4.3.1", True)])
+def test_random_walks_do_not_refute_that_logs_that_keep_everything_lose_nothing(
+    version: str, elr: bool
+) -> None:
+    asked = question(version, elr=elr, replicas=3)
+    assert keeps_everything(asked, Budget(kills=math.inf, shrinks=math.inf))
+    model = asked.model(budgets=KEEPING, reduction=False)
+    assert not walks_lose(model, walks=40, steps=150)
+
+
+def test_random_walks_do_find_losses() -> None:
+    lossy = replace(KEEPING, power_losses=7, kills=0)
+    assert not keeps_everything(question(), Budget(power_losses=1))
+    assert walks_lose(question().model(budgets=lossy, reduction=False), walks=40, steps=150)
+    assert not keeps_everything(question(acks="1"), Budget(kills=1))
+    assert not keeps_everything(question(unclean=True), Budget(kills=1))
+    assert not keeps_everything(question("0.11.0.3"), Budget(kills=1))
