@@ -37,8 +37,9 @@ from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSA
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
-#: librdkafka's default, milliseconds.
+#: Of librdkafka, and of scenarios, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
+_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
 _ELR = "eligible.leader.replicas.version"
 
@@ -193,29 +194,31 @@ def _with_compaction(topic: TopicSpec, prediction: Prediction) -> Prediction:
 
 
 def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Weaken a prediction if the client may resend a request because it timed out.
+    """Weaken a prediction if the client may send again what timed out.
 
-    The model resends requests that a closed connection left unanswered, but has no request timeout.
-    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`.
+    The model resends requests that a closed connection left unanswered, but has no timeouts. With
+    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
+    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
+    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
     """
     settings, cluster = scenario.workload.settings, scenario.cluster
-    name, default = _REQUEST_TIMEOUT
+    idempotent = settings.idempotence
+    name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
     if (
-        settings.idempotence
-        or settings.acks == "0"
+        settings.acks == "0"
         or not settings.retries
-        or not ((waits and faulted) or timeout < default)
+        or not ((waits and faulted) or (timeout < default and not idempotent))
     ):
         return prediction
     changed = [
         anomaly
-        for anomaly in ("duplicated", "reordered")
+        for anomaly in (("duplicated",) if idempotent else ("duplicated", "reordered"))
         if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
-    reason = f"the client resends a request that takes longer than {name}={timeout}"
+    reason = f"the client sends again what takes longer than {name}={timeout}"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
