@@ -56,7 +56,7 @@ class Attempts:
     def outages(self) -> list[tuple[datetime, datetime]]:
         """Return when the partition was unavailable, in order."""
         first_begun_from = list(_running_minimum(self.begun))
-        outages = []
+        outages: list[tuple[datetime, datetime]] = []
         index = 0
         for before, after in pairwise([None, *self.answered, None]):
             while before is not None and index < len(self.ended) and self.ended[index] <= before:
