@@ -28,6 +28,7 @@ from ackproof.cluster.security import Security
 from ackproof.containers.paths import CONFIG_DIR, DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec, ClusterSpec
+from ackproof.scenario.types import setting_text
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
@@ -334,9 +335,4 @@ def broker_spec(
 
 def properties_text(properties: Mapping[str, object]) -> str:
     """Return settings as a Java properties file."""
-    return "".join(f"{key}={kafka_text(value)}\n" for key, value in sorted(properties.items()))
-
-
-def kafka_text(value: object) -> str:
-    """Return a setting's value in Kafka's form."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "".join(f"{key}={setting_text(value)}\n" for key, value in sorted(properties.items()))

@@ -136,7 +136,8 @@ class Metrics(_Record):
 
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
     gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
-    send to the last outcome. `ack_latency_ms` is None if nothing was acked.
+    send to the last outcome. `ack_latency_ms` is None if nothing was acked. `unacked_partitions`
+    were written to, and acked nothing.
     """
 
     duration_s: float
@@ -144,6 +145,7 @@ class Metrics(_Record):
     unavailability_s: float
     unavailability_gap_s: float
     ack_latency_ms: Latency | None
+    unacked_partitions: list[str] = []
     #: None without `workload.probe`.
     probe: ProbeMetrics | None = None
 
