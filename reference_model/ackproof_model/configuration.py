@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from functools import cache
 from typing import Literal
 
@@ -18,7 +18,7 @@ Acks = Literal["0", "1", "all"]
 OLDEST = (0, 10, 2)
 
 
-class Truncation(Enum):
+class Truncation(StrEnum):
     """Up to where a follower keeps its log when it begins to follow a leader.
 
     HIGH_WATERMARK: its own high watermark. KIP_101: the end of its latest epoch in the leader's

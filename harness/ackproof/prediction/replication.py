@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ackproof.kafka_versions import uses_zookeeper
 from ackproof.prediction import cached
 from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
@@ -33,9 +34,9 @@ from ackproof_model.bounds import Stress
 from ackproof_model.prediction.predict import MAX_STATES
 from ackproof_spark.tables import OF_CONSUMERS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
-# Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
-_LAG_TIME = ("replica.lag.time.max.ms", 30_000)
-_SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
+_LAG_TIME = "replica.lag.time.max.ms"
+_SESSION = "broker.session.timeout.ms"
+_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
 
 #: librdkafka's default, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
@@ -173,7 +174,7 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     settings, cluster = scenario.workload.settings, scenario.cluster
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
-    waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
+    waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
     if (
         settings.idempotence
@@ -193,6 +194,11 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
         reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
     )
+
+
+def _lag_time_ms(scenario: Scenario) -> float:
+    given = scenario.cluster.settings.get(_LAG_TIME)
+    return Profile.of(scenario.kafka).lag_time_s * 1000 if given is None else float(given)
 
 
 def _unknown_version(scenario: Scenario) -> str:
@@ -252,8 +258,9 @@ def _of_readings(
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
     settings, cluster = scenario.workload.settings, scenario.cluster
 
-    def seconds(setting: tuple[str, int]) -> float:
-        return float(cluster.settings.get(*setting)) / 1000
+    def seconds(setting: str) -> float | None:
+        value = cluster.settings.get(setting)
+        return None if value is None else float(value) / 1000
 
     return Configuration(
         kafka_version=scenario.kafka,
@@ -265,7 +272,9 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
         min_insync_replicas=topic.min_insync_replicas,
         unclean_leader_election=topic.unclean_leader_election,
         replica_lag_time_max_s=seconds(_LAG_TIME),
-        session_timeout_s=seconds(_SESSION_TIMEOUT),
+        session_timeout_s=seconds(
+            _ZOOKEEPER_SESSION if uses_zookeeper(scenario.kafka) else _SESSION
+        ),
         delivery_timeout_s=settings.delivery_timeout_ms / 1000,
         brokers=cluster.brokers,
         elr=None if (level := cluster.features.get(_ELR)) is None else bool(int(level)),

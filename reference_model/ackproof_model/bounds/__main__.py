@@ -16,8 +16,8 @@ from ackproof_model.configuration import Acks
 
 #: A version of each set of rules that matters, those that are tested most first.
 _VERSIONS = (
-    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "4.0.1", "3.6.2"),
-    *("3.4.1", "2.8.2", "2.3.1", "1.1.1", "0.11.0.3"),
+    *("4.3.1", "3.9.1", "2.6.2", "0.10.2.2", "4.0.1", "3.6.2", "3.5.2"),
+    *("3.4.1", "2.8.2", "2.3.1", "2.0.1", "2.0.0", "1.1.1"),
 )
 _ALL_ACKS: tuple[Acks, ...] = ("1", "all")
 

@@ -21,6 +21,9 @@ _OTHERS = frozenset(
         "strict_markers",
         "group_fencing",
         "elr",
+        "unclean_by_default",
+        "short_timers",
+        "transactions",
     }
 )
 
