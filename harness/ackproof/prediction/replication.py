@@ -169,26 +169,31 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     """Weaken a prediction if the client may resend a request because it timed out.
 
     The model resends requests that a closed connection left unanswered, but has no request timeout.
-    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`.
+    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. A send that runs
+    into its delivery timeout meanwhile makes an idempotent producer begin a new epoch, and send
+    again what it has not given up (librdkafka #4953).
     """
-    settings, cluster = scenario.workload.settings, scenario.cluster
+    settings, lag_time_ms = scenario.workload.settings, _lag_time_ms(scenario)
     name, default = _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
-    waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
-    if (
-        settings.idempotence
-        or settings.acks == "0"
-        or not settings.retries
-        or not ((waits and faulted) or timeout < default)
-    ):
-        return prediction
+    if settings.idempotence:
+        given_up = settings.delivery_timeout_ms
+        resends = faulted and given_up <= 1.5 * lag_time_ms
+        reason = (
+            f"sends may exceed delivery.timeout.ms={given_up}; the producer then begins a new "
+            "epoch, and sends again what may be written already"
+        )
+    else:
+        waits = settings.acks == "all" and timeout <= lag_time_ms
+        sends_again = settings.acks != "0" and settings.retries > 0
+        resends = sends_again and ((waits and faulted) or timeout < default)
+        reason = f"the client resends a request that takes longer than {name}={timeout}"
     changed = [
         anomaly
         for anomaly in ("duplicated", "reordered")
-        if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
+        if resends and prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
-    reason = f"the client resends a request that takes longer than {name}={timeout}"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
@@ -288,7 +293,7 @@ def _place(scenario: Scenario, topic: str, partition: int) -> Place:
         scenario=scenario,
         topic=topic,
         partition=partition,
-        lag_time_s=configured.replica_lag_time_max_s,
-        session_s=configured.session_timeout_s,
+        lag_time_s=configured.lag_time_s,
+        session_s=configured.session_s,
         request_timeout_s=float(settings.get(*_REQUEST_TIMEOUT)) / 1000,
     )

@@ -21,9 +21,6 @@ _OTHERS = frozenset(
         "strict_markers",
         "group_fencing",
         "elr",
-        "unclean_by_default",
-        "short_timers",
-        "transactions",
     }
 )
 

@@ -76,6 +76,7 @@ def test_a_prediction_that_contradicts_what_is_expected_fails(
     options: list[str],
     status: int,
     tmp_path: Path,
+    *,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "scenario.yaml"
