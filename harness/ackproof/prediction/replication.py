@@ -30,7 +30,7 @@ from ackproof_model import (
     Profile,
     join,
 )
-from ackproof_model.bounds import Stress
+from ackproof_model.bounds import Stress, bound
 from ackproof_model.prediction.predict import MAX_STATES
 from ackproof_spark.tables import OF_CONSUMERS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
@@ -55,9 +55,9 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka")
     if not scenario.workload.beside:
-        return _with_clients(scenario, _of_topic(scenario, max_states))
+        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each))
+    return _with_clients(scenario, _strongest(each), max_states)
 
 
 def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
@@ -74,15 +74,16 @@ def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
     )
 
 
-def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+def _with_clients(
+    scenario: Scenario, record: PredictionRecord, max_states: int
+) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    fault = _unknown_fault(scenario)
     for anomaly, prediction, reason in (
-        [] if _unknown_version(scenario) else predict_clients(scenario)
+        []
+        if _unknown_version(scenario)
+        else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
     ):
-        if fault and prediction is Likelihood.IMPOSSIBLE:
-            prediction, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
@@ -90,6 +91,21 @@ def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRec
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
     )
+
+
+def _may_lose(scenario: Scenario, max_states: int) -> bool:
+    """Whether the topic that the workload writes to may lose acked records.
+
+    The schedule is searched only where its bounds do not exclude a loss.
+    """
+    topic, configuration = scenario.workload.topic, _configuration(scenario, scenario.topic)
+    bounded = (
+        bound(configuration, stress(_place(scenario, topic, partition)))
+        for partition in range(scenario.topic.partitions)
+    )
+    if all(one.likelihood["lost"] is Likelihood.IMPOSSIBLE for one in bounded):
+        return False
+    return _of_topic(scenario, max_states).predicted["lost"] != Likelihood.IMPOSSIBLE.value
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from ackproof.cluster import kafka_tools, lifecycle
+import node_actions
+from ackproof.cluster import kafka_tools
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.scenario.model import TopicSpec
 from integration.sending import send
@@ -70,10 +71,10 @@ class Subject:
         """Thaw and start every node, controllers first, and wait until brokers are in sync."""
         for broker in self.cluster.broker_ids():
             if self.cluster.nodes[broker].paused():
-                lifecycle.resume(self.cluster, broker)
+                node_actions.resume(self.cluster, broker)
         for node in sorted(self.cluster.nodes, reverse=True):
             if self.cluster.nodes[node].exit_status() is not None:
-                lifecycle.start(self.cluster, node)
+                node_actions.start(self.cluster, node)
 
 
 Trial = Callable[[Subject], Observed]
