@@ -19,7 +19,7 @@ from ackproof.prediction.effects import model_effects
 from ackproof.prediction.readings import schedules, unknown_faults, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PredictionReport
+from ackproof.runs.verdict import PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_model import (
@@ -32,14 +32,15 @@ from ackproof_model import (
 )
 from ackproof_model.bounds import Stress, bound
 from ackproof_model.prediction.predict import MAX_STATES
-from ackproof_spark.tables import OF_CONSUMERS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
 _ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
 
-#: librdkafka's default, milliseconds.
+#: Of librdkafka, and of scenarios, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
+_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
 _ELR = "eligible.leader.replicas.version"
 
@@ -65,6 +66,8 @@ def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
+    if scenario.workload.consumers or scenario.workload.probe:
+        of_clients += OF_READS
     anomalies = [str(anomaly) for anomaly in (*PREDICTED, *of_clients)]
     return PredictionRecord(
         predicted=dict.fromkeys(anomalies, "not modelled"),
@@ -79,6 +82,10 @@ def _with_clients(
 ) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
+    if not scenario.workload.consumers and not scenario.workload.probe:
+        for anomaly in map(str, OF_READS):
+            predicted.pop(anomaly, None)
+            reasons.pop(anomaly, None)
     for anomaly, prediction, reason in (
         []
         if _unknown_version(scenario)
@@ -163,6 +170,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             at_risk=list(joined.at_risk),
             error_codes=list(joined.error_codes),
             reasons=dict(joined.reasons),
+            availability=[
+                PartAvailability(
+                    part=one.part, readable=one.readable.value, writable=one.writable.value
+                )
+                for one in joined.availability
+            ],
             bounds=joined.bounds,
         ),
     )
@@ -182,34 +195,31 @@ def _with_compaction(topic: TopicSpec, prediction: Prediction) -> Prediction:
 
 
 def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Weaken a prediction if the client may resend a request because it timed out.
+    """Weaken a prediction if the client may send again what timed out.
 
-    The model resends requests that a closed connection left unanswered, but has no request timeout.
-    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. A send that runs
-    into its delivery timeout meanwhile makes an idempotent producer begin a new epoch, and send
-    again what it has not given up (librdkafka #4953).
+    The model resends requests that a closed connection left unanswered, but has no timeouts. With
+    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
+    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
+    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
     """
-    settings, lag_time_ms = scenario.workload.settings, _lag_time_ms(scenario)
-    name, default = _REQUEST_TIMEOUT
+    settings = scenario.workload.settings
+    idempotent = settings.idempotence
+    name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
-    if settings.idempotence:
-        given_up = settings.delivery_timeout_ms
-        resends = faulted and given_up <= 1.5 * lag_time_ms
-        reason = (
-            f"sends may exceed delivery.timeout.ms={given_up}; the producer then begins a new "
-            "epoch, and sends again what may be written already"
-        )
-    else:
-        waits = settings.acks == "all" and timeout <= lag_time_ms
-        sends_again = settings.acks != "0" and settings.retries > 0
-        resends = sends_again and ((waits and faulted) or timeout < default)
-        reason = f"the client resends a request that takes longer than {name}={timeout}"
+    waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
+    if (
+        settings.acks == "0"
+        or not settings.retries
+        or not ((waits and faulted) or (timeout < default and not idempotent))
+    ):
+        return prediction
     changed = [
         anomaly
-        for anomaly in ("duplicated", "reordered")
-        if resends and prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
+        for anomaly in (("duplicated",) if idempotent else ("duplicated", "reordered"))
+        if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
+    reason = f"the client sends again what takes longer than {name}={timeout}"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
@@ -246,7 +256,7 @@ def _unknown_fault(scenario: Scenario) -> str:
 
 
 def _everything_possible(reason: str) -> PredictionRecord:
-    anomalies = list(map(str, PREDICTED))
+    anomalies = list(map(str, (*PREDICTED, *OF_READS)))
     return PredictionRecord(
         predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
         prediction=PredictionReport(

@@ -169,6 +169,14 @@ class CauseReport(_Record):
     sentence: str
 
 
+class PartAvailability(_Record):
+    """Whether a partition can be read, and written with acks=all, in a part of the schedule."""
+
+    part: str
+    readable: Literal["can", "cannot", "either"]
+    writable: Literal["can", "cannot", "either"]
+
+
 class PredictionReport(_Record):
     """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`."""
 
@@ -177,6 +185,7 @@ class PredictionReport(_Record):
     at_risk: list[str] = []
     error_codes: list[str] = []
     reasons: dict[str, str]
+    availability: list[PartAvailability] = []
     bounds: str
 
 

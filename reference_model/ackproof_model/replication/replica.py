@@ -70,7 +70,12 @@ def learn(model: Model, state: State, number: int) -> State:
     profile = model.policy.profile
     if controller.leader != number:
         return state.with_broker(number, following(profile, broker, controller))
-    if broker.leader == number and broker.epoch == controller.epoch:
+    if state.run.alone:
+        start = len(broker.log)
+        view = Broker(
+            UP, False, broker.log, number, controller.epoch, controller.isr, controller.isr, start
+        )
+    elif broker.leader == number and broker.epoch == controller.epoch:
         view = broker._replace(isr=controller.isr, maximal=controller.isr)
     else:
         view = Broker(
@@ -125,14 +130,10 @@ def forget(model: Model, state: State, restarted: int) -> State:
 
 
 def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved.
-
-    It is kept for acks=all only, and where followers truncate to it.
-    """
-    if policy.acks != "all" and not policy.profile.keeps_high_watermark:
-        return leader
-    if not leader.remote:  # see `transitions.simplify`
-        return leader._replace(hw=len(leader.log))
+    """Return the leader with its high watermark moved."""
+    if not leader.remote:  # see `reduction`
+        frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
+        return leader if frozen else leader._replace(hw=len(leader.log))
     watermark = advanced_high_watermark(
         policy,
         number,

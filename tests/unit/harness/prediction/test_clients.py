@@ -11,7 +11,6 @@ from ackproof.judgement.findings import contradictions
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.replication import predict
 from ackproof.scenario.model import Scenario, TopicSpec
-from ackproof_spark.tables import Anomaly
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
@@ -37,7 +36,6 @@ def told(asked: Scenario, *lossy: str) -> dict[str, str]:
     return {
         str(anomaly): likelihood.value
         for anomaly, likelihood, _ in predict_clients(asked, replication(*lossy))
-        if anomaly is not Anomaly.READ_THEN_GONE
     }
 
 

@@ -274,17 +274,25 @@ def test_a_request_timeout_makes_duplicates_possible(
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
 
 
-@pytest.mark.parametrize(("timeout", "likelihood"), [(3000, "possible"), (60000, "impossible")])
-def test_sends_that_time_out_may_be_duplicated_although_the_producer_is_idempotent(
-    timeout: int, likelihood: str, asked: Asked
+@pytest.mark.parametrize(
+    ("timeout_ms", "faults", "duplicated"),
+    [
+        (3000, "isolate_replication", "possible"),
+        (3000, "none", "impossible"),
+        (60000, "isolate_replication", "impossible"),
+    ],
+)
+def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
+    timeout_ms: int, faults: str, duplicated: str
 ) -> None:
-    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout}
-    workload = {**scenario().workload.model_dump(by_alias=True), "settings": settings}
-    record = replication.predict(scenario(workload=workload))
-    assert record.predicted["duplicated"] == likelihood
-    assert replication.predict(scenario(workload=workload, faults=[])).predicted["duplicated"] == (
-        "impossible"
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
+    fault = {"fault": faults, "target": "leader of orders-0"}
+    base = scenario(faults=[fault]).model_dump(by_alias=True)
+    found = replication.predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
     )
+    assert found.predicted["duplicated"] == duplicated
+    assert found.predicted["reordered"] == "impossible"
 
 
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
