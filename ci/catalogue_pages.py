@@ -32,8 +32,8 @@ Result = dict[str, Any]
 #: Exit codes of `ackproof run` in rising order; any other is a defect, and outranks them.
 _RANK = (ExitCode.HOLDS, ExitCode.INCONCLUSIVE, ExitCode.ENVIRONMENT, ExitCode.VIOLATED)
 _MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/catalogue. -->"
-#: Causes of a run that a page tells; the others are of fewer records.
-_CAUSES = 2
+#: Causes and findings of a run that a page tells; further causes are of fewer records.
+_TOLD = 2
 
 
 def main() -> int:
@@ -118,10 +118,10 @@ def summary(case: str, verdict: Result) -> Result:
         "lost": verdict["observed"]["lost"],
         "predicted": verdict["predicted"]["lost"],
         "unavailable_s": verdict["metrics"]["unavailability_s"],
-        "findings": [one["explanation"] for one in verdict["findings"]],
+        "findings": [one["explanation"] for one in verdict["findings"][:_TOLD]],
         "causes": [
             f"{cause_title(CauseReport.model_validate(one))}: {one['sentence']}"
-            for one in verdict["causes"][:_CAUSES]
+            for one in verdict["causes"][:_TOLD]
         ],
         "timeline": [
             [
