@@ -20,6 +20,7 @@ from ackproof.runs.verdict import CauseReport
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Expect
 from ackproof.scenario.shards import Shard, share
 
 ROOT = Path(__file__).parents[1]
@@ -179,11 +180,17 @@ def _overview(cases: dict[str, list[Configured]], results: Sequence[Result]) -> 
         title = f"[{case}]({arms[0].path.stem}.md) {case_of(arms).title}"
         for arm in arms:
             runs = _runs(results, case, arm)
-            expected = {"some": "a loss", "none": "no loss", "any": "either"}
-            row = [title, arm.name, arm.scenario.kafka, expected[arm.scenario.expect.loss]]
+            row = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
             lines.append("| " + " | ".join([*row, *_counts(runs, arm.skip)]) + " |")
             title = ""
     return "\n".join(lines) + "\n"
+
+
+def _expected(expect: Expect) -> str:
+    """Return whether a loss is expected, and what else is."""
+    loss = {"some": "a loss", "none": "no loss", "any": "either"}[expect.loss]
+    others = [key for key, value in expect if value == "some" and key != "loss"]
+    return ", ".join([loss, *(key.replace("_", " ") for key in others)])
 
 
 def _runs(results: Sequence[Result], case: str, arm: Configured) -> list[Result]:
@@ -239,6 +246,8 @@ def _arm(arm: Configured, runs: Sequence[Result]) -> list[str]:
         f"Run `{last['run']}`: lost {last['lost']:,} of {last['acked']:,} acked records; the worst "
         f"partition acked nothing for {last['unavailable_s']:.1f} s. Predicted: "
         f"{last['predicted']}. {lost} of {len(runs)} stored runs lost records.",
+        "",
+        f"Verdict {last['verdict']}: {last['reason']}.",
     ]
     if last["causes"]:
         lines += ["", *(f"- {cause}" for cause in last["causes"])]

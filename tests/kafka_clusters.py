@@ -32,7 +32,6 @@ def boot(
         client=engine,
         image=images.ensure(kafka, client=engine).reference,
         run_id=f"test-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=engine),
         kafka=kafka,
         logs=logs,
     )

@@ -103,7 +103,6 @@ def start_cluster(
         client=client,
         image=image.reference,
         run_id=f"library-{uuid4().hex[:12]}",
-        sidecar=lambda: images.ensure_sidecar(client=client),
         kafka=version,
     ) as kafka_cluster:
         kafka_cluster.create_topics(topic_specs)

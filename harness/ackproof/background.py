@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import threading
-from types import TracebackType
 from typing import Self
 
 
@@ -27,12 +26,7 @@ class Repeating(abc.ABC):
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for the current turn, and start no other."""
         self._over.set()
         self._thread.join()

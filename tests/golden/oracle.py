@@ -116,10 +116,10 @@ def _stands_for(item: Record, history: History) -> tuple[int, int] | None:
     )
     if header in acked_here:
         return header
-    if acked_here:
-        return acked_here[0]
     named = [send for send in here if (send.producer, send.sequence) == header]
-    return header if named and named[0].offset is None else None
+    if named and named[0].offset is None:
+        return header
+    return acked_here[0] if acked_here else None
 
 
 def _window(history: History, at: float | None) -> int | None:

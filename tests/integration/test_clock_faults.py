@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message, Producer
 from docker import DockerClient
 
-from ackproof.cluster import lifecycle
+import node_actions
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import fake_clock
 from ackproof.scenario.model import ClusterSpec, TopicSpec
@@ -97,8 +97,8 @@ def test_a_skewed_clock_outlives_a_restart(
 ) -> None:
     name = topic(clocks)
     guard = in_force(clocks, SkewClock(target=1, by="-90m"))
-    lifecycle.kill(clocks, 1)
-    lifecycle.start(clocks, 1)
+    node_actions.kill(clocks, 1)
+    node_actions.start(clocks, 1)
     clocks.interfaces.operations.elect([(name, 0)], unclean=False)
     until(lambda: clocks.interfaces.metadata.leader(name, 0) == 1)
     assert stamped(clocks, name) == (-90, 0)

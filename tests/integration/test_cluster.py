@@ -97,7 +97,7 @@ def test_a_broker_that_ends_at_boot_shows_its_log_and_leaves_no_object(
 ) -> None:
     run_id = f"test-{uuid4().hex[:8]}"
     spec = ClusterSpec(brokers=1, settings={"log.segment.bytes": "not-a-number"})
-    doomed = booted(spec, client=engine, image=image, run_id=run_id, sidecar=str)
+    doomed = booted(spec, client=engine, image=image, run_id=run_id)
     with pytest.raises(ClusterError, match=r"(?s)ended with exit status.*not-a-number"), doomed:
         pass
     assert leftovers(engine, run_id) == []

@@ -19,10 +19,10 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers.images import CLASSPATH
 from ackproof.observation.replica_logs import take_replica_logs
 from ackproof.runs.directory import write_table
-from ackproof_spark.forensics.records import records
 from ackproof_spark.forensics.segments import Batch, batches
 from ackproof_spark.reading.final_log import PartitionEnd
 from ackproof_spark.tables import LOCATION, PARTITION_ENDS, REPLICA_LOGS
+from batch_records import records
 from waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

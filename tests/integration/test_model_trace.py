@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from docker import DockerClient
 
+import node_actions
 from ackproof.cluster import kafka_tools, lifecycle, reassignment
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
@@ -123,7 +124,7 @@ def lead_a_life(cluster: KafkaCluster) -> None:
         )
     await_full(cluster)
     lifecycle.stop(cluster, 2)
-    lifecycle.start(cluster, 2)
+    node_actions.start(cluster, 2)
     reassignment.reassign(cluster, {("moved", 0): [2, 3]})
     # All brokers are killed, one after the other; the first one killed returns first.
     for broker in (1, 2, 3):

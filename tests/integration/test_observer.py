@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
+import node_actions
 from ackproof.cluster import kafka_tools, lifecycle
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.node import KafkaNode
@@ -32,13 +33,13 @@ def faulted(engine: DockerClient, kafka: str, settings: dict[str, Any]) -> Itera
         cluster.create_topics(ORDERS)
         leader = cluster.interfaces.metadata.leader("orders", 0)
         assert leader is not None
-        lifecycle.kill(cluster, leader)
-        lifecycle.start(cluster, leader)
+        node_actions.kill(cluster, leader)
+        node_actions.start(cluster, leader)
         heir = cluster.interfaces.metadata.leader("orders", 0)
         assert heir is not None
         assert heir != leader
         lifecycle.stop(cluster, heir)
-        lifecycle.start(cluster, heir)
+        node_actions.start(cluster, heir)
         yield cluster
 
 

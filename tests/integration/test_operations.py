@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
+import node_actions
 from ackproof.cluster import lifecycle, quorum
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
@@ -49,7 +50,7 @@ def topic(operated: KafkaCluster) -> str:
     # Nodes that a failed test stopped; controllers first.
     for node in sorted(operated.nodes, reverse=True):
         if operated.interfaces.processes.exit_status(node) is not None:
-            lifecycle.start(operated, node)
+            node_actions.start(operated, node)
     name = f"t-{uuid4().hex[:8]}"
     settings = {"min.insync.replicas": 1}
     operated.create_topics({name: TopicSpec(assignment=[[1, 2]], settings=settings)})  # type: ignore[arg-type]
@@ -81,7 +82,7 @@ def leader_by(cluster: KafkaCluster, broker: int, topic: str) -> int | None:
 
 def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
     lifecycle.stop(operated, 1)
-    lifecycle.start(operated, 1)
+    node_actions.start(operated, 1)
     until(lambda: operated.interfaces.metadata.leader(topic, 0) == 2)
     done(operated, fault("preferred_election", topic=topic))
     for broker in operated.broker_ids():
@@ -91,14 +92,14 @@ def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topi
 def test_an_unclean_election_loses_records_that_only_the_leader_had(
     operated: KafkaCluster, topic: str
 ) -> None:
-    lifecycle.kill(operated, 2)
+    node_actions.kill(operated, 2)
     assert send(operated, topic) == (0, 0)
-    lifecycle.kill(operated, 1)
+    node_actions.kill(operated, 1)
     operated.interfaces.processes.start(2)
     # A broker answers before it is unfenced, and only then can it be elected.
     until(lambda: 2 in operated.brokers_known_to(3), "broker 2 did not come back")
     done(operated, fault("unclean_election", topic=topic, within="30s"))
-    lifecycle.start(operated, 1)
+    node_actions.start(operated, 1)
     assert send(operated, topic) == (0, 0)  # again: the first one is gone
 
 
@@ -106,7 +107,7 @@ def test_an_operation_uses_another_broker_when_one_is_down(
     operated: KafkaCluster, topic: str
 ) -> None:
     told = operated.admin.client().list_topics(timeout=10).controller_id
-    lifecycle.kill(operated, told)
+    node_actions.kill(operated, told)
     others = sorted(set(operated.broker_ids()) - {told})
     operated.admin.create_topic(
         NewTopic(f"{topic}-other", num_partitions=1, replica_assignment=[others])
@@ -117,7 +118,7 @@ def test_an_operation_uses_another_broker_when_one_is_down(
         within_s=90,
         failure=lambda found: ClusterError(f"not created: {found}"),
     )
-    lifecycle.start(operated, told)
+    node_actions.start(operated, told)
 
 
 def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
 
 def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) -> None:
     one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)
-    lifecycle.kill(operated, 2)
+    node_actions.kill(operated, 2)
     assert send(operated, topic) == (0, 0)
     with inject(one, operated.interfaces, clock=clock) as guard:
         assert guard.window.verified, guard.window.evidence
@@ -161,7 +162,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
             failure=lambda said: ClusterError(f"not refused: {said}"),
         )
     assert acked(operated, topic)
-    lifecycle.start(operated, 2)
+    node_actions.start(operated, 2)
     recover(operated, guard)
     until(lambda: operated.interfaces.operations.setting(topic, "min.insync.replicas") == "1")
 
@@ -241,7 +242,7 @@ def test_conditions_use_the_state_of_the_cluster(operated: KafkaCluster, topic: 
     until(lambda: operated.interfaces.metadata.committed("readers", topic, 0) == 1)
     _, epoch = log_end(operated, topic)
     lifecycle.stop(operated, 1)
-    lifecycle.start(operated, 1)
+    node_actions.start(operated, 1)
     until(lambda: log_end(operated, topic)[1] > epoch)
     assert log_end(operated, topic)[0] == 1
     assert operated.interfaces.logs.contains(1, "shut down completed", started)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+import node_actions
 from ackproof.cluster import (
     controllers,
     lifecycle,
@@ -15,7 +16,6 @@ from ackproof.cluster import (
     readiness,
 )
 from ackproof.cluster.cluster import KafkaCluster
-from ackproof.cluster.volumes import empty_volume
 from ackproof.errors import ClusterError
 from ackproof.observation import observer
 from ackproof.scenario.cluster import ClusterSpec
@@ -128,9 +128,9 @@ class TestLifecycle:
         self, operated: KafkaCluster
     ) -> None:
         for act, undo in (
-            (lifecycle.kill, lifecycle.start),
-            (lifecycle.pause, lifecycle.resume),
-            (lifecycle.stop, lifecycle.start),
+            (node_actions.kill, node_actions.start),
+            (node_actions.pause, node_actions.resume),
+            (lifecycle.stop, node_actions.start),
         ):
             act(operated, 1)
             until(lambda: operated.brokers_known_to(2) == {2, 3})
@@ -146,21 +146,6 @@ class TestLifecycle:
             readiness.await_fenced(operated, 2, within_s=0.3)
         with pytest.raises(ClusterError, match=r"still in an ISR .*orders-0 \(leader"):
             readiness.await_out_of_isr(operated, 2, within_s=0.3)
-
-    def test_the_disk_of_a_running_broker_is_not_emptied(self, operated: KafkaCluster) -> None:
-        with pytest.raises(ClusterError, match="broker-1 runs"):
-            empty_volume(operated, 1)
-
-    def test_a_broker_with_a_new_disk_copies_its_partitions(self, operated: KafkaCluster) -> None:
-        assert acked(operated, "orders")
-        partitions = [("orders", n) for n in range(3)]
-        before = operated.admin.write_end_markers(partitions)
-        read = ["cat", "/var/lib/ackproof/data/meta.properties"]
-        identity = operated.nodes[2].container.exec_run(read).output
-        lifecycle.replace_disk(operated, 2)
-        assert operated.nodes[2].container.exec_run(read).output != identity
-        after = operated.admin.write_end_markers(partitions)
-        assert {partition: end - 1 for partition, end in after.items()} == before
 
     def test_a_broker_is_added_and_another_removed(
         self, operated: KafkaCluster, logs: Path, tmp_path: Path
@@ -181,9 +166,9 @@ class TestLifecycle:
     ) -> None:
         leading = until(lambda: quorum.leader(operated))
         assert leading is not None
-        controllers.kill(operated, leading)
+        node_actions.kill_controller(operated, leading)
         until(lambda: quorum.leader(operated) not in (None, leading))
-        controllers.start(operated, leading)
+        node_actions.start_controller(operated, leading)
         until(lambda: sorted(quorum.members(operated)) == [100, 101, 102])
 
     def test_a_controller_is_added_and_another_removed(self, operated: KafkaCluster) -> None:
@@ -191,6 +176,6 @@ class TestLifecycle:
         until(lambda: sorted(quorum.members(operated)) == [100, 101, 102, 103])
         controllers.remove(operated, 100)
         until(lambda: sorted(quorum.members(operated)) == [101, 102, 103])
-        lifecycle.kill(operated, 4)
-        lifecycle.start(operated, 4)
+        node_actions.kill(operated, 4)
+        node_actions.start(operated, 4)
         assert acked(operated, "orders")

@@ -122,7 +122,6 @@ def _ours(client: DockerClient, path: Path, run_id: str) -> tuple[float, float, 
         client=client,
         image=image.reference,
         run_id=run_id,
-        sidecar=lambda: images.ensure_sidecar(client=client),
         kafka=scenario.kafka,
         times=times,
     ) as cluster:

@@ -17,6 +17,7 @@ from ackproof.ledger.producer_ledger import stream_path
 WARM = 1_000_000
 
 _EVERY_S = 0.2
+_WITHIN_S = 3600.0
 
 #: The records are not needed, so the broker may remove them soon.
 _KEEP = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
@@ -61,16 +62,14 @@ class _Watch(Repeating):
         return False
 
 
-def bench_memory(
-    bootstrap_servers: str, *, records: int, size: int, within_s: float = 3600.0
-) -> ClientMemory:
+def bench_memory(bootstrap_servers: str, *, records: int, size: int) -> ClientMemory:
     """Send `records`, more than `WARM`, with a ledger, and sample the producer's memory.
 
     Raises WorkloadError if it fails, ClusterError if the topic cannot be created.
     """
     topic = f"ackproof-bench-{uuid4().hex[:8]}"
     with (
-        bench_topic(bootstrap_servers, topic, 3, 1, _KEEP),
+        bench_topic(bootstrap_servers, topic, _KEEP),
         tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
     ):
         run_dir = Path(scratch)
@@ -92,7 +91,7 @@ def bench_memory(
         process.start()
         try:
             with _Watch(process) as watch:
-                code = process.wait(within_s)
+                code = process.wait(_WITHIN_S)
         finally:
             process.kill()
         return ClientMemory(

@@ -11,13 +11,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.formatting import new_id
-from ackproof.containers import images
-from ackproof.containers import sidecar as beside
+from ackproof.containers import images, sidecar
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
@@ -67,22 +67,16 @@ class FaultBench:
 def bench_faults(client: DockerClient, *, repetitions: int = 3) -> FaultBench:
     """Inject, verify and heal each fault; raise ClusterError if one cannot be verified."""
     image = images.ensure(client=client).reference
-    sidecar = images.ensure_sidecar(client=client)
     run_id = f"bench-faults-{new_id()[:6].lower()}"
     with booted(
         ClusterSpec(settings={"broker.session.timeout.ms": 3000}),
         client=client,
         image=image,
         run_id=run_id,
-        sidecar=lambda: sidecar,
     ) as cluster:
         cluster.create_topics({"orders": TopicSpec(assignment=[[1, 2, 3]])})
-        empty = [
-            _seconds(
-                lambda: beside.run(client, sidecar, "true", run_id=run_id, network_mode="none")
-            )
-            for _ in range(repetitions)
-        ]
+        run = partial(sidecar.run, client, cluster.sidecar, "true", run_id=run_id)
+        empty = [_seconds(partial(run, network_mode="none")) for _ in range(repetitions)]
         times = [_times(cluster, _fault(fields), repetitions) for fields in _FAULTS]
     return FaultBench(sidecar_s=tuple(empty), faults=tuple(times))
 

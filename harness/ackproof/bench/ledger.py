@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from ackproof.bench.peers import Peers, together
 from ackproof.clients.process import ProducerProcess
-from ackproof.clients.spec import ProducerSpec, Setting
+from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
@@ -33,6 +33,8 @@ from ackproof.scenario.cluster import ClusterSpec
 
 #: Timeout of one turn, seconds.
 _TURN_S = 600.0
+
+_PARTITIONS = 3
 
 #: The reported ratios: dividend and divisor.
 _RATIOS = {
@@ -76,22 +78,18 @@ def bench_ledger(
     size: int,
     processes: int,
     repetitions: int,
-    partitions: int = 3,
-    replication_factor: int = 1,
-    settings: Mapping[str, Setting] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> LedgerBench:
     """Measure every variant against the cluster at `bootstrap_servers`, in a topic of its own.
 
-    `settings` are librdkafka's, for our variants; all use acks=all. `say` reports each turn. Raises
-    WorkloadError if a producer fails or a record is not acked, ClusterError if the topic cannot be
-    created.
+    All use acks=all. `say` reports each turn. Raises WorkloadError if a producer fails or a record
+    is not acked, ClusterError if the topic cannot be created.
     """
     topic = f"ackproof-bench-{uuid4().hex[:8]}"
     turns: dict[str, list[float]] = {}
     bytes_per_send = 0.0
     with (
-        bench_topic(bootstrap_servers, topic, partitions, replication_factor),
+        bench_topic(bootstrap_servers, topic),
         tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
     ):
         for turn in range(repetitions):
@@ -103,11 +101,11 @@ def bench_ledger(
                     run_id=topic,
                     number=number,
                     topic=topic,
-                    partitions=partitions,
+                    partitions=_PARTITIONS,
                     bootstrap_servers=bootstrap_servers,
                     progress=run_dir / f"progress-{number}",
                     ledger=None if variant == "plain" else stream_path(run_dir, number),
-                    settings={"acks": "all", **(settings or {})},
+                    settings={"acks": "all"},
                     records=records,
                     size=size,
                 )
@@ -175,25 +173,18 @@ def sends_per_second(process: ProducerProcess, code: int | None) -> float:
 
 @contextmanager
 def bench_topic(
-    bootstrap: str,
-    name: str,
-    partitions: int,
-    replication_factor: int,
-    settings: Mapping[str, str] | None = None,
+    bootstrap: str, name: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """Create a topic, and delete it at the end. Raises ClusterError if it cannot be created."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topic = NewTopic(name, partitions, replication_factor, config=dict(settings or {}))
+    topic = NewTopic(name, _PARTITIONS, 1, config=dict(settings or {}))
     try:
         admin.create_topics([topic])[name].result(60)
     except KafkaException as error:
-        raise ClusterError(
-            f"cannot create the benchmark's topic: {error.args[0].str()}",
-            hint=f"{partitions} partitions, replication factor {replication_factor}",
-        ) from error
+        raise ClusterError(f"cannot create the benchmark's topic: {error.args[0].str()}") from error
     try:
         yield
     finally:
@@ -212,7 +203,6 @@ def fresh_broker() -> Iterator[tuple[KafkaCluster, Peers]]:
         client=client,
         image=images.ensure(client=client).reference,
         run_id=f"bench-ledger-{uuid4().hex[:8]}",
-        sidecar=lambda: images.ensure_sidecar(client=client),
     ) as cluster:
         broker = cluster.nodes[1]
 

@@ -63,7 +63,6 @@ def bench_link(*, records: int, size: int, pings: int, repetitions: int) -> Link
             client=client,
             image=images.ensure(client=client).reference,
             run_id=f"bench-link-{uuid4().hex[:8]}",
-            sidecar=lambda: images.ensure_sidecar(client=client),
         ) as cluster,
         tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch,
     ):

@@ -13,9 +13,11 @@ from ackproof.cli.options import (
     Json,
     Spark,
     exit_with,
+    print_error,
     print_json,
     stdout,
 )
+from ackproof.errors import AckproofError
 
 
 def check(
@@ -60,11 +62,22 @@ def check(
             "these options are for history files; a run directory holds its own settings",
             param_hint="--subscribe, --acks, …",
         )
-    verdicts = [judge_run(run_dir.resolve()) for run_dir in paths]
+    verdicts = []
+    failures: list[AckproofError] = []
+    for run_dir in paths:
+        try:
+            verdict = judge_run(run_dir.resolve())
+        except AckproofError as error:
+            if len(paths) == 1:
+                raise
+            failures.append(error)
+            continue
+        verdicts.append(verdict)
+        if not as_json:
+            print_run(stdout(), verdict, run_dir)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
-        print_json(documents if len(documents) > 1 else documents[0])
-    else:
-        for run_dir, verdict in zip(paths, verdicts, strict=True):
-            print_run(stdout(), verdict, run_dir)
-    exit_with(verdicts)
+        print_json(documents if len(paths) > 1 else documents[0])
+    for failure in failures[:-1]:
+        print_error(failure)
+    exit_with(verdicts, failures[-1] if failures else None)

@@ -158,7 +158,11 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _shown(evidence: Sequence[Any]) -> str:
-    lines = [json.dumps(one, ensure_ascii=False) for one in evidence[:_MAX_EVIDENCE]]
+    # A lone surrogate, which JSON text may hold, cannot be printed.
+    lines = [
+        json.dumps(one, ensure_ascii=False).encode(errors="backslashreplace").decode()
+        for one in evidence[:_MAX_EVIDENCE]
+    ]
     if len(evidence) > _MAX_EVIDENCE:
         lines.append("…")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.errors import WorkloadError
 from ackproof.waiting import wait_for
 from ackproof_faults import FaultError
-from ackproof_faults.interfaces.clients import End
+from ackproof_faults.interfaces.clients import Clients, End
 from ackproof_faults.interfaces.clients import Order as OrderName
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _SIGNAL_S = 10.0
 
 
-class RunClients:
+class RunClients(Clients):
     """The clients of a supervisor. A client is named ``producer 0``, ``consumer 1`` and so on."""
 
     def __init__(self, supervisor: ClientSupervisor) -> None:
@@ -67,7 +67,6 @@ class RunClients:
         )
 
     def resume(self, client: str) -> None:
-        """Resume a suspended process; a no-op if it is not suspended or has ended."""
         self._process(client).send_signal(signal.SIGCONT)
         _require(
             lambda: self.is_stopped(client),
@@ -76,7 +75,6 @@ class RunClients:
         )
 
     def is_stopped(self, client: str) -> bool:
-        """Whether the operating system reports the process as stopped."""
         process = self._process(client)
         if process.returncode is not None:
             return False
@@ -85,7 +83,6 @@ class RunClients:
         return os.waitid(os.P_PID, process.pid, options) is not None
 
     def end(self, client: str, how: End) -> None:
-        """End the process and wait for its end, which is no trouble of the run."""
         process = self._process(client)
         self._supervisor.expect_end(process)
         if how == "kill":
@@ -98,26 +95,21 @@ class RunClients:
             raise FaultError(error.message) from error
 
     def ended_by(self, client: str) -> End | None:
-        """Return how the process ended; None if it runs, or ended in another way."""
         ends: dict[int | None, End] = {-signal.SIGKILL: "kill", EXITED: "exit"}
         return ends.get(self._process(client).returncode)
 
     def succeed(self, client: str) -> str:
-        """Start a successor, unless there is one; return its name."""
         if client not in self._supervisor.successors:
             self._supervisor.start_successor(self._process(client))
         return self._supervisor.successors[client]
 
     def begun(self, client: str) -> bool:
-        """Whether the process has connected and works."""
         return self._process(client).state not in (*NOT_READY, State.BROKEN)
 
     def await_begun(self, client: str, *, within_s: float) -> bool:
-        """Wait until the process works; return whether it does."""
         return _last(lambda: self.begun(client), bool, within_s)
 
     def order(self, client: str, order: OrderName, *, milliseconds: int = 0) -> None:
-        """Order misbehaviour from the process. Raises FaultError if another order is in force."""
         process = self._process(client)
         if order != "nothing" and process.page.order is not Order.NOTHING:
             raise FaultError(
@@ -127,7 +119,6 @@ class RunClients:
             process.page.give(Order[order.upper()], milliseconds=milliseconds)
 
     def obeyed(self, client: str, *, more_than: int, within_s: float) -> int:
-        """Return how often the process obeyed its order, at once if more often than `more_than`."""
         process = self._process(client)
         return _last(lambda: process.page.obeyed, lambda count: count > more_than, within_s)
 

@@ -214,30 +214,45 @@ class ProducerLoop:
                 taken = self._produce_skewed(messages, partition)
             else:
                 taken = produce_batch(self._spec.topic, messages, partition, self._callback)
-            if self._reports:
-                self._reports.handed_over(sequences[:taken], self._sent_at(sequences[:taken], at))
             if taken == len(messages):
-                return
-            # One partition, and sizes that all fit or all do not: the rest has the same error.
-            error = messages[taken]["_error"]
-            sequences = sequences[taken:]
-            messages = self._records.messages(sequences)
-            if error.code() != KafkaError._QUEUE_FULL:
-                self._on_error(error)
                 if self._reports:
-                    self._reports.refused(sequences, error.code(), at)
+                    self._reports.handed_over(sequences, self._sent_at(sequences, at))
+                return
+            sequences = self._sort_out(sequences, messages, at)
+            if not len(sequences):
                 self._serve(POLL_S)  # avoids a busy loop while everything is refused
                 return
+            messages = self._records.messages(sequences)
             if self._page.order is Order.FILL:
                 self._page.obeyed += 1
             self._serve(POLL_S)
             if self._stopping():
                 return
 
+    def _sort_out(self, sequences: Int64s, messages: list[dict[str, Any]], at: int) -> Int64s:
+        """Note which messages were accepted and refused; return those that found a full queue.
+
+        Of values of several sizes, any may be too large, whatever its neighbours are.
+        """
+        errors = [message.get("_error") for message in messages]
+        codes = np.array([error.code() if error else 0 for error in errors])
+        if self._reports:
+            accepted = sequences[codes == 0]
+            self._reports.handed_over(accepted, self._sent_at(accepted, at))
+        for code, error in {error.code(): error for error in errors if error}.items():
+            if code == KafkaError._QUEUE_FULL:
+                continue
+            self._on_error(error)
+            if self._reports:
+                self._reports.refused(sequences[codes == code], code, at)
+        waiting: Int64s = sequences[codes == KafkaError._QUEUE_FULL]
+        return waiting
+
     def _produce_skewed(self, messages: list[dict[str, Any]], partition: int) -> int:
         """Do what `produce_batch` does, which does not support timestamps."""
         timestamp = now_us() // 1000 + int(self._page.argument_s * 1000)
-        for taken, message in enumerate(messages):
+        taken = 0
+        for message in messages:
             try:
                 self._producer.produce(
                     self._spec.topic,
@@ -249,12 +264,12 @@ class ProducerLoop:
                 )
             except BufferError:
                 message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
-                return taken
             except KafkaException as failure:
                 message["_error"] = failure.args[0]
-                return taken
-            self._page.obeyed += 1
-        return len(messages)
+            else:
+                taken += 1
+        self._page.obeyed += taken
+        return taken
 
     def _serve(self, timeout: float) -> None:
         order = self._page.order

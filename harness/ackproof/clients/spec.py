@@ -8,16 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ackproof.errors import WorkloadError
-from ackproof_spark.record import HEADER_SIZE
-
 Setting = str | int | float | bool
-
-#: librdkafka's default of `message.max.bytes`.
-MESSAGE_MAX_BYTES = 1_000_000
-
-#: Bytes of the longest key.
-_LONGEST_KEY = 32
 
 #: The errors that a fenced producer gets: another one has initialized its transactional.id.
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -46,7 +37,7 @@ class TransactionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSpec:
-    """A producer.
+    """A producer. `scenario.validation` checks what its fields must be.
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
@@ -86,47 +77,6 @@ class ProducerSpec:
     parent: int | None = None
     transactions: TransactionSpec | None = None
     may_stop_for: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {value}; it must be {legal}"
-            for name, value, legal, good in (
-                ("partitions", self.partitions, "at least 1", self.partitions >= 1),
-                ("size", self.size, f"at least {HEADER_SIZE}", self.size >= HEADER_SIZE),
-                ("rate", self.rate, "above 0 or null", self.rate is None or self.rate > 0),
-                ("records", self.records, "0 or more", self.records is None or self.records >= 0),
-                ("seconds", self.seconds, "0 or more", self.seconds is None or self.seconds >= 0),
-                ("window", self.window, "1 or more", self.window is None or self.window >= 1),
-                (
-                    "largest",
-                    self.largest,
-                    f"{self.size} or more",
-                    self.largest is None or self.largest >= self.size,
-                ),
-                (
-                    "partition",
-                    self.partition,
-                    f"below {self.partitions}",
-                    self.partition is None or 0 <= self.partition < self.partitions,
-                ),
-            )
-            if not good
-        ]
-        if self.transactions is not None and self.ledger is None:
-            problems.append("transactions require a ledger, which records their outcomes")
-        fits = int(self.settings.get("message.max.bytes", MESSAGE_MAX_BYTES)) - _LONGEST_KEY
-        if self.largest is not None and self.size <= fits < self.largest:
-            problems.append(
-                f"largest is {self.largest}; message.max.bytes allows values up to {fits} bytes"
-            )
-        if self.partition is not None and self.keys is not None:
-            problems.append("partition and keys exclude each other: both determine the partition")
-        if self.window is not None and self.ledger is None:
-            problems.append("a window requires a ledger: without one no outcomes are requested")
-        if self.records is None and self.seconds is None:
-            problems.append("records or seconds is required: otherwise the producer never ends")
-        if problems:
-            raise WorkloadError(f"producer {self.number}: {'; '.join(problems)}")
 
     def may_end_with(self, error: str) -> bool:
         """Whether the scenario expects this fatal error: as for a zombie, which is fenced."""

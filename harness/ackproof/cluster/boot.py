@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,17 +48,15 @@ def booted(
     client: DockerClient,
     image: str,
     run_id: str,
-    sidecar: Callable[[], str],
     kafka: str = DEFAULT_KAFKA,
     logs: Path | None = None,
     times: PhaseTimes | None = None,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
-    `image` runs the version `kafka`. `sidecar` returns the image with nft and bash; it is called
-    when a fault first needs it. `logs` is the folder for logs of containers that are removed before
-    the run ends. `times` collects the time of each phase.
-    Raises ClusterError if a node does not boot.
+    `image` runs the version `kafka`. `logs` is the folder for logs of containers that are removed
+    before the run ends. `times` collects the time of each phase. Raises ClusterError if a node does
+    not boot.
     """
     times = times or PhaseTimes()
     with contextlib.ExitStack() as cleanup:
@@ -109,7 +107,6 @@ def booted(
             nodes,
             client=client,
             run_id=run_id,
-            sidecar=sidecar,
             factory=factory,
             logs=logs,
             proxy=proxy,

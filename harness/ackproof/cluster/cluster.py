@@ -12,7 +12,7 @@ from ackproof.cluster.broker_log_search import BrokerLogSearch
 from ackproof.cluster.metadata import ClusterMetadata, QuorumControllers
 from ackproof.cluster.network_namespaces import NodeNetworks
 from ackproof.cluster.operations import ClusterOperations
-from ackproof.cluster.processes import NodeFreezer, NodeMemory, NodeProcesses
+from ackproof.cluster.processes import NodeProcesses
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topics import new_topics, partitions_of
 from ackproof.cluster.volumes import BrokerVolumes
@@ -47,12 +47,13 @@ class KafkaCluster(ClusterState):
 
 
 def _interfaces(cluster: ClusterState) -> Cluster:
+    processes = NodeProcesses(cluster.nodes)
     offered = Cluster(
         metadata=ClusterMetadata(cluster),
         controllers=QuorumControllers(cluster),
-        processes=NodeProcesses(cluster.nodes),
-        freezer=NodeFreezer(cluster.nodes),
-        memory=NodeMemory(cluster.nodes),
+        processes=processes,
+        freezer=processes,
+        memory=processes,
         network=NodeNetworks(cluster),
         volumes=BrokerVolumes(cluster),
         logs=BrokerLogSearch(cluster.nodes),

@@ -25,24 +25,6 @@ _VOTERS_UNKNOWN = "not all of the voters support it"
 """A leader's answer until each voter has sent what it supports (UpdateRaftVoter, KIP-853)."""
 
 
-def stop(cluster: ClusterState, controller: int) -> None:
-    """Send SIGTERM, and wait until the others have a leader if they are a majority."""
-    cluster.nodes[controller].terminate()
-    quorum.await_leader(cluster)
-
-
-def kill(cluster: ClusterState, controller: int) -> None:
-    """Send SIGKILL, and wait until the others have a leader if they are a majority."""
-    cluster.nodes[controller].kill()
-    quorum.await_leader(cluster)
-
-
-def start(cluster: ClusterState, controller: int) -> None:
-    """Start a stopped controller, and wait until it follows or leads the quorum."""
-    cluster.nodes[controller].start_again()
-    quorum.await_member(cluster, controller)
-
-
 def add(cluster: ClusterState) -> int:
     """Boot another controller with the next id, wait until it follows the quorum; return its id.
 

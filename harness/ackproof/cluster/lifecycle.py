@@ -15,11 +15,9 @@ from ackproof.cluster.readiness import (
     await_fenced,
     await_in_sync,
     await_out_of_isr,
-    describe,
 )
 from ackproof.cluster.state import ClusterState
 from ackproof.cluster.topology import broker_spec, ports_of_broker
-from ackproof.cluster.volumes import empty_volume
 from ackproof.containers import images
 from ackproof.errors import ClusterError
 from ackproof.kafka_versions import numbers, uses_zookeeper
@@ -29,56 +27,10 @@ from ackproof.waiting import wait_for
 _CLUSTER_TOOL = ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool")
 
 
-def kill(cluster: ClusterState, broker: int) -> None:
-    """Send SIGKILL, and wait until the broker is fenced and out of every ISR."""
-    cluster.nodes[broker].kill()
-    _await_absence(cluster, broker)
-
-
 def stop(cluster: ClusterState, broker: int) -> None:
     """Send SIGTERM (controlled shutdown); wait until the broker is fenced and out of every ISR."""
     cluster.nodes[broker].terminate()
     _await_absence(cluster, broker)
-
-
-def start(cluster: ClusterState, broker: int) -> None:
-    """Start a stopped broker, and wait until it is in sync."""
-    cluster.nodes[broker].start_again()
-    await_in_sync(cluster, broker)
-
-
-def pause(cluster: ClusterState, broker: int) -> None:
-    """Freeze the broker, and wait until it is fenced and out of every ISR."""
-    cluster.nodes[broker].pause()
-    _await_absence(cluster, broker)
-
-
-def resume(cluster: ClusterState, broker: int) -> None:
-    """Thaw a frozen broker, and wait until it is in sync."""
-    cluster.nodes[broker].resume()
-    await_in_sync(cluster, broker)
-
-
-def replace_disk(cluster: ClusterState, broker: int) -> None:
-    """Kill a broker, empty its disk and start it; wait until it has copied its partitions.
-
-    Raises ClusterError, and does nothing, if a replica on that disk is the last in sync: it would
-    come back empty, and could be elected.
-    """
-    last = [
-        describe(partition, view)
-        for partition, view in cluster.partitions().items()
-        if view.isr == (broker,)
-    ]
-    if last:
-        raise ClusterError(
-            f"broker {broker} is the only replica in sync of {'; '.join(last[:5])}: an empty disk "
-            "would lose their records",
-            hint="Wait for full ISR first. To lose them on purpose, use the fault wipe_volume.",
-        )
-    kill(cluster, broker)
-    empty_volume(cluster, broker)
-    start(cluster, broker)
 
 
 def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
@@ -114,7 +66,7 @@ def upgrade(cluster: ClusterState, broker: int, version: str) -> None:
     await_in_sync(cluster, broker)
 
 
-def add_broker(cluster: ClusterState, own: BrokerSpec | None = None) -> int:
+def add_broker(cluster: ClusterState) -> int:
     """Boot another broker with the next id, wait until every broker lists it; return its id.
 
     No partition is moved to it. New topics may use it, and `reassign` moves partitions.
@@ -123,9 +75,7 @@ def add_broker(cluster: ClusterState, own: BrokerSpec | None = None) -> int:
     topology = cluster.topology
     count = ports_of_broker(topology.listeners, topology.proxied)
     ports = iter(cluster.factory.reserve_ports(count))
-    spec = broker_spec(
-        number, own or BrokerSpec(), topology.listeners, ports, proxied=topology.proxied
-    )
+    spec = broker_spec(number, BrokerSpec(), topology.listeners, ports, proxied=topology.proxied)
     cluster.topology = replace(topology, brokers=(*topology.brokers, spec))
     node = cluster.factory.create(spec, cluster.topology)
     cluster.nodes[number] = node

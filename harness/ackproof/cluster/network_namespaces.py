@@ -33,7 +33,7 @@ class NodeNetworks(NetworkNamespace):
         cluster = self.cluster
         return sidecar.run(
             cluster.client,
-            cluster.sidecar(),
+            cluster.sidecar,
             script,
             run_id=cluster.run_id,
             **self._namespace(node),
@@ -43,7 +43,7 @@ class NodeNetworks(NetworkNamespace):
         cluster = self.cluster
         sidecar.start(
             cluster.client,
-            cluster.sidecar(),
+            cluster.sidecar,
             script,
             name=self._container_name(node, name),
             run_id=cluster.run_id,

@@ -233,7 +233,6 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             return file.read()
 
     def log_since(self, since: datetime) -> str:
-        """Return the node's log after `since`."""
         return str(self.container.logs(since=since.timestamp()).decode(errors="replace"))
 
     def await_log_line(self, text: str, *, since: datetime, within_s: float) -> str:
@@ -262,9 +261,8 @@ class KafkaNode(DockerContainer):  # type: ignore[misc]  # testcontainers is hal
             )
         return line
 
-    def log_tail(self, lines: int = 15) -> str:
-        """Return the last lines of the node's log."""
-        return str(self.container.logs(tail=lines).decode(errors="replace"))
+    def log_tail(self) -> str:
+        return str(self.container.logs(tail=15).decode(errors="replace"))
 
 
 def _limits(spec: NodeSpec) -> dict[str, object]:

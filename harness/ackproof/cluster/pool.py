@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from ackproof.cache import Say, silent
 from ackproof.cluster.boot import booted
 from ackproof.cluster.cluster import KafkaCluster
-from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
@@ -90,7 +89,6 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
                     client=engine,
                     image=image,
                     run_id=run_id,
-                    sidecar=lambda: images.ensure_sidecar(client=engine),
                     kafka=scenario.kafka,
                     logs=logs,
                 )

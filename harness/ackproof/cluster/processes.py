@@ -13,8 +13,11 @@ from ackproof_faults.interfaces.processes import Freezer, Memory, Processes
 
 @raises_fault_errors
 @dataclass(frozen=True)
-class NodeProcesses(Processes):
-    """The main process of each node's container; `nodes` are by id."""
+class NodeProcesses(Processes, Freezer, Memory):
+    """The container of each node: its main process, the cgroup freezer, and its memory limit.
+
+    `nodes` are by id.
+    """
 
     nodes: Mapping[int, KafkaNode]
 
@@ -30,14 +33,6 @@ class NodeProcesses(Processes):
     def exit_status(self, node: int) -> int | None:
         return self.nodes[node].exit_status()
 
-
-@raises_fault_errors
-@dataclass(frozen=True)
-class NodeFreezer(Freezer):
-    """`docker pause` (the cgroup freezer) on each node's container."""
-
-    nodes: Mapping[int, KafkaNode]
-
     def pause(self, node: int) -> None:
         self.nodes[node].pause()
 
@@ -46,14 +41,6 @@ class NodeFreezer(Freezer):
 
     def paused(self, node: int) -> bool:
         return self.nodes[node].paused()
-
-
-@raises_fault_errors
-@dataclass(frozen=True)
-class NodeMemory(Memory):
-    """The memory limit of each node's container."""
-
-    nodes: Mapping[int, KafkaNode]
 
     def exhaust(self, node: int) -> None:
         oom.exhaust(self.nodes[node].container)

@@ -22,15 +22,10 @@ _REASSIGN_BY_BROKERS = (2, 6)
 """From this version on the tool sends a reassignment to brokers, not to ZooKeeper (KIP-455)."""
 
 
-def reassign(
-    cluster: ClusterState,
-    replicas: Mapping[TopicPartition, Sequence[int]],
-    *,
-    within_s: float = _MOVED_S,
-) -> None:
+def reassign(cluster: ClusterState, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Move partitions to these replicas, and wait until they have exactly these, all in sync.
 
-    Raises ClusterError if Kafka refuses, or after `within_s`.
+    Raises ClusterError if Kafka refuses, or after `_MOVED_S`.
     """
     if not replicas:
         return
@@ -39,7 +34,7 @@ def reassign(
         cluster,
         lambda view: view.full_isr,
         replicas=replicas,
-        within_s=within_s,
+        within_s=_MOVED_S,
         problem="the reassignment is not complete",
     )
 

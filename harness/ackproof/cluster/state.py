@@ -5,8 +5,9 @@ Everything in this package that acts on a cluster acts on a `ClusterState`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
 from ackproof.cluster.node import KafkaNode, NodeFactory
 from ackproof.cluster.topology import Topology
 from ackproof.cluster.zookeeper import ZooKeeperMetadata
+from ackproof.containers import images
 from ackproof.errors import ClusterError
 from ackproof.proxy.proxy import LinkProxy
 
@@ -24,9 +26,8 @@ if TYPE_CHECKING:
 class ClusterState:
     """A running cluster's topology and nodes; both change when nodes are added or removed.
 
-    `sidecar` returns the image with nft and bash, and is called when it is first needed. `logs` is
-    the folder for logs of containers that are removed before the run ends. `proxy` is the link
-    proxy, None without proxied listeners.
+    `logs` is the folder for logs of containers that are removed before the run ends. `proxy` is the
+    link proxy, None without proxied listeners.
     """
 
     def __init__(
@@ -36,7 +37,6 @@ class ClusterState:
         *,
         client: DockerClient,
         run_id: str,
-        sidecar: Callable[[], str],
         factory: NodeFactory,
         logs: Path | None = None,
         proxy: LinkProxy | None = None,
@@ -45,7 +45,6 @@ class ClusterState:
         self.nodes = dict(nodes)
         self.client = client
         self.run_id = run_id
-        self.sidecar = sidecar
         self.factory = factory
         self.logs = logs
         self.proxy = proxy
@@ -55,6 +54,11 @@ class ClusterState:
         self.since: datetime | None = None
         #: The source of committed leaders and ISRs.
         self._committed = _zookeeper_metadata(topology) or self.admin
+
+    @cached_property
+    def sidecar(self) -> str:
+        """The image with nft and bash; it is built when a fault first needs it."""
+        return images.ensure_sidecar(client=self.client)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ackproof.cluster.topology import kafka_text
 from ackproof.scenario.model import TopicSpec
+from ackproof.scenario.types import setting_text
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import NewTopic
@@ -23,7 +23,7 @@ def new_topics(topics: Mapping[str, TopicSpec]) -> list[NewTopic]:
 def _new_topic(name: str, topic: TopicSpec) -> NewTopic:
     from confluent_kafka.admin import NewTopic
 
-    settings = {key: kafka_text(value) for key, value in topic.settings.items()}
+    settings = {key: setting_text(value) for key, value in topic.settings.items()}
     replicas: dict[str, Any] = (
         {"replica_assignment": [list(brokers) for brokers in topic.assignment]}
         if topic.assignment

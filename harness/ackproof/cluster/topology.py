@@ -27,18 +27,12 @@ from ackproof.cluster import zookeeper
 from ackproof.cluster.security import Security
 from ackproof.containers.paths import CONFIG_DIR, DATA_DIR
 from ackproof.kafka_versions import DEFAULT_KAFKA, uses_zookeeper
+from ackproof.scenario import internal_topics
 from ackproof.scenario.cluster import CONTROLLER_ID, BrokerSpec, ClusterSpec
+from ackproof.scenario.types import setting_text
 
 LISTENER_PORTS = {"INTERNAL": 9092, "CONTROLLER": 9093, "EXTERNAL": 9094}
 _FIRST_FURTHER_PORT = 9095
-
-#: Internal topics have as many replicas as there are brokers, up to three, so that they do not
-#: limit the durability of a run.
-_INTERNAL_TOPICS = (
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-    "share.coordinator.state.topic.replication.factor",
-)
 
 _DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
@@ -51,9 +45,6 @@ _DEFAULTS: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     # JMX is not used, and registering a thousand beans delays the start.
     "metric.reporters": "",
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.num.partitions": "4",
-    "share.coordinator.state.topic.num.partitions": "4",
     # Brokers boot at the same time as ZooKeeper; the default is the session timeout.
     "zookeeper.connection.timeout.ms": "60000",
 }
@@ -163,9 +154,7 @@ class Topology:
             return zookeeper.properties(DATA_DIR, hosts)
         properties: dict[str, object] = {
             **_DEFAULTS,
-            **{key: min(3, len(self.brokers)) for key in _INTERNAL_TOPICS},
-            "transaction.state.log.min.isr": min(2, len(self.brokers)),
-            "share.coordinator.state.topic.min.isr": min(2, len(self.brokers)),
+            **internal_topics.default_settings(len(self.brokers)),
             **self.settings,
             **node.settings,
             **self._listeners(node),
@@ -334,9 +323,4 @@ def broker_spec(
 
 def properties_text(properties: Mapping[str, object]) -> str:
     """Return settings as a Java properties file."""
-    return "".join(f"{key}={kafka_text(value)}\n" for key, value in sorted(properties.items()))
-
-
-def kafka_text(value: object) -> str:
-    """Return a setting's value in Kafka's form."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "".join(f"{key}={setting_text(value)}\n" for key, value in sorted(properties.items()))

@@ -9,7 +9,6 @@ from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.state import ClusterState
 from ackproof.containers import sidecar
 from ackproof.containers.paths import VOLUME_DIR
-from ackproof.errors import ClusterError
 from ackproof_faults.interfaces.command import CommandResult
 from ackproof_faults.interfaces.volumes import Volumes
 
@@ -18,32 +17,12 @@ def run_at_volume(cluster: ClusterState, broker: int, script: str) -> CommandRes
     """Run a bash script in a sidecar that mounts the broker's volume at the broker's own path."""
     return sidecar.run(
         cluster.client,
-        cluster.sidecar(),
+        cluster.sidecar,
         script,
         run_id=cluster.run_id,
         volumes={cluster.nodes[broker].volume: {"bind": VOLUME_DIR, "mode": "rw"}},
         network_mode="none",
     )
-
-
-def renew_identity(cluster: ClusterState, broker: int) -> None:
-    """Format each empty log directory as a new one at the next start; a no-op with ZooKeeper."""
-    if not cluster.topology.zookeeper:
-        cluster.nodes[broker].renew_identity(cluster.topology.cluster_id)
-
-
-def empty_volume(cluster: ClusterState, broker: int) -> None:
-    """Empty the volume of a stopped broker, which then starts as a new one.
-
-    Raises ClusterError if the broker runs.
-    """
-    node = cluster.nodes[broker]
-    if node.exit_status() is None:
-        raise ClusterError(f"{node.spec.name} runs: stop it before its disk is emptied")
-    result = run_at_volume(cluster, broker, f"rm -rf {VOLUME_DIR}/*")
-    if result.exit_status != 0:
-        raise ClusterError(f"the disk of {node.spec.name} cannot be emptied: {result.output}")
-    renew_identity(cluster, broker)
 
 
 @raises_fault_errors
@@ -63,4 +42,5 @@ class BrokerVolumes(Volumes):
         return self.cluster.nodes[broker].read_file(path)
 
     def renew_identity(self, broker: int) -> None:
-        renew_identity(self.cluster, broker)
+        if not self.cluster.topology.zookeeper:
+            self.cluster.nodes[broker].renew_identity(self.cluster.topology.cluster_id)

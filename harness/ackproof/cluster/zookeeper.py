@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CLIENT_PORT = 2181
 _QUORUM_PORT, _ELECTION_PORT = 2888, 3888
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_ANSWER_S = 5.0
 SNAPSHOT_DIR = "version-2"
 """Folder of transaction logs and snapshots in ZooKeeper's data directory."""
 
@@ -67,18 +68,9 @@ def properties(data_dir: str, hosts: Mapping[int, str]) -> str:
 class ZooKeeperMetadata:
     """The committed state of a Kafka cluster, read from its znodes."""
 
-    def __init__(self, servers: str, *, timeout_s: float = 5.0) -> None:
+    def __init__(self, servers: str) -> None:
         self._servers = servers
-        self._timeout_s = timeout_s
         self._client: KazooClient | None = None
-
-    def brokers(self) -> frozenset[int]:
-        """Return the ids of registered brokers; empty while ZooKeeper does not answer."""
-        try:
-            answer = self._connected().get_children_async("/brokers/ids")
-            return frozenset(map(int, answer.get(timeout=self._timeout_s)))
-        except _failures():
-            return frozenset()
 
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """Return every partition of every topic; empty while ZooKeeper does not answer."""
@@ -87,22 +79,15 @@ class ZooKeeperMetadata:
         except _failures():
             return {}
 
-    def close(self) -> None:
-        """End the session; the next request opens another."""
-        if self._client is not None:
-            self._client.stop()
-            self._client.close()
-            self._client = None
-
     def _partitions(self, client: KazooClient) -> Mapping[TopicPartition, PartitionView]:
         from kazoo.exceptions import NoNodeError  # type: ignore[import-untyped]
 
-        names = client.get_children_async("/brokers/topics").get(timeout=self._timeout_s)
+        names = client.get_children_async("/brokers/topics").get(timeout=_ANSWER_S)
         requests = [client.get_async(f"/brokers/topics/{name}") for name in names]
         assigned = {
             (name, int(number)): tuple(replicas)
             for name, answer in zip(names, requests, strict=True)
-            for number, replicas in json.loads(answer.get(timeout=self._timeout_s)[0])[
+            for number, replicas in json.loads(answer.get(timeout=_ANSWER_S)[0])[
                 "partitions"
             ].items()
         }
@@ -110,7 +95,7 @@ class ZooKeeperMetadata:
         found = {}
         for partition, answer in states.items():
             try:
-                state = json.loads(answer.get(timeout=self._timeout_s)[0])
+                state = json.loads(answer.get(timeout=_ANSWER_S)[0])
             except NoNodeError:
                 continue  # assigned but not yet created
             found[partition] = PartitionView(
@@ -127,9 +112,9 @@ class ZooKeeperMetadata:
         if self._client is None:
             quiet = logging.getLogger("ackproof.zookeeper")
             quiet.setLevel(logging.CRITICAL)  # faults stop nodes on purpose
-            client = KazooClient(self._servers, timeout=self._timeout_s, logger=quiet)
+            client = KazooClient(self._servers, timeout=_ANSWER_S, logger=quiet)
             try:
-                client.start(timeout=self._timeout_s)
+                client.start(timeout=_ANSWER_S)
             except KazooTimeoutError as error:
                 client.close()
                 raise ClusterError(f"ZooKeeper at {self._servers} does not answer") from error

@@ -79,11 +79,8 @@ class Design:
 
 def clopper_pearson(losing: int, trials: int, alpha: float) -> Interval:
     """Return the exact two-sided interval for a fixed number of trials."""
-    from scipy.stats import beta
-
-    low = beta.ppf(alpha / 2, losing, trials - losing + 1) if losing else 0.0
-    high = beta.ppf(1 - alpha / 2, losing + 1, trials - losing) if losing < trials else 1.0
-    return Interval(low=float(low), high=float(high))
+    low, high = _limits(trials, alpha)
+    return Interval(low=float(low[losing]), high=float(high[losing]))
 
 
 @cache
@@ -176,15 +173,15 @@ def rank_test(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float
 
     Exact without ties; with ties a permutation test, over all permutations if they are few.
     """
-    return _mann_whitney(a, b, "two-sided", seed)
+    return _mann_whitney(a, b, "two-sided", seed=seed)
 
 
-def larger_test(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float:
+def larger_test(a: Sequence[float], b: Sequence[float]) -> float:
     """Return the one-sided p-value of the Mann-Whitney test that `a` is larger than `b`."""
-    return _mann_whitney(a, b, "greater", seed)
+    return _mann_whitney(a, b, "greater", seed=0)
 
 
-def _mann_whitney(a: Sequence[float], b: Sequence[float], alternative: str, seed: int) -> float:
+def _mann_whitney(a: Sequence[float], b: Sequence[float], alternative: str, *, seed: int) -> float:
     from scipy.stats import PermutationMethod, mannwhitneyu
 
     if not a or not b or len({*a, *b}) == 1:

@@ -37,6 +37,9 @@ LABEL = "io.ackproof"
 LABEL_RUN = "io.ackproof.run"
 LABEL_PID = "io.ackproof.pid"
 
+#: Seconds that the engine may take to answer a request other than a pull.
+_REQUEST_S = 60
+
 FREEZE_WAIT_S = 10.0
 """How long to repeat a pause that runc gives up."""
 
@@ -72,8 +75,8 @@ def labels(run_id: str) -> dict[str, str]:
     return {LABEL: "1", LABEL_RUN: run_id, LABEL_PID: str(os.getpid())}
 
 
-def connect(*, timeout_s: float = 60.0) -> DockerClient:
-    """Return a client of an engine that answers; `timeout_s` bounds every request but pulls.
+def connect() -> DockerClient:
+    """Return a client of an engine that answers.
 
     The engine is `DOCKER_HOST`, otherwise the current Docker context (Docker Desktop, Colima and
     rootless engines set one). `DOCKER_HOST` is set to the context's address for this process, so
@@ -100,7 +103,7 @@ def connect(*, timeout_s: float = 60.0) -> DockerClient:
             host = context.Host if context and context.Host else "unix:///var/run/docker.sock"
             if context and context.name != "default":
                 os.environ["DOCKER_HOST"] = host
-        client = docker.from_env(timeout=timeout_s)  # type: ignore[arg-type]  # float is fine
+        client = docker.from_env(timeout=_REQUEST_S)
         client.ping()
     except Exception as error:
         # docker-py raises errors of requests, urllib3 and paramiko, and ValueError.

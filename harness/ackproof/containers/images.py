@@ -141,7 +141,7 @@ def build(
         return BrokerImage(reference=_build(client, version, say), source="built", version=version)
 
 
-def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> str:
+def ensure_sidecar(*, client: DockerClient | None = None) -> str:
     """Return an image with `nft`, `tc`, `ss` and `bash`; build it if the engine has none.
 
     It is the base image if that exists or can be built, otherwise a small image on a public Debian.
@@ -154,14 +154,14 @@ def ensure_sidecar(*, client: DockerClient | None = None, say: Say = silent) -> 
     for reference in (BASE, SIDECAR):
         if _exists(client, reference):
             return reference
-    with exclusive("images", say):
+    with exclusive("images", silent):
         for reference in (BASE, SIDECAR):
             if _exists(client, reference):
                 return reference
         problems = () if base_tarball().exists() else base_problems()
         if not problems:
-            return build_base(client, say)
-        return _build_sidecar(client, problems, say)
+            return build_base(client, silent)
+        return _build_sidecar(client, problems)
 
 
 def list_images(client: DockerClient) -> tuple[LocalImage, ...]:
@@ -275,15 +275,14 @@ def _build(client: DockerClient, version: str, say: Say) -> str:
     return reference
 
 
-def _build_sidecar(client: DockerClient, problems: tuple[str, ...], say: Say) -> str:
+def _build_sidecar(client: DockerClient, problems: tuple[str, ...]) -> str:
     dockerfile = template("sidecar/Dockerfile")
     [parent] = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
-    if not _exists(client, parent) and (reason := _pull(client, parent, say)):
+    if not _exists(client, parent) and (reason := _pull(client, parent, silent)):
         raise ImageError(
             f"no image for network faults: {BASE} cannot be built ({'; '.join(problems)}), "
             f"and {parent} cannot be pulled: {reason}",
             hint=f"`docker pull {parent}` or `docker load` must work; {_BUILD_HINT}",
         )
-    say(f"building {SIDECAR}")
     docker_build(client, SIDECAR, kind="sidecar", texts={"Dockerfile": dockerfile})
     return SIDECAR

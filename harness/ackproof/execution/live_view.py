@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from rich.markup import escape
@@ -134,12 +133,7 @@ class LiveJob:
             self._say({"client": self._settings})
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         process = self._started()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -246,14 +240,9 @@ class LiveView(Repeating):
         #: Whether the live job has failed, which was reported.
         self.job_failed = False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Hide the view, and print a last line that stays."""
-        super().__exit__(kind, error, trace)
+        super().__exit__(*_)
         self._reporter.hide()
         self._reporter.note(live_line(self.partitions(), []))
 

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ackproof.ledger import finalize
 from ackproof.observation.leader_polling import LeaderPoll
 from ackproof.runs import directory as runs
-from ackproof.runs.directory import Clock
+from ackproof.runs.directory import Clock, RunRecord
+from ackproof.runs.recovery import seal
 from ackproof.scenario.loader import Configured
 from ackproof_faults import FaultWindow, Schedule
 from ackproof_spark import tables
@@ -46,16 +46,15 @@ class RunState:
         runs.write_table(self.run_dir / LOCATION[table], schema, self.run_id, rows)
 
     def __enter__(self) -> None:
-        self._write_record(finished=False)
+        runs.write_model(self.run_dir / "run.json", self._record(finished=False))
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KeyboardInterrupt):
             self.troubles.append("interrupted")
         elif error is not None:
             self.troubles.append(str(error) or type(error).__name__)
-        finalize.close(self.run_dir)
         self.write_windows()
-        self._write_record(finished=True)
+        seal(self.run_dir, self._record(finished=True))
 
     def write_windows(self) -> None:
         """Write the fault windows if they have changed."""
@@ -65,25 +64,22 @@ class RunState:
             self.write("fault_windows", rows)
             self._written = windows
 
-    def _write_record(self, *, finished: bool) -> None:
-        runs.write_model(
-            self.run_dir / "run.json",
-            runs.RunRecord(
-                run_id=self.run_id,
-                configuration_name=self.configured.name,
-                configuration=self.configured.varied,
-                image=self.image,
-                pid=os.getpid(),
-                started_at=self.started_at,
-                finished_at=now() if finished else None,
-                troubles=self.troubles,
-                reused=self.reused,
-                replays=self.replays,
-                unobserved=self.unobserved,
-                bottlenecks=self.bottlenecks,
-                readers=self.readers,
-                clocks=self.clocks,
-            ),
+    def _record(self, *, finished: bool) -> RunRecord:
+        return RunRecord(
+            run_id=self.run_id,
+            configuration_name=self.configured.name,
+            configuration=self.configured.varied,
+            image=self.image,
+            pid=os.getpid(),
+            started_at=self.started_at,
+            finished_at=now() if finished else None,
+            troubles=self.troubles,
+            reused=self.reused,
+            replays=self.replays,
+            unobserved=self.unobserved,
+            bottlenecks=self.bottlenecks,
+            readers=self.readers,
+            clocks=self.clocks,
         )
 
 

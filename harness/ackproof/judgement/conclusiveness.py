@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport, Metrics
 from ackproof.scenario.model import Scenario
@@ -29,8 +30,8 @@ def inconclusive_reasons(
     record: RunRecord,
     *,
     faults: Sequence[FaultReport],
-    unseen: int,
-    acked: int,
+    observed: Mapping[str, int],
+    unacked_partitions: Sequence[str],
 ) -> list[str]:
     """Return everything because of which an anomaly may exist without being observed."""
     reasons = list(record.troubles)
@@ -39,7 +40,7 @@ def inconclusive_reasons(
         for fault in faults
         if not fault.verified
     ]
-    if unseen:
+    if unseen := observed["unseen"]:
         reasons.append(f"{unseen} acked sends could not be looked up")
     for row in table_rows(run_dir, "partition_ends"):
         name = f"{row['topic']}-{row['partition']}"
@@ -66,8 +67,14 @@ def inconclusive_reasons(
         ]
     if ledgers != producers:
         reasons.append(f"{producers} producers left {ledgers} ledgers")
-    if acked == 0:
-        reasons.append("nothing was acked, so nothing could be lost")
+    reasons += missing_evidence(
+        run_dir,
+        scenario,
+        record,
+        faults=faults,
+        observed=observed,
+        unacked_partitions=unacked_partitions,
+    )
     if scenario.expect.availability is not None:
         reasons += unclaimed(record.bottlenecks)
     return reasons

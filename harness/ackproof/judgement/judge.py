@@ -17,6 +17,7 @@ from ackproof.judgement import (
 )
 from ackproof.judgement.spark import spark_session
 from ackproof.runs import directory as runs
+from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
 from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
@@ -41,6 +42,7 @@ def judge_run(run_dir: Path) -> Verdict:
     cannot be started or fails.
     """
     recover_run(run_dir)
+    manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
     with spark_session() as spark:
         return _judge(spark, run_dir)
 
@@ -94,8 +96,8 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         scenario,
         record,
         faults=faults,
-        unseen=observed["unseen"],
-        acked=observed["acked"],
+        observed=observed,
+        unacked_partitions=measured.unacked_partitions,
     )
     inconclusive_reasons += disagreements.inconclusive_reasons
     checked = expectations.check_expectations(scenario.expect, observed, measured, causes)

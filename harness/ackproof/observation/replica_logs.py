@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -152,14 +153,8 @@ def read_replica(
     return log
 
 
-def _chunks(headers: Iterable[Batch]) -> Iterator[list[Batch]]:
-    rows: list[Batch] = []
-    for row in headers:
-        rows.append(row)
-        if len(rows) == _ROWS:
-            yield rows
-            rows = []
-    if rows:
+def _chunks(headers: Iterator[Batch]) -> Iterator[list[Batch]]:
+    while rows := list(islice(headers, _ROWS)):
         yield rows
 
 

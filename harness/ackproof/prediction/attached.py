@@ -14,6 +14,7 @@ from ackproof.errors import ClusterError
 from ackproof.prediction.replication import predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
+from ackproof.scenario.internal_topics import SETTINGS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Setting
 
@@ -37,7 +38,9 @@ def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> Prediction
 
 def _as_started(scenario: Scenario, brokers: int, described: Mapping[str, str]) -> Scenario:
     """Return the scenario as if ackproof had started this cluster."""
-    settings: dict[str, Setting] = {key: described[key] for key in TIMERS if key in described}
+    settings: dict[str, Setting] = {
+        key: described[key] for key in (*TIMERS, *SETTINGS) if key in described
+    }
     defaults = {key: described[key] for key in PER_TOPIC_SETTINGS if key in described}
     topics = {
         name: topic.model_copy(update={"settings": {**defaults, **topic.settings}})

@@ -1,155 +1,68 @@
-"""Predictions for transactions and consumer groups.
+"""Predictions for transactions and consumer groups, under any fault.
 
-The model's specifications of both have no replication, so they decide only while no fault reaches
-brokers or network links. If one does, requests may be late and written records may be lost: then no
-anomaly is excluded.
+Three questions are put together. What faults do to requests on their way and to coordinators:
+`disturbances`. What the partitions of a topic or of a coordinator can lose: the model of
+replication, asked about that partition with its own settings. What then becomes of transactions and
+committed offsets: the model's specifications of both, searched with these perturbations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
-from ackproof.scenario.commit import Commit
-from ackproof.scenario.consumers import ConsumerGroup
-from ackproof.scenario.model import Scenario
-from ackproof_faults.effects import Client
-from ackproof_model import Likelihood, consumer_groups, transactions
-from ackproof_model.consumer_groups import OffsetBudgets, OffsetModel
-from ackproof_model.transactions import TransactionBudgets, TransactionModel
-from ackproof_spark.tables import Anomaly
+from ackproof.prediction import groups, transactional
+from ackproof.prediction.reasons import ClientPrediction
+from ackproof.scenario.internal_topics import every_topic
+from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.producer import ProducerSettings
+from ackproof_model import Profile
 
-#: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
-_EARLIEST = {"earliest", "smallest", "beginning"}
+#: Whether the topic that a scenario's workload writes to may lose acked records.
+MayLose = Callable[[Scenario], bool]
 
-#: An anomaly, its prediction, and the reason.
-ClientPrediction = tuple[Anomaly, Likelihood, str]
+#: How coordinators and forwarding consumers write.
+_ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence": True})
 
 
-def predict_clients(scenario: Scenario) -> Iterator[ClientPrediction]:
+def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[ClientPrediction]:
     """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
 
     The model must have a profile of the scenario's Kafka version.
     """
+
+    @cache
+    def may_lose(topic: str) -> bool:
+        """Whether this topic, written with acks=all, may lose what all in-sync replicas have."""
+        return replication(_written(scenario, topic))
+
+    @cache
+    def may_lose_visible() -> bool:
+        """Whether the workload's topic may lose what consumers have read."""
+        return replication(_visible(scenario))
+
     if scenario.workload.transactions is not None:
-        yield from _of_transactions(scenario)
+        yield from transactional.predict(scenario, may_lose)
     for name, group in scenario.workload.consumers.items():
-        yield from _of_group(scenario, name, group)
-    if scenario.workload.consumers or scenario.workload.probe:
-        yield (
-            Anomaly.READ_THEN_GONE,
-            Likelihood.POSSIBLE,
-            "the model does not say what consumers have read before a record is gone",
-        )
+        yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
 
 
-def _of_transactions(scenario: Scenario) -> Iterator[ClientPrediction]:
-    """Yield the predictions for transactions of librdkafka, which supports protocol 1 only.
+def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
+    """Return the scenario as if its workload wrote to `topic`, with acks=all."""
+    topics = every_topic(scenario)
+    spec = topics[topic].model_copy(update=changed)
+    workload = scenario.workload.model_copy(
+        update={"topic": topic, "settings": _ACKS_ALL, "transactions": None, "consumers": {}}
+    )
+    return scenario.model_copy(update={"topics": {**topics, topic: spec}, "workload": workload})
 
-    The search allows one perturbation at a time: a producer that is replaced by another one, a
-    transaction that times out, or a late request.
+
+def _visible(scenario: Scenario) -> Scenario:
+    """Return the scenario in which acked means: below the high watermark, so that it can be read.
+
+    Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
     """
-    spec = scenario.workload.transactions
-    fault = next((one for one in scenario.every_fault if one.touches_brokers), None)
-    if fault is not None:
-        late = transactions.search(_question(scenario, delays=1), until=["aborted-read"])
-        steps = len(late.traces["aborted-read"])
-        yield (
-            Anomaly.ABORTED_READ,
-            Likelihood.POSSIBLE,
-            f"{fault.name} may delay a request, which then ends the next transaction, in {steps} "
-            "steps (KAFKA-17754)",
-        )
-        yield (
-            Anomaly.ZOMBIE_COMMIT,
-            Likelihood.POSSIBLE,
-            f"{fault.name} may lose records of the coordinator, and the model of transactions has "
-            "no replication",
-        )
-        return
-    found = {
-        anomaly: kind
-        for kind in ("restarts", "timeouts")
-        for anomaly in transactions.search(_question(scenario, **{kind: 1})).traces
-    }
-    for anomaly in (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT):
-        if anomaly in found:
-            yield anomaly, Likelihood.POSSIBLE, f"by {found[anomaly]}"
-        elif anomaly is Anomaly.ZOMBIE_COMMIT and spec is not None and spec.successor == "new":
-            yield (
-                anomaly,
-                Likelihood.POSSIBLE,
-                "a successor with another transactional.id does not fence its predecessor, so "
-                "that one can still commit",
-            )
-        else:
-            yield (
-                anomaly,
-                Likelihood.IMPOSSIBLE,
-                "the search finds no way to it while every request is answered, with one more "
-                "producer or one transaction that times out",
-            )
-
-
-def _question(scenario: Scenario, **budgets: int) -> TransactionModel:
-    """Return the question, for one partition: no way to these two anomalies needs more."""
-    return TransactionModel(
-        kafka_version=scenario.kafka, budgets=TransactionBudgets(partitions=1, **budgets)
-    )
-
-
-def _of_group(scenario: Scenario, name: str, group: ConsumerGroup) -> Iterator[ClientPrediction]:
-    """Yield the predictions for a group if one member is killed and one is removed from it."""
-    fault = next((one for one in scenario.every_fault if one.touches_brokers), None)
-    shared = group.via == "assign" and any(
-        isinstance(effect, Client) and effect.role == "consumer"
-        for fault in scenario.every_fault
-        for effect in fault.effects
-    )
-    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
-    question = OffsetModel(
-        kafka_version=scenario.kafka,
-        commit=Commit(group.commit).value,
-        heedless=True,  # our consumers record a refused commit and go on
-        reset="earliest" if reset in _EARLIEST else "latest",
-        budgets=OffsetBudgets(crashes=1, rebalances=1),
-    )
-    found = consumer_groups.search(question)
-    for anomaly in (Anomaly.UNPROCESSED, Anomaly.REPROCESSED):
-        if fault is not None:
-            why = (
-                f"{fault.name} may lose committed offsets or records, and the model of groups has "
-            )
-            yield anomaly, Likelihood.POSSIBLE, f"{name}: {why}no replication"
-        elif shared:
-            yield (
-                anomaly,
-                Likelihood.POSSIBLE,
-                f"{name}: two members may have the same partition",
-            )
-        elif anomaly in found.traces:
-            way = found.traces[anomaly]
-            why = f"offsets are committed {_commit_words(group)}: in {len(way)} steps, if a member "
-            removed = any("thrown out" in label for label, _ in way)
-            yield (
-                anomaly,
-                Likelihood.POSSIBLE,
-                f"{name}: {why}is {'removed from the group' if removed else 'killed'}",
-            )
-        else:
-            yield (
-                anomaly,
-                Likelihood.IMPOSSIBLE,
-                f"{name}: offsets are committed {_commit_words(group)}, and the search finds no "
-                "way to it with one member killed and one removed from the group",
-            )
-
-
-def _commit_words(group: ConsumerGroup) -> str:
-    match group.commit:
-        case Commit.BEFORE | Commit.AFTER:
-            return f"{group.commit.value} processing"
-        case Commit.AUTO:
-            return "by a timer"
-        case Commit.TRANSACTION:
-            return "in a transaction"
-    return "never"
+    topic: TopicSpec = scenario.topic
+    frozen = Profile.of_any(scenario.kafka).hw_freeze
+    settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
+    return _written(scenario, scenario.workload.topic, settings=settings)

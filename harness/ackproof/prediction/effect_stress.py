@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from ackproof import kafka_versions
+from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
 from ackproof_faults.effects import (
@@ -106,7 +107,7 @@ class Hit:
             case "leader":
                 count = 1
             case "followers":
-                count = place.scenario.topics[target.topic].replication_factor - 1
+                count = every_topic(place.scenario)[target.topic].replication_factor - 1
             case "any":
                 count = target.count
             case "brokers" if topic.assignment:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from ackproof.prediction.effects import keeps_leaders, model_effects
+from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault, plain
 from ackproof_faults.conditions.condition import Condition
@@ -101,7 +102,7 @@ def _target_size(scenario: Scenario, target: TargetSpec) -> int:
         case "leader":
             return 1
         case "followers":
-            return scenario.topics[target.topic].replication_factor - 1
+            return every_topic(scenario)[target.topic].replication_factor - 1
         case "brokers":
             return len(set(target.brokers))
     return scenario.cluster.brokers

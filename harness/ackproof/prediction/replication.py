@@ -18,7 +18,7 @@ from ackproof.prediction.effects import model_effects
 from ackproof.prediction.readings import schedules, unknown_faults, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PredictionReport
+from ackproof.runs.verdict import PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_model import (
@@ -29,16 +29,17 @@ from ackproof_model import (
     Profile,
     join,
 )
-from ackproof_model.bounds import Stress
+from ackproof_model.bounds import Stress, bound
 from ackproof_model.prediction.predict import MAX_STATES
-from ackproof_spark.tables import OF_CONSUMERS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
 # Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
 _LAG_TIME = ("replica.lag.time.max.ms", 30_000)
 _SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
 
-#: librdkafka's default, milliseconds.
+#: Of librdkafka, and of scenarios, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
+_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
 _ELR = "eligible.leader.replicas.version"
 
@@ -54,9 +55,9 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka")
     if not scenario.workload.beside:
-        return _with_clients(scenario, _of_topic(scenario, max_states))
+        return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
-    return _with_clients(scenario, _strongest(each))
+    return _with_clients(scenario, _strongest(each), max_states)
 
 
 def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
@@ -64,6 +65,8 @@ def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
+    if scenario.workload.consumers or scenario.workload.probe:
+        of_clients += OF_READS
     anomalies = [str(anomaly) for anomaly in (*PREDICTED, *of_clients)]
     return PredictionRecord(
         predicted=dict.fromkeys(anomalies, "not modelled"),
@@ -73,15 +76,20 @@ def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
     )
 
 
-def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRecord:
+def _with_clients(
+    scenario: Scenario, record: PredictionRecord, max_states: int
+) -> PredictionRecord:
     """Return the prediction, joined with those for transactions and consumer groups."""
     predicted, reasons = dict(record.predicted), dict(record.prediction.reasons)
-    fault = _unknown_fault(scenario)
+    if not scenario.workload.consumers and not scenario.workload.probe:
+        for anomaly in map(str, OF_READS):
+            predicted.pop(anomaly, None)
+            reasons.pop(anomaly, None)
     for anomaly, prediction, reason in (
-        [] if _unknown_version(scenario) else predict_clients(scenario)
+        []
+        if _unknown_version(scenario)
+        else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
     ):
-        if fault and prediction is Likelihood.IMPOSSIBLE:
-            prediction, reason = Likelihood.POSSIBLE, fault  # noqa: PLW2901
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
         if anomaly not in predicted or _STRENGTH.index(before) < _STRENGTH.index(prediction.value):
             predicted[str(anomaly)], reasons[str(anomaly)] = prediction.value, reason
@@ -89,6 +97,21 @@ def _with_clients(scenario: Scenario, record: PredictionRecord) -> PredictionRec
         predicted=predicted,
         prediction=record.prediction.model_copy(update={"reasons": reasons}),
     )
+
+
+def _may_lose(scenario: Scenario, max_states: int) -> bool:
+    """Whether the topic that the workload writes to may lose acked records.
+
+    The schedule is searched only where its bounds do not exclude a loss.
+    """
+    topic, configuration = scenario.workload.topic, _configuration(scenario, scenario.topic)
+    bounded = (
+        bound(configuration, stress(_place(scenario, topic, partition)))
+        for partition in range(scenario.topic.partitions)
+    )
+    if all(one.likelihood["lost"] is Likelihood.IMPOSSIBLE for one in bounded):
+        return False
+    return _of_topic(scenario, max_states).predicted["lost"] != Likelihood.IMPOSSIBLE.value
 
 
 def _only(scenario: Scenario, topic: str) -> Scenario:
@@ -146,6 +169,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             at_risk=list(joined.at_risk),
             error_codes=list(joined.error_codes),
             reasons=dict(joined.reasons),
+            availability=[
+                PartAvailability(
+                    part=one.part, readable=one.readable.value, writable=one.writable.value
+                )
+                for one in joined.availability
+            ],
             bounds=joined.bounds,
         ),
     )
@@ -165,29 +194,31 @@ def _with_compaction(topic: TopicSpec, prediction: Prediction) -> Prediction:
 
 
 def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Weaken a prediction if the client may resend a request because it timed out.
+    """Weaken a prediction if the client may send again what timed out.
 
-    The model resends requests that a closed connection left unanswered, but has no request timeout.
-    With acks=all a leader waits for followers for up to `replica.lag.time.max.ms`.
+    The model resends requests that a closed connection left unanswered, but has no timeouts. With
+    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
+    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
+    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
     """
     settings, cluster = scenario.workload.settings, scenario.cluster
-    name, default = _REQUEST_TIMEOUT
+    idempotent = settings.idempotence
+    name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
     waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
     if (
-        settings.idempotence
-        or settings.acks == "0"
+        settings.acks == "0"
         or not settings.retries
-        or not ((waits and faulted) or timeout < default)
+        or not ((waits and faulted) or (timeout < default and not idempotent))
     ):
         return prediction
     changed = [
         anomaly
-        for anomaly in ("duplicated", "reordered")
+        for anomaly in (("duplicated",) if idempotent else ("duplicated", "reordered"))
         if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
     ]
-    reason = f"the client resends a request that takes longer than {name}={timeout}"
+    reason = f"the client sends again what takes longer than {name}={timeout}"
     return replace(
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
@@ -219,7 +250,7 @@ def _unknown_fault(scenario: Scenario) -> str:
 
 
 def _everything_possible(reason: str) -> PredictionRecord:
-    anomalies = list(map(str, PREDICTED))
+    anomalies = list(map(str, (*PREDICTED, *OF_READS)))
     return PredictionRecord(
         predicted=dict.fromkeys(anomalies, Likelihood.POSSIBLE.value),
         prediction=PredictionReport(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ackproof.comparison.summary import Summary
 from ackproof.report import agreement, comparison, formatting, wording
 from ackproof.report.answer import answer
-from ackproof.report.data.loss_stories import LossStory, read_loss_stories
+from ackproof.report.data.loss_stories import read_loss_stories
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.plots.figure import Figure
@@ -37,7 +37,7 @@ class _RunView:
     name: str
     figures: list[Figure]
     stories: list[str]
-    loss_stories: tuple[LossStory, ...]
+    loss_stories: tuple[Mapping[str, Any], ...]
     #: Lengths of the bars in the comparison's table; None without a verdict.
     row: _Row | None
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ackproof_faults.conditions.condition import Condition
 from ackproof_faults.conditions.progress import After, ProgressIs
-from ackproof_spark.tables import LOCATION, Outcome
+from ackproof_spark.tables import LOCATION, PROBE_PRODUCERS, Outcome
 
 #: Without a send (or an ack) for this long, their number is not used as the clock.
 _STILL_S = 1.0
@@ -58,7 +58,9 @@ def progress_marks(run_dir: Path, times: Sequence[datetime]) -> list[ProgressMar
     sent, acked = _Tally(moments), _Tally(moments)
     acknowledged = pa.array(_ACKNOWLEDGED)
     columns = ["outcome", "sent_at", "resolved_at"]
-    for batch in ds.dataset(run_dir / LOCATION["ledger"]).to_batches(columns=columns):
+    workload = ds.field("producer") < PROBE_PRODUCERS  # conditions count no writes of the probe
+    ledger = ds.dataset(run_dir / LOCATION["ledger"])
+    for batch in ledger.to_batches(columns=columns, filter=workload):
         is_acked = pc.is_in(batch.column("outcome"), acknowledged)
         sent.add(batch.column("sent_at").cast(pa.int64()).to_numpy())
         acked.add(batch.column("resolved_at").filter(is_acked).cast(pa.int64()).to_numpy())

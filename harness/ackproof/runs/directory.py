@@ -10,6 +10,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     partition_ends.parquet  fault_windows.parquet  partition_states.parquet
     broker_states.parquet   anomalies/
     metadata.log  logs/  recorded by the cluster
+    manifest.json        every file above with its digest
     verdict.json  trace.json  report.html  junit.xml
 
 docs/run-directory.md lists all files and tables.
@@ -91,6 +92,8 @@ class RunRecord(BaseModel):
     replays: str = ""
     #: Spark data sources that read the final log (`ackproof_spark.reading.final_log.Reader`).
     readers: list[str] = []
+    #: Whether `manifest.json` was written when recording ended. Older runs have none.
+    sealed: bool = False
     #: The clocks of the container engine and of every node, at the end of the run.
     clocks: list[Clock] = []
 
@@ -267,16 +270,12 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
     Raises RunDirectoryError if it is absent or damaged.
     """
-    path = directory / _PLAN
-    try:
-        return plan.model_validate_json(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    if not (directory / _PLAN).exists():
         raise RunDirectoryError(
-            f"{directory} is no directory of `ackproof {maker}`: it has no plan.json",
+            f"{directory} is no directory of `ackproof {maker}`: it has no {_PLAN}",
             hint=f"Name the directory that `ackproof {maker}` printed.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path} is damaged: {error}") from error
+        )
+    return read_model(directory, _PLAN, plan)
 
 
 def _check_version(path: Path) -> None:

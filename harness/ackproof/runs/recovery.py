@@ -1,4 +1,4 @@
-"""Prepares the directory of an interrupted run for judging.
+"""Closes the record of a run, and prepares the directory of an interrupted one for judging.
 
 Recorded data stays as it is. Absent tables are added, with every partition marked as not read. The
 judge then counts acked sends as unseen, not as lost, and finds the run inconclusive.
@@ -14,30 +14,55 @@ from ackproof.errors import RunDirectoryError
 from ackproof.ledger import finalize
 from ackproof.processes import is_running
 from ackproof.runs import directory as runs
+from ackproof.runs import manifest
+from ackproof.runs.directory import RunRecord
 from ackproof.scenario.loader import load
 from ackproof_spark.tables import FAULT_WINDOWS, FINAL_LOG, LOCATION, PARTITION_ENDS
 
 
-def recover_run(run_dir: Path) -> None:
-    """Close the ledger and add the absent tables; a second call changes nothing.
+def seal(run_dir: Path, record: RunRecord) -> None:
+    """Write `run.json` and the manifest of a run whose recording has ended. Raises DiskError."""
+    finalize.close(run_dir)
+    _add_absent_tables(run_dir, record.run_id)
+    runs.write_model(run_dir / "run.json", record.model_copy(update={"sealed": True}))
+    manifest.write(run_dir, record.run_id)
 
-    Raises RunDirectoryError if this is no run directory, or if the run is in progress.
+
+def recover_run(run_dir: Path) -> None:
+    """Check the evidence of a sealed run; seal one that was interrupted.
+
+    A second call changes nothing. Raises RunDirectoryError if this is no run directory, if the run
+    is in progress, or if a recorded file was changed.
     """
     record = runs.read_record(run_dir)
+    if manifest.exists(run_dir):
+        manifest.verify(run_dir, record.run_id)
+        return
     if record.finished_at is None and is_running(record.pid):
         raise RunDirectoryError(
             f"{run_dir.name} is still in progress (process {record.pid})",
             hint="Wait until it ends: its ledger cannot be closed before.",
         )
-    last_change = max(path.stat().st_mtime for path in run_dir.rglob("*"))
-    finalize.close(run_dir)
-    _add_absent_tables(run_dir, record.run_id)
     if record.finished_at is None:
         ended = {
-            "finished_at": datetime.fromtimestamp(last_change, tz=UTC),
+            "finished_at": datetime.fromtimestamp(_last_change(run_dir), tz=UTC),
             "troubles": [*record.troubles, "the harness was killed before the run ended"],
         }
-        runs.write_model(run_dir / "run.json", record.model_copy(update=ended))
+        seal(run_dir, record.model_copy(update=ended))
+        return
+    if not (run_dir / LOCATION["partition_ends"]).exists() and any(
+        (run_dir / LOCATION["final_log"]).rglob("*.parquet")
+    ):
+        raise RunDirectoryError(
+            f"{run_dir} has a final log, and {LOCATION['partition_ends']} is missing",
+            hint="Restore the file from a copy: without it nobody knows how far the log was read.",
+        )
+    finalize.close(run_dir)
+    _add_absent_tables(run_dir, record.run_id)
+
+
+def _last_change(run_dir: Path) -> float:
+    return max(path.lstat().st_mtime for path in run_dir.rglob("*"))
 
 
 def _add_absent_tables(run_dir: Path, run_id: str) -> None:

@@ -136,7 +136,8 @@ class Metrics(_Record):
 
     `unavailability_s`: seconds during which a partition had sends in flight and no ack, summed over
     gaps longer than `unavailability_gap_s`; of the worst partition. `duration_s`: from the first
-    send to the last outcome. `ack_latency_ms` is None if nothing was acked.
+    send to the last outcome. `ack_latency_ms` is None if nothing was acked. `unacked_partitions`
+    were written to, and acked nothing.
     """
 
     duration_s: float
@@ -144,6 +145,7 @@ class Metrics(_Record):
     unavailability_s: float
     unavailability_gap_s: float
     ack_latency_ms: Latency | None
+    unacked_partitions: list[str] = []
     #: None without `workload.probe`.
     probe: ProbeMetrics | None = None
 
@@ -167,6 +169,14 @@ class CauseReport(_Record):
     sentence: str
 
 
+class PartAvailability(_Record):
+    """Whether a partition can be read, and written with acks=all, in a part of the schedule."""
+
+    part: str
+    readable: Literal["can", "cannot", "either"]
+    writable: Literal["can", "cannot", "either"]
+
+
 class PredictionReport(_Record):
     """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`."""
 
@@ -175,6 +185,7 @@ class PredictionReport(_Record):
     at_risk: list[str] = []
     error_codes: list[str] = []
     reasons: dict[str, str]
+    availability: list[PartAvailability] = []
     bounds: str
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath
+from ackproof.scenario.librdkafka import forbidden
+from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, setting_text
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
 from ackproof_faults.schedule.blocks import located_faults
@@ -69,11 +70,7 @@ class AttachSpec(StrictModel):
 
         Raises ScenarioError if an environment variable is not set.
         """
-        return {key: _resolved(key, _text(value)) for key, value in self.client.items()}
-
-
-def _text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return {key: _resolved(key, setting_text(value)) for key, value in self.client.items()}
 
 
 def _resolved(key: str, value: str) -> str:
@@ -105,6 +102,8 @@ def problems(
     for key, value in attach.client.items():
         if key in _OWNED:
             yield (*where, "client", key), f"{key} is set by ackproof itself: remove it"
+        elif reason := forbidden(key):
+            yield (*where, "client", key), reason
         elif _SECRET.search(key) and not _REFERENCE.fullmatch(str(value)):
             # The message does not repeat the value, which may be the secret.
             yield (

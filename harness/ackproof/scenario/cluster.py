@@ -231,13 +231,15 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
 def _setting_problems(settings: Mapping[str, Setting], where: YamlPath) -> Iterator[Problem]:
     for key, value in settings.items():
         place = (*where, key)
-        if key == "broker.rack":
+        if key != key.strip():
+            yield place, f"{key!r} has blanks around it, which Kafka removes: remove them"
+        elif key == "broker.rack":
             yield place, "broker.rack has a key of its own: use cluster.racks or overrides.N.rack"
         elif key in OWNED_SETTINGS:
             yield place, f"{key} is set by ackproof itself: remove it"
         elif key in PER_TOPIC_SETTINGS:
             yield place, f"{key} is set for each topic: move it to topics.NAME.settings"
-        elif key in TIMERS and not (str(value).isdigit() and int(value) > 0):
+        elif key in TIMERS and not re.fullmatch(r"0*[1-9][0-9]*", str(value)):
             yield place, f"{value!r} is not a whole number of milliseconds above 0"
         elif not f"{key}{value}".isprintable():
             yield place, f"{key}: {value!r} must be a single line of printable characters"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackproof.scenario.commit import Commit
-from ackproof.scenario.librdkafka import explained
+from ackproof.scenario.librdkafka import explained, forbidden
 from ackproof.scenario.types import Setting, StrictModel
 
 #: Consumer settings that a scenario cannot set, and why.
@@ -39,10 +39,14 @@ class ConsumerSettings(BaseModel):
         for key in self.__pydantic_extra__:
             if key in OWNED_CONSUMER_SETTINGS:
                 raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
+            if reason := forbidden(key):
+                raise ValueError(reason)
         try:
             Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:
             raise ValueError(explained(refusal)) from None
+        except TypeError as refusal:
+            raise ValueError(f"confluent-kafka refuses this: {refusal}") from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ackproof.kafka_versions import uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
+from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
@@ -156,7 +157,7 @@ def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterat
 def _partition_problems(
     scenario: Scenario, where: YamlPath, topic: str, partition: int
 ) -> Iterator[Problem]:
-    spec = scenario.topics.get(topic)
+    spec = every_topic(scenario).get(topic)
     if spec is None:
         yield where, f"there is no topic {topic!r} here ({', '.join(sorted(scenario.topics))})"
     elif partition >= spec.partitions:

@@ -30,6 +30,23 @@ KNOWN = (
 )
 
 
+#: Properties that no scenario may set: pattern, and why.
+_FORBIDDEN = (
+    (r"plugin\..*", "loads code into the client"),
+    (r"test\.mock\..*", "makes librdkafka a broker of its own, whose acks are not Kafka's"),
+    (r".*_cb|logger|opaque", "is an object of a program, not a setting"),
+    (r"delivery\.report\.only\.error", "keeps acks from being reported"),
+)
+
+
+def forbidden(key: str) -> str:
+    """Return why no scenario may set a property; '' if it may."""
+    for pattern, reason in _FORBIDDEN:
+        if re.fullmatch(pattern, key):
+            return f"{key} {reason}: remove it"
+    return ""
+
+
 def explained(refusal: Any) -> str:
     """Return why librdkafka refused settings (a `KafkaException`), with the nearest name."""
     message: str = refusal.args[0].str()

@@ -167,7 +167,8 @@ def _validate(
         return validate(content)
     except ValidationError as invalid:
         lines = []
-        for error in invalid.errors(include_url=False):
+        errors = invalid.errors(include_url=False)
+        for error in errors[:_MOST_ERRORS]:
             place, problem = _explain(error)
             line, in_matrix = _locate(document, (*within, *place))
             combined = within == ("matrix",)
@@ -176,6 +177,8 @@ def _validate(
             dotted = ".".join(map(str, place)) or "scenario"
             configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{configuration}")
+        if (more := len(errors) - _MOST_ERRORS) > 0:
+            lines.append(f"{path}: and {more:,} more errors")
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
 
 
@@ -211,6 +214,9 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
     shown = "" if kind == "value_error" else f"{value!r}: "
     return place, f"{shown}{message[:1].lower()}{message[1:]}"
 
+
+#: The most errors of one file that are explained.
+_MOST_ERRORS = 20
 
 #: What a value must be, in YAML's terms, by pydantic's type of error.
 _EXPECTED = {
@@ -292,7 +298,8 @@ def _locate(document: CommentedMap, place: Sequence[str | int]) -> tuple[int, bo
     line = 1
     for part in place:
         if isinstance(node, CommentedMap) and part in node:
-            line = node.lc.key(part)[0] + 1
+            # The keys that `<<` merges into a mapping have no line of their own.
+            line = node.lc.key(part)[0] + 1 if part in (node.lc.data or {}) else line
         elif isinstance(node, CommentedSeq) and isinstance(part, int) and part < len(node):
             line = node.lc.item(part)[0] + 1
         else:

@@ -15,14 +15,18 @@ A key is a path with dots. Everything after `.settings.` is the name of one sett
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.scenario.types import Setting, YamlPath
+from ackproof.scenario.types import Setting, YamlPath, setting_text
 
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
+
+#: The most configurations of a file: each is a run of a minute or more.
+_MOST = 1000
 
 
 class MatrixError(Exception):
@@ -71,6 +75,12 @@ def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:
 
 def _combinations(dimensions: Sequence[object]) -> list[Entry]:
     choices = [_dimension(one, ("matrix", index)) for index, one in enumerate(dimensions)]
+    if (count := math.prod(map(len, choices))) > _MOST:
+        raise MatrixError(
+            ("matrix",),
+            f"it has {count:,} configurations, and {_MOST:,} is the most: remove dimensions or "
+            "values",
+        )
     found = []
     for combination in itertools.product(*choices):
         changes: dict[str, Any] = {}
@@ -102,7 +112,7 @@ def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
             (*path, key), f"{parts[0]!r} cannot differ between configurations: remove it"
         )
     return [
-        Entry(name=f"{parts[-1]}={_word(value)}", changes=_nested(parts, value), path=path)
+        Entry(name=f"{parts[-1]}={setting_text(value)}", changes=_nested(parts, value), path=path)
         for value in values
     ]
 
@@ -119,10 +129,6 @@ def _nested(parts: Sequence[str], value: object) -> dict[str, Any]:
     return dict(node)
 
 
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `document` with `changes`: mappings are merged key by key, other values replaced."""
     merged = dict(document)
@@ -135,7 +141,7 @@ def configured(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     return merged
 
 
-def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
+def varied(changes: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the changes of a configuration by the last part of their keys.
 
     Where two last parts are equal, the whole key is used. `expect` and `case` are no settings.
@@ -143,7 +149,7 @@ def varied(changes: Mapping[str, Any], prefix: str = "") -> dict[str, Setting]:
     flat = {path: value for path, value in _leaves(changes) if path[0] not in ("expect", "case")}
     lasts = [path[-1] for path in flat]
     return {
-        prefix + (path[-1] if lasts.count(path[-1]) == 1 else ".".join(path)): _as_setting(value)
+        path[-1] if lasts.count(path[-1]) == 1 else ".".join(path): _as_setting(value)
         for path, value in flat.items()
     }
 

@@ -82,7 +82,7 @@ class TopicSpec(StrictModel):
     @property
     def compacted(self) -> bool:
         """Whether Kafka removes older records with the same key."""
-        return "compact" in str(self.settings.get("cleanup.policy", "delete"))
+        return "compact" in str(self.settings.get("cleanup.policy", "delete")).lower()
 
 
 Expectation = Literal["none", "some", "any"]

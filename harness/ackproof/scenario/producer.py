@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.scenario.librdkafka import explained
+from ackproof.scenario.librdkafka import explained, forbidden
 from ackproof.scenario.types import Setting
 
 #: Client settings that ackproof sets itself.
@@ -91,12 +91,16 @@ class ProducerSettings(BaseModel):
         for key in self.__pydantic_extra__:
             if key in OWNED_CLIENT_SETTINGS:
                 raise ValueError(f"{key} is set by ackproof itself: remove it")
+            if reason := forbidden(key):
+                raise ValueError(reason)
             if key in ALIASES:
                 raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:
             raise ValueError(explained(refusal)) from None
+        except TypeError as refusal:
+            raise ValueError(f"confluent-kafka refuses this: {refusal}") from None
         return self
 
     def as_client_settings(self) -> dict[str, Setting]:

@@ -7,6 +7,12 @@ from pydantic import BaseModel, ConfigDict
 #: The value of a setting of a broker, a topic or a client.
 Setting = str | int | float | bool
 
+
+def setting_text(value: object) -> str:
+    """Return the value of a setting in Kafka's form: true and false in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 #: Where something stands in a scenario file: keys and list indices, from the top.
 YamlPath = tuple[str | int, ...]
 

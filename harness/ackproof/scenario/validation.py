@@ -24,6 +24,9 @@ IMPOSSIBLE = "impossible"
 #: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
 _SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
+#: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
+_MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
+
 #: Maximum number of partitions that the probe reads and writes.
 PROBED_PARTITIONS = 24
 
@@ -117,6 +120,12 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
         )
     if sends.partition is not None and sends.keys is not None:
         yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
+    most = int(sends.client_settings.get("message.max.bytes", _MESSAGE_MAX_BYTES)) - _KEY_BYTES
+    if sends.size.min <= most < sends.size.max:
+        yield (
+            ("size",),
+            f"message.max.bytes allows values of up to {most} bytes, and max is {sends.size.max}",
+        )
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
             ("settings", "enable.idempotence"),
@@ -161,8 +170,8 @@ def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
             "set it to delete",
         )
     for key, least in _SAFE_RETENTION.items():
-        value = str(topic.settings.get(key, -1))
-        if loss != "any" and re.fullmatch(r"[0-9]+", value) and int(value) < least:
+        value = str(topic.settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
+        if loss != "any" and re.fullmatch(r"\+?[0-9]+", value) and int(value) < least:
             yield (
                 key,
                 f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "

@@ -14,7 +14,7 @@ from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
 from ackproof_model.configuration import Configuration, Profile, _numbers
-from ackproof_model.prediction.predict import ANOMALIES, Likelihood, _inconsistent
+from ackproof_model.prediction.predict import Likelihood, _inconsistent
 
 #: KIP-320 and KAFKA-7128 complete truncation by leader epoch.
 _SETTLED = (2, 1)
@@ -28,7 +28,7 @@ Found = tuple[Likelihood, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The answer for each of `ANOMALIES`.
+    """The answer for each anomaly that the model predicts.
 
     trace: a shortest way by which an order of the effects loses an acked record, as steps of the
     adversary; empty if none is known. bounds: what was searched and what is left out.
@@ -46,6 +46,7 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
     answers = {"lost": (likely, why)}
     answers |= {anomaly: next(_resent(configuration, stress, anomaly)) for anomaly in _RESENDS}
     answers |= dict(_of_logs(configuration, stress))
+    answers["read-then-gone"] = _read_then_gone(configuration, stress)
     if stress.anything:
         nothing = (_POSSIBLE, f"{stress.anything}, so nothing is excluded")
         answers = dict.fromkeys(answers, nothing)
@@ -54,8 +55,8 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
         answers["lost"] if stress.anything else _inconsistent(configuration, likelihood)
     )
     return Bound(
-        likelihood={anomaly: answers[anomaly][0] for anomaly in ANOMALIES},
-        reasons={anomaly: answers[anomaly][1] for anomaly in ANOMALIES},
+        likelihood={anomaly: answer[0] for anomaly, answer in answers.items()},
+        reasons={anomaly: answer[1] for anomaly, answer in answers.items()},
         trace=trace,
         bounds=_bounds(stress),
     )
@@ -109,6 +110,22 @@ def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, stress)):
         yield _POSSIBLE, late, ()
     yield answer
+
+
+def _read_then_gone(configuration: Configuration, stress: Stress) -> Answer:
+    """Return whether a record may disappear after a consumer has read it.
+
+    Consumers read below the high watermark: what every replica of the ISR has, of whatever size,
+    and from 3.7 only of an ISR of min.insync.replicas (KAFKA-15583). Such a record is as safe as
+    one that acks=all has acked.
+    """
+    if stress.removed:
+        return _POSSIBLE, "the topic may be deleted after records were read"
+    freeze = configuration.profile.hw_freeze
+    minimum = configuration.min_insync_replicas if freeze else 1
+    committed = replace(configuration, acks="all", min_insync_replicas=minimum)
+    likelihood, reason, _ = next(_lost(committed, stress))
+    return likelihood, f"of what was below the high watermark: {reason}"
 
 
 def _never_acked(configuration: Configuration) -> str:

@@ -16,7 +16,7 @@ from ackproof_model.consumer_groups.bounds import (
     OffsetChecks,
     OffsetModel,
 )
-from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, search
+from ackproof_model.consumer_groups.search import ANOMALIES, MAX_STATES, certain, search
 
 __all__ = [
     "ANOMALIES",
@@ -26,5 +26,6 @@ __all__ = [
     "OffsetBudgets",
     "OffsetChecks",
     "OffsetModel",
+    "certain",
     "search",
 ]

@@ -15,7 +15,17 @@ from ackproof_model.configuration import Profile
 CommitMode = Literal["before", "after", "auto", "auto-on-poll", "transaction", "never"]
 
 #: The kinds of perturbation.
-PERTURBATIONS = ("crashes", "rebalances", "delays", "offset_losses")
+PERTURBATIONS = (
+    "crashes",
+    "rebalances",
+    "delays",
+    "failed_commits",
+    "failed_effects",
+    "failovers",
+    "stale_fetches",
+    "offset_losses",
+    "log_losses",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,22 +36,46 @@ class OffsetBudgets:
     rebalances: it is removed from the group without its knowledge (its session or
         max.poll.interval.ms ended).
     delays: a commit gets no response; it may arrive at any later time, or never.
-    offset_losses: the group's committed offsets are lost (a `__consumer_offsets` with one replica,
-    or
-        an unclean election).
+    failed_commits: a commit fails; a heedless member continues.
+    failed_effects: processing a record fails after it had its effect (a forwarded record that was
+        written and not acked); the member goes back to it.
+    failovers: the group's coordinator moves to another broker, and no committed record is lost.
+    stale_fetches: a new owner begins at an offset that was committed earlier: the broker that
+        answered is no longer the coordinator and does not know it.
+    offset_losses: the group's coordinator moves and the newest committed offsets are lost, or all
+        (a `__consumer_offsets` with one replica, or an unclean election).
+    log_losses: the partition loses records at its end that consumers may have read; later, others
+        take their offsets.
+    in_all: all perturbations together, None for their sum.
     """
 
     records: int = 2
     crashes: int = 0
     rebalances: int = 0
     delays: int = 0
+    failed_commits: int = 0
+    failed_effects: int = 0
+    failovers: int = 0
+    stale_fetches: int = 0
     offset_losses: int = 0
+    log_losses: int = 0
+    in_all: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 0 <= value <= 7:
+            if value is not None and not 0 <= value <= 7:
                 raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
+
+    @property
+    def perturbations(self) -> int:
+        total = sum(self.of_kinds)
+        return total if self.in_all is None else min(total, self.in_all)
+
+    @property
+    def of_kinds(self) -> tuple[int, ...]:
+        """The budget of each kind of `PERTURBATIONS`, in its order."""
+        return tuple(getattr(self, kind) for kind in PERTURBATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +88,12 @@ class OffsetChecks:
         (UNSTABLE_OFFSET_COMMIT, KIP-447, from 2.5).
     id_fencing: a new producer of a transactional.id ends its open transaction first (KIP-98).
     atomic: the offsets and the records of a transaction take effect together (KIP-98).
+    replicated_first: a commit is answered when all in-sync replicas of `__consumer_offsets` have it
+        (`GroupMetadataManager.storeOffsets`, acks -1).
+    load_first: a new coordinator answers when it has loaded the group's offsets
+        (COORDINATOR_LOAD_IN_PROGRESS).
+    truncation_check: after an election a member compares leader epochs, and goes back to where its
+        log and the leader's diverge (KIP-320; librdkafka from 2.1).
     """
 
     generation_check: bool = True
@@ -61,6 +101,9 @@ class OffsetChecks:
     stable_fetch: bool = True
     id_fencing: bool = True
     atomic: bool = True
+    replicated_first: bool = True
+    load_first: bool = True
+    truncation_check: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +113,8 @@ class OffsetModel:
     asynchronous: a member polls again before the polled records are processed (by other threads).
     heedless: it continues after a refused commit, as a client may that only reports it.
     reset: auto.offset.reset.
+    killed_in_poll: the first member is certainly killed while it processes its first poll, which
+        has several records: some of them have had their effect.
     same_id: with transactions, the new owner of the partition has the transactional.id of the old
         one: one id for each partition, as before KIP-447.
 
@@ -81,6 +126,7 @@ class OffsetModel:
     asynchronous: bool = False
     heedless: bool = False
     reset: Literal["earliest", "latest"] = "earliest"
+    killed_in_poll: bool = False
     same_id: bool = False
     budgets: OffsetBudgets = OffsetBudgets()
     checks: OffsetChecks = OffsetChecks()

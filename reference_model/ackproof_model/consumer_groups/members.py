@@ -27,21 +27,27 @@ class Member(NamedTuple):
 class State(NamedTuple):
     """One state of the search.
 
-    offset: the committed offset, None for none. pending: member and offset of an open transaction.
-    effects: how often each record was processed, at most 2. flight: delayed commits, as
-    (generation, offset). left: the remaining budgets, in the order of `PERTURBATIONS`.
+    offset: the committed offset, None for none. earlier: those before it, as far as the remaining
+    budgets need them. pending: member and offset of an open transaction. effects: how often each
+    record was processed, at most 2. end: the end of the log. flight: delayed commits, as
+    (generation, offset). left: the remaining budgets, in the order of `PERTURBATIONS`, and last the
+    one for all together.
     """
 
     generation: int
     offset: int | None
+    earlier: tuple[int | None, ...]
     pending: tuple[int, int] | None
     members: tuple[Member, ...]
     effects: tuple[int, ...]
+    end: int
     flight: frozenset[tuple[int, int]]
     left: tuple[int, ...]
 
 
 Step = tuple[str, State]
+
+_OFFSET_LOSSES = PERTURBATIONS.index("offset_losses")
 
 
 def initial(model: OffsetModel) -> State:
@@ -50,24 +56,44 @@ def initial(model: OffsetModel) -> State:
     return State(
         generation=0,
         offset=None,
+        earlier=(),
         pending=None,
         members=(Member(True, 0, 0, 0, 0),),
         effects=(0,) * budgets.records,
+        end=budgets.records,
         flight=frozenset(),
-        left=tuple(getattr(budgets, kind) for kind in PERTURBATIONS),
+        left=(*budgets.of_kinds, budgets.perturbations),
     )
 
 
-def begin(model: OffsetModel, state: State) -> int:
-    """Return the offset at which a new member begins."""
-    if state.offset is not None:
-        return state.offset
-    return 0 if model.reset == "earliest" else model.budgets.records
+def begin(model: OffsetModel, state: State, committed: int | None) -> int:
+    """Return where a new member begins: by auto.offset.reset if no committed offset is valid."""
+    if committed is not None and committed <= state.end:
+        return committed
+    return 0 if model.reset == "earliest" else state.end
 
 
 def successors(model: OffsetModel, state: State) -> Iterator[Step]:
     """Yield every step from a state, as (name, state after it)."""
-    left = dict(zip(PERTURBATIONS, state.left, strict=True))
+    for label, after in _steps(model, state):
+        yield label, _with_earlier(model, state, after)
+
+
+def _with_earlier(model: OffsetModel, before: State, after: State) -> State:
+    """Return the state with earlier committed offsets, if a perturbation may bring them back."""
+    needed = left(after, "stale_fetches") or left(after, "offset_losses")
+    if not (needed or (left(after, "failovers") and not model.checks.replicated_first)):
+        return after._replace(earlier=())
+    lost = after.left[_OFFSET_LOSSES] < before.left[_OFFSET_LOSSES]
+    if after.offset == before.offset or lost:
+        return after
+    return after._replace(earlier=(*before.earlier, before.offset))
+
+
+def _steps(model: OffsetModel, state: State) -> Iterator[Step]:
+    if model.killed_in_poll and state.members[0].alive:
+        yield from _until_killed(model, state)
+        return
     for number, member in enumerate(state.members):
         if member.alive:
             yield from _polling(model, state, number, member)
@@ -75,7 +101,7 @@ def successors(model: OffsetModel, state: State) -> Iterator[Step]:
             if model.commit == "transaction":
                 yield from _in_transactions(model, state, number, member)
             else:
-                yield from _committing(model, state, number, member, late=left["delays"] > 0)
+                yield from _committing(model, state, number, member)
     for generation, offset in state.flight:
         arrived = state._replace(flight=state.flight - {(generation, offset)})
         if _accepted(model, state, generation):
@@ -86,14 +112,78 @@ def successors(model: OffsetModel, state: State) -> Iterator[Step]:
     elif not state.members[holder].alive:
         yield "the group notices", state._replace(generation=state.generation + 1)
     else:
-        if left["crashes"]:
-            killed = _with(state, holder, state.members[holder]._replace(alive=False))
-            yield f"member {holder} is killed", _spent(killed, "crashes")
-        if left["rebalances"]:
-            out = state._replace(generation=state.generation + 1)
-            yield f"member {holder} is removed from the group", _spent(out, "rebalances")
-    if left["offset_losses"] and state.offset is not None:
-        yield "the offsets are lost", _spent(state._replace(offset=None), "offset_losses")
+        yield from _departures(state, holder)
+    if state.end < model.budgets.records:
+        yield "others take the offsets of lost records", state._replace(end=model.budgets.records)
+    yield from _coordinator_moves(model, state)
+    yield from _log_losses(model, state)
+
+
+def _departures(state: State, holder: int) -> Iterator[Step]:
+    """Yield that the owner of the partition is killed, or removed from the group."""
+    if left(state, "crashes"):
+        killed = _with(state, holder, state.members[holder]._replace(alive=False))
+        yield f"member {holder} is killed", spent(killed, "crashes")
+    if left(state, "rebalances"):
+        out = state._replace(generation=state.generation + 1)
+        yield f"member {holder} is removed from the group", spent(out, "rebalances")
+
+
+def _coordinator_moves(model: OffsetModel, state: State) -> Iterator[Step]:
+    """Yield failovers of the group's coordinator: the next one loads `__consumer_offsets`."""
+    if left(state, "failovers"):
+        moved = spent(state, "failovers")
+        if not model.checks.replicated_first and state.earlier:
+            yield "the coordinator fails over", moved._replace(offset=state.earlier[-1])
+        if not model.checks.load_first:
+            yield "the coordinator fails over", moved._replace(offset=None)
+        yield "the coordinator fails over", moved
+    if left(state, "offset_losses"):
+        for kept, offset in enumerate(state.earlier):
+            label = "no offset" if offset is None else f"offset {offset}"
+            lost = state._replace(offset=offset, earlier=state.earlier[:kept])
+            yield f"the coordinator fails over and loads {label}", spent(lost, "offset_losses")
+
+
+def _log_losses(model: OffsetModel, state: State) -> Iterator[Step]:
+    """Yield that the log loses records that were readable; members that run notice it.
+
+    A transaction in progress ends before or afterwards.
+    """
+    open_now = any(member.alive and member.open for member in state.members)
+    if not left(state, "log_losses") or open_now:
+        return
+    for end in range(state.end):
+        effects = tuple(times if n < end else 0 for n, times in enumerate(state.effects))
+        members = state.members
+        if model.checks.truncation_check:
+            members = tuple(_back(member, end) for member in members)
+        lost = state._replace(end=end, effects=effects, members=members)
+        yield f"the log keeps {end} of its records", spent(lost, "log_losses")
+
+
+def _back(member: Member, end: int) -> Member:
+    """Return a member that went back to where its log and the leader's diverge."""
+    return member._replace(
+        committed=min(member.committed, end),
+        position=min(member.position, end),
+        polled=min(member.polled, end),
+    )
+
+
+def _until_killed(model: OffsetModel, state: State) -> Iterator[Step]:
+    """Yield the steps of the first member until it is killed in the middle of its first poll."""
+    member, last = state.members[0], model.budgets.records
+    if member.polled < last:
+        yield f"member 0 polls up to {last}", _with(state, 0, member._replace(polled=last))
+        return
+    if member.position == 0:
+        yield from _processing(model, state, 0, member)
+    if model.commit in {"before", "auto"}:
+        yield from _committing(model, state, 0, member)
+    if member.position > 0:
+        killed = _with(state, 0, member._replace(alive=False))
+        yield "member 0 is killed", killed._replace(generation=state.generation + 1)
 
 
 def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
@@ -109,10 +199,18 @@ def _joining(model: OffsetModel, state: State) -> Iterator[Step]:
         if model.waits:
             yield "the transaction times out", _fenced(state)
             return
-    offset = begin(model, state)
+    yield _joined(model, state, state.offset)
+    if left(state, "stale_fetches"):
+        for committed in state.earlier:
+            label, joined = _joined(model, state, committed)
+            yield f"{label}, from a deposed coordinator", spent(joined, "stale_fetches")
+
+
+def _joined(model: OffsetModel, state: State, committed: int | None) -> Step:
+    offset = begin(model, state, committed)
     number = len(state.members)
     member = Member(True, state.generation, offset, offset, offset)
-    yield f"member {number} begins at {offset}", state._replace(members=(*state.members, member))
+    return f"member {number} begins at {offset}", state._replace(members=(*state.members, member))
 
 
 def _fenced(state: State) -> State:
@@ -131,7 +229,7 @@ def _polling(model: OffsetModel, state: State, number: int, member: Member) -> I
         return
     if model.commit in {"after", "transaction"} and member.committed < member.polled:
         return
-    for end in range(member.polled + 1, model.budgets.records + 1):
+    for end in range(member.polled + 1, state.end + 1):
         polled = _with(state, number, member._replace(polled=end))
         yield f"member {number} polls up to {end}", polled
         if model.commit == "auto-on-poll" and member.polled > member.committed:
@@ -148,11 +246,12 @@ def _processing(model: OffsetModel, state: State, number: int, member: Member) -
     if model.commit != "transaction":
         after = _effected(after, record, record + 1)
     yield f"member {number} processes {record}", after
+    if left(state, "failed_effects"):
+        failed = _with(after, number, member)
+        yield f"member {number} processes {record}, which fails", spent(failed, "failed_effects")
 
 
-def _committing(
-    model: OffsetModel, state: State, number: int, member: Member, *, late: bool
-) -> Iterator[Step]:
+def _committing(model: OffsetModel, state: State, number: int, member: Member) -> Iterator[Step]:
     due = {
         "before": member.position < member.polled,
         "after": member.position == member.polled,
@@ -163,9 +262,12 @@ def _committing(
         return
     committed, _ = _committed(model, state, number, offset)
     yield f"member {number} commits {offset}", committed
-    if late:
+    if left(state, "failed_commits") and model.heedless:
+        failed = _with(state, number, member._replace(committed=offset))
+        yield f"member {number}'s commit of {offset} fails", spent(failed, "failed_commits")
+    if left(state, "delays"):
         held = state._replace(flight=state.flight | {(member.generation, offset)})
-        yield f"member {number}'s commit of {offset} is late", _spent(held, "delays")
+        yield f"member {number}'s commit of {offset} is late", spent(held, "delays")
 
 
 def _accepted(model: OffsetModel, state: State, generation: int) -> bool:
@@ -214,10 +316,10 @@ def _in_transactions(
     ended = _with(mine, number, member._replace(committed=offset, open=False))
     effects = _effected(ended, member.committed, offset)
     yield f"member {number} commits up to {offset}", effects._replace(offset=offset)
-    if not model.checks.atomic and dict(zip(PERTURBATIONS, state.left, strict=True))["crashes"]:
+    if not model.checks.atomic and left(state, "crashes"):
         killed = _with(mine, number, member._replace(alive=False, open=False))
         halfway = _effected(killed, member.committed, offset)
-        yield f"member {number} is killed between records and offsets", _spent(halfway, "crashes")
+        yield f"member {number} is killed between records and offsets", spent(halfway, "crashes")
 
 
 def _effected(state: State, first: int, end: int) -> State:
@@ -232,6 +334,11 @@ def _with(state: State, number: int, member: Member) -> State:
     return state._replace(members=(*members[:number], member, *members[number + 1 :]))
 
 
-def _spent(state: State, kind: str) -> State:
-    spent = PERTURBATIONS.index(kind)
-    return state._replace(left=tuple(n - (spent == k) for k, n in enumerate(state.left)))
+def left(state: State, kind: str) -> int:
+    """Return how many perturbations of this kind are left."""
+    return state.left[PERTURBATIONS.index(kind)] if state.left[-1] else 0
+
+
+def spent(state: State, kind: str) -> State:
+    at = {PERTURBATIONS.index(kind), len(PERTURBATIONS)}
+    return state._replace(left=tuple(n - (k in at) for k, n in enumerate(state.left)))

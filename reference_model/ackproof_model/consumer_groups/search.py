@@ -8,7 +8,6 @@ from ackproof_model.breadth_first import SearchResult, explore
 from ackproof_model.consumer_groups.bounds import OffsetModel
 from ackproof_model.consumer_groups.members import (
     State,
-    begin,
     initial,
     successors,
 )
@@ -37,11 +36,32 @@ def search(
 def anomalies(model: OffsetModel, state: State) -> Iterator[str]:
     if any(times > 1 for times in state.effects):
         yield "reprocessed"
-    living = [member for member in state.members if member.alive]
-    if not any(member.generation == state.generation for member in living):
+    owner = state.members[-1]
+    if not owner.alive or owner.generation < state.generation:
         return
     # A transaction's records take effect at its end only.
-    begins = [begin(model, state)]
-    begins += [m.committed if model.commit == "transaction" else m.position for m in living]
-    if any(times == 0 for times in state.effects[: min(begins)]):
-        yield "unprocessed"
+    passed = owner.committed if model.commit == "transaction" else owner.position
+    for record in range(min(passed, state.end)):
+        if not state.effects[record] and not any(
+            # A member that was removed still processes what it has polled.
+            member.alive and member.position <= record < member.polled
+            for member in state.members[:-1]
+        ):
+            yield "unprocessed"
+
+
+def certain(model: OffsetModel) -> frozenset[str]:
+    """Return the anomalies in every final state: those to which every order of the steps leads.
+
+    Final: the group has processed all that it will, whatever budgets are left.
+    """
+    found = frozenset(ANOMALIES)
+    seen, todo = {initial(model)}, [initial(model)]
+    while todo and found:
+        state = todo.pop()
+        after = [one for _, one in successors(model, state)]
+        if all(one.left != state.left for one in after):
+            found &= frozenset(anomalies(model, state))
+        todo += (new := set(after) - seen)
+        seen |= new
+    return found

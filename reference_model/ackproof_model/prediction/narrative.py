@@ -181,6 +181,7 @@ _SENTENCES: dict[str, _Sentence] = {
         f"{_names(n[1])} did not fetch from {name(n[0])} for replica.lag.time.max.ms. "
         + _elected(b, a)
     ),
+    "catch up": lambda m, n, b, a: f"The other replicas catch up and join the ISR of {name(n[0])}.",
     "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
     "refused": lambda m, n, b, a: (

@@ -66,7 +66,7 @@ class Model:
 
     @cached_property
     def reduces(self) -> bool:
-        """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
+        """Whether steps that cannot change the outcome are left out (see `reduction`).
 
         Not if healing waits for the ISR, which such steps change.
         """
@@ -87,6 +87,11 @@ class Model:
             case AnyOf(alternatives=alternatives):
                 return any(map(self._depends_on_isr, alternatives))
         return False
+
+    @cached_property
+    def last_loss(self) -> int:
+        """The number of faults once no further fault takes data from logs."""
+        return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
 
     @cached_property
     def loses_quorum(self) -> bool:

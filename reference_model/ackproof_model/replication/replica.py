@@ -63,7 +63,12 @@ def learn(model: Model, state: State, number: int) -> State:
     if controller.leader != number:
         view = Broker(broker.status, broker.clean, broker.log, controller.leader, controller.epoch)
         return state.with_broker(number, view)
-    if broker.leader == number and broker.epoch == controller.epoch:
+    if state.run.alone:
+        start = len(broker.log)
+        view = Broker(
+            UP, False, broker.log, number, controller.epoch, controller.isr, controller.isr, start
+        )
+    elif broker.leader == number and broker.epoch == controller.epoch:
         view = broker._replace(isr=controller.isr, maximal=controller.isr)
     else:
         view = Broker(
@@ -81,11 +86,10 @@ def learn(model: Model, state: State, number: int) -> State:
 
 
 def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
-    """Return the leader with its high watermark moved; it is kept for acks=all only."""
-    if policy.acks != "all":
-        return leader
-    if not leader.remote:  # see `transitions.simplify`
-        return leader._replace(hw=len(leader.log))
+    """Return the leader with its high watermark moved."""
+    if not leader.remote:  # see `reduction`
+        frozen = policy.freeze and leader.isr.bit_count() < policy.min_isr
+        return leader if frozen else leader._replace(hw=len(leader.log))
     watermark = advanced_high_watermark(
         policy,
         number,

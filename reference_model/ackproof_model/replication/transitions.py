@@ -17,6 +17,8 @@ from ackproof_model.replication.fault_effects import (
     ProcessStalls,
 )
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.reading import with_reads
+from ackproof_model.replication.reduction import reduced, with_full_isr
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -24,7 +26,6 @@ from ackproof_model.replication.state import (
     STOPPING,
     UP,
     Broker,
-    Controller,
     State,
     Step,
     members,
@@ -34,58 +35,12 @@ from ackproof_model.replication.state import (
 def steps(model: Model, state: State) -> Iterator[Step]:
     """Yield every step of producer, brokers and controller that may change the outcome."""
     for label, after, timer in _steps(model, state):
-        yield label, simplify(model, after), timer
-
-
-def simplify(model: Model, state: State) -> State:
-    """Return the state without the parts that can no longer change the outcome.
-
-    Once all faults have happened, a running leader that knows its epoch stays leader, and its log
-    is the final one. If its acks wait for no other replica, or all that they wait for can fetch,
-    the others are replaced by copies of the leader: their steps only take time.
-    """
-    if not model.reduces or not replica.leads_for_good(model, state):
-        return state
-    leader = state.controller.leader
-    if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
-        return state  # an old leader may still append
-    if model.acks == "all" and not _acks_for_good(model, state):
-        return state
-    epoch, log = state.controller.epoch, state.brokers[leader].log
-    other = Broker(UP, False, (), leader, epoch)
-    everyone, count = model.policy.everyone, model.replicas
-    watermark = len(log) if model.acks == "all" else 0
-    final = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
-    return State(
-        Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
-        tuple(final if number == leader else other for number in range(count)),
-        state.client,
-        state.run,
-        state.harm._replace(
-            cuts=(0,) * count, own_cuts=(0,) * count, stalled=0, away=0, unlinked=0, quorum=True
-        ),
-    )
-
-
-def _acks_for_good(model: Model, state: State) -> bool:
-    """Whether the leader's acks=all wait for nothing that a fault hinders."""
-    leader, isr, harm = state.controller.leader, state.controller.isr, state.harm
-    if isr.bit_count() < model.policy_in(state).min_isr or harm.unreachable(leader):
-        return False
-    if any(state.brokers[number].status != UP for number in members(isr)):
-        return False
-    if (harm.stalled | harm.away) & isr or not harm.quorum:
-        return False
-    here = model.appended + leader  # elsewhere, an old leader may still answer
-    return all(status < model.appended or status == here for status in state.client.status)
+        yield label, with_reads(model, reduced(model, after)), timer
 
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
-    # A leader without `remote` is one whose followers `simplify` replaced.
-    alone = (
-        replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
-    )
+    alone = state.run.alone
     stalled = state.harm.stalled
     for number, broker in enumerate(state.brokers):
         if broker.alive:
@@ -96,6 +51,17 @@ def _steps(model: Model, state: State) -> Iterator[Step]:
             yield from _membership(model, state, number, broker)
     if not alone:
         yield from _sweep(model, state)
+    else:
+        yield from _alone(model, state)
+
+
+def _alone(model: Model, state: State) -> Iterator[Step]:
+    """Yield the steps of a leader that is alone, besides requests."""
+    leader = state.controller.leader
+    if replica.behind(state.brokers[leader], leader, state.controller):
+        yield ("learn", leader), replica.learn(model, state, leader), None
+    elif state.controller.isr != model.policy.everyone:
+        yield ("catch up", leader), with_full_isr(model, state), None
 
 
 def _producer(model: Model, state: State) -> Iterator[Step]:

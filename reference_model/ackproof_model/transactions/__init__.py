@@ -2,7 +2,8 @@
 
 `search(TransactionModel(...))` finds the anomalies that an adversary within budgets can cause, by
 exhaustive search. The coordinator, the producers and the logs follow KIP-98, KIP-360 and KIP-890 by
-version. Replication is left out: appended records stay, and so does the coordinator's state.
+version. Replication is left out: committed records stay, in logs and in the transaction log, unless
+the budgets allow that some are lost.
 """
 
 from ackproof_model.transactions.anomalies import ANOMALIES

@@ -20,12 +20,19 @@ Protocol = Literal[1, 2]
 #: The kinds of perturbation.
 PERTURBATIONS = (
     "delays",
+    "unanswered",
     "marker_delays",
     "restarts",
     "timeouts",
     "failovers",
+    "coordinator_losses",
+    "log_losses",
     "expirations",
 )
+
+
+#: A producer's requests: add a partition to the transaction, write a record, end the transaction.
+RequestKind = Literal["add", "produce", "end"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,28 +42,45 @@ class TransactionBudgets:
     transactions: how many are begun in all, each with at most one record in each of `partitions`
         partitions.
     delays: a request of a client gets no response; it may arrive at any later time, or never.
+    delayed: the kinds of requests that this may happen to.
+    unanswered: a request of a client gets no response; it is carried out at once, or never. That is
+        what the death of a broker does: its requests end with its connections.
     marker_delays: the same for a marker that the coordinator sends.
     restarts: a new producer begins with the same transactional.id; the old one may continue.
     timeouts: the coordinator aborts a transaction that exceeds transaction.timeout.ms.
     failovers: the coordinator's partition gets another leader; requests of the old one may still
         arrive.
+    coordinator_losses: a failover that loses committed records of the transaction log: the new
+        coordinator loads an older state, or does not know the transactional.id.
+    log_losses: a partition loses committed records and markers at its end.
     expirations: the coordinator removes the transactional.id (transactional.id.expiration.ms).
+    in_all: all perturbations together, None for their sum.
     """
 
     transactions: int = 2
     partitions: int = 2
     delays: int = 0
+    delayed: tuple[RequestKind, ...] = ("add", "produce", "end")
+    unanswered: int = 0
     marker_delays: int = 0
     restarts: int = 0
     timeouts: int = 0
     failovers: int = 0
+    coordinator_losses: int = 0
+    log_losses: int = 0
     expirations: int = 0
+    in_all: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not 0 <= value <= 7:
+            if isinstance(value, int) and not 0 <= value <= 7:
                 raise ValueError(f"{field.name} is {value}: it must be from 0 to 7")
+
+    @property
+    def perturbations(self) -> int:
+        total = sum(self.of_kinds)
+        return total if self.in_all is None else min(total, self.in_all)
 
     @property
     def of_kinds(self) -> tuple[int, ...]:
@@ -82,6 +106,12 @@ class TransactionChecks:
         (`ProducerStateEntry.findDuplicateBatch`, KIP-98).
     prepare_first: the outcome is written to the transaction log before any marker, and a new
         coordinator continues with it (`TransactionStateManager.loadTransactionMetadata`, KIP-98).
+    replicated_first: a change takes effect when all in-sync replicas of the transaction log have it
+        (`TransactionStateManager.appendTransactionToLog`, acks -1).
+    load_first: a new coordinator answers when it has loaded the whole transaction log
+        (COORDINATOR_LOAD_IN_PROGRESS, KIP-98).
+    markers_resent: it sends all markers of a prepared transaction again: which ones its predecessor
+        wrote is not in the transaction log (`TransactionCoordinator.onElection`, KIP-98).
     complete_first: nothing is added to a transaction whose markers are not all written
         (CONCURRENT_TRANSACTIONS, KIP-98).
     stable_offset: read_committed ends at the first open transaction
@@ -106,6 +136,9 @@ class TransactionChecks:
     term_check: bool = True
     dedup: bool = True
     prepare_first: bool = True
+    replicated_first: bool = True
+    load_first: bool = True
+    markers_resent: bool = True
     complete_first: bool = True
     stable_offset: bool = True
     aborted_index: bool = True

@@ -1,9 +1,9 @@
 """The transaction coordinator: its answer to each request, and its state afterwards.
 
 The rules follow `TransactionCoordinator` and `TransactionMetadata`; a test compares each with the
-exact port of Kafka's class in `tests/specifications/transaction_coordinator`. The transaction log
-is one log that never fails: a change is written and answered in one step. While markers are due,
-the change that follows them is pending in Kafka.
+exact port of Kafka's class in `tests/specifications/transaction_coordinator`. A change is written
+to the transaction log (`transaction_log`) and answered in one step. While markers are due, the
+change that follows them is pending in Kafka.
 """
 
 from __future__ import annotations
@@ -149,11 +149,3 @@ def completed(coordinator: Coordinator) -> Coordinator:
         return coordinator
     commits = coordinator.state is Txn.PREPARE_COMMIT
     return coordinator._replace(state=Txn.COMPLETE_COMMIT if commits else Txn.COMPLETE_ABORT)
-
-
-def failed_over(model: TransactionModel, coordinator: Coordinator) -> Coordinator:
-    """Return the state that the next coordinator loads from the transaction log."""
-    after = coordinator._replace(term=coordinator.term + 1)
-    if coordinator.state in PREPARED and not model.checks.prepare_first:
-        return after._replace(state=Txn.ONGOING)
-    return after

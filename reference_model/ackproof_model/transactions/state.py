@@ -131,9 +131,14 @@ class Message(NamedTuple):
 
 
 class State(NamedTuple):
-    """One state of the search. left: the remaining budgets, in the order of `PERTURBATIONS`."""
+    """One state of the search.
+
+    logged: the transaction log, as far as the remaining budgets need it. left: those budgets, in
+    the order of `PERTURBATIONS`, and last the one for all together.
+    """
 
     coordinator: Coordinator
+    logged: tuple[Coordinator, ...]
     partitions: tuple[Partition, ...]
     producers: tuple[Producer, ...]
     outcomes: tuple[Outcome, ...]
@@ -153,11 +158,13 @@ def idle(model: TransactionModel, epoch: int) -> Producer:
 
 def initial(model: TransactionModel) -> State:
     """Return the initial state: the first producer has epoch 0."""
+    coordinator = Coordinator(Txn.EMPTY, 0, 0, 0)
     return State(
-        Coordinator(Txn.EMPTY, 0, 0, 0),
+        coordinator,
+        (coordinator,),
         (Partition((), None),) * model.budgets.partitions,
         (idle(model, 0),),
         (),
         frozenset(),
-        model.budgets.of_kinds,
+        (*model.budgets.of_kinds, model.budgets.perturbations),
     )

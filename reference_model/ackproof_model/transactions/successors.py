@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.transactions import coordinator as rules
-from ackproof_model.transactions import log
+from ackproof_model.transactions import log, transaction_log
 from ackproof_model.transactions.bounds import PERTURBATIONS, TransactionModel
 from ackproof_model.transactions.coordinator import Answer
 from ackproof_model.transactions.producers import requests, steps
@@ -19,6 +19,7 @@ from ackproof_model.transactions.requests import (
 from ackproof_model.transactions.state import (
     PREPARED,
     Message,
+    Partition,
     Phase,
     Producer,
     State,
@@ -30,6 +31,21 @@ Step = tuple[str, State]
 
 def successors(model: TransactionModel, state: State) -> Iterator[Step]:
     """Yield every step from a state, as (name, state after it)."""
+    for label, after in _steps(model, state):
+        yield label, _with_log(state, after)
+
+
+def _with_log(before: State, after: State) -> State:
+    """Return the state with its transaction log, as far as a failover may still need it."""
+    left = dict(zip(PERTURBATIONS, after.left, strict=False))
+    if not after.left[-1] or not (left["failovers"] or left["coordinator_losses"]):
+        return after._replace(logged=())
+    if after.coordinator is before.coordinator or after.coordinator.term > before.coordinator.term:
+        return after
+    return after._replace(logged=transaction_log.appended(after.logged, after.coordinator))
+
+
+def _steps(model: TransactionModel, state: State) -> Iterator[Step]:
     for number in range(len(state.producers)):
         yield from steps(model, state, number)
     for request in markers(state.coordinator):
@@ -39,9 +55,16 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
         answer, after = answered(model, arrived, late)
         if answer is not Answer.CONCURRENT_TRANSACTIONS:
             yield f"the late {_name(late)} arrives", after
-    left = dict(zip(PERTURBATIONS, state.left, strict=True))
+    if state.left[-1]:
+        yield from _perturbations(model, state)
+
+
+def _perturbations(model: TransactionModel, state: State) -> Iterator[Step]:
+    left = dict(zip(PERTURBATIONS, state.left, strict=False))
     if left["delays"]:
         yield from _delays(model, state)
+    if left["unanswered"]:
+        yield from _unanswered(model, state)
     if left["marker_delays"]:
         for request in markers(state.coordinator):
             held = state._replace(flight=state.flight | {request})
@@ -56,6 +79,10 @@ def successors(model: TransactionModel, state: State) -> Iterator[Step]:
         yield "the transaction times out", _spent(timed_out, "timeouts")
     if left["failovers"]:
         yield from _failovers(model, state)
+    if left["coordinator_losses"]:
+        yield from _coordinator_losses(state)
+    if left["log_losses"]:
+        yield from _log_losses(state)
     ended = state.coordinator.state not in {*PREPARED, Txn.ONGOING, Txn.DEAD}
     if left["expirations"] and ended:
         dead = state.coordinator._replace(state=Txn.DEAD)
@@ -81,6 +108,8 @@ def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
     """Yield delayed requests: in flight, or verified and waiting for the append."""
     for number in range(len(state.producers)):
         for label, waiting, request in requests(model, state, number):
+            if request.kind not in model.budgets.delayed:
+                continue
             held = waiting._replace(flight=waiting.flight | {request})
             yield f"{label}: late", _spent(held, "delays")
             if request.kind != "produce" or not model.verifies:
@@ -91,18 +120,49 @@ def _delays(model: TransactionModel, state: State) -> Iterator[Step]:
                 yield f"{label}: verified, late", _spent(held, "delays")
 
 
+def _unanswered(model: TransactionModel, state: State) -> Iterator[Step]:
+    """Yield requests without a response: carried out, or lost with their connection."""
+    for number in range(len(state.producers)):
+        for label, waiting, request in requests(model, state, number):
+            yield f"{label}: lost", _spent(waiting, "unanswered")
+            answer, after = answered(model, waiting, request)
+            if answer is Answer.NONE:
+                yield f"{label}: unanswered", _spent(after, "unanswered")
+
+
 def _failovers(model: TransactionModel, state: State) -> Iterator[Step]:
     """Yield failovers to another coordinator; a marker of the old one may be in flight."""
-    after = state._replace(coordinator=rules.failed_over(model, state.coordinator))
-    yield "the coordinator fails over", _spent(after, "failovers")
-    for request in markers(state.coordinator):
-        held = after._replace(flight=after.flight | {request})
-        yield f"the coordinator fails over, a {_name(request)} is late", _spent(held, "failovers")
+    for logged in transaction_log.loaded(model, state.logged):
+        after = _spent(_loaded(state, logged), "failovers")
+        yield "the coordinator fails over", after
+        for request in markers(state.coordinator):
+            held = after._replace(flight=after.flight | {request})
+            yield f"the coordinator fails over, a {_name(request)} is late", held
+
+
+def _coordinator_losses(state: State) -> Iterator[Step]:
+    for logged in transaction_log.older(state.logged):
+        after = _loaded(state, logged)
+        label = f"the coordinator fails over and loads {after.coordinator.state.name}"
+        yield label, _spent(after, "coordinator_losses")
+
+
+def _loaded(state: State, logged: transaction_log.Log) -> State:
+    coordinator = logged[-1]._replace(term=state.coordinator.term + 1)
+    return state._replace(coordinator=coordinator, logged=(*logged[:-1], coordinator))
+
+
+def _log_losses(state: State) -> Iterator[Step]:
+    """Yield that a partition loses committed entries; its producer state follows from the rest."""
+    for at, partition in enumerate(state.partitions):
+        for kept in range(len(partition.log)):
+            after = with_partition(state, at, Partition(partition.log[:kept], None))
+            yield f"partition {at} keeps {kept} of its entries", _spent(after, "log_losses")
 
 
 def _spent(state: State, kind: str) -> State:
-    spent = PERTURBATIONS.index(kind)
-    left = tuple(budget - (spent == n) for n, budget in enumerate(state.left))
+    spent = {PERTURBATIONS.index(kind), len(PERTURBATIONS)}
+    left = tuple(budget - (n in spent) for n, budget in enumerate(state.left))
     return state._replace(left=left)
 
 

@@ -6,9 +6,9 @@
     orders-0 offset 8       corrupt, header says sequence 8 <- corrupt: sequence 8
     orders-0 offset 9       corrupt, header says sequence 7 <- corrupt: stands for no known send
 
-A corrupt record stands for the send acked at its offset (of several, the one its header names,
-else the lowest name), or else for the send its header names if that one has no acked offset.
-That send is corrupt, and not lost as well.
+A corrupt record stands for the send its header names, if that one was acked there or has no acked
+offset. If the header names no such send, it stands for the send acked at its offset (of several,
+the lowest name). That send is corrupt, and not lost as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ackproof_spark.tables import Anomaly, Outcome, RecordState
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_AT_OFFSET_AND_NAMED, _AT_OFFSET, _NAMED = range(3)
+_AT_OFFSET_AND_NAMED, _NAMED, _AT_OFFSET = range(3)
 
 
 def find(tables: RunTables) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from ackproof_spark.forensics.stories import (
     SHARED,
     STORY,
     History,
-    told,
+    stories_of,
 )
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import RunTables
@@ -84,7 +84,7 @@ def explain(
     history = History.read(evidence)
     place = ["topic", "partition", "offset"]
     read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
-    stories = told(spark, lost, read, history).persist()
+    stories = stories_of(spark, lost, read, history).persist()
     try:
         distinct = _stories(stories, history, _faults(tables, faults), settings)
         place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
@@ -225,24 +225,18 @@ def _merged(stories: Sequence[_Story]) -> list[Cause]:
 
 
 def _together(one: Cause, other: Cause) -> Cause:
-    def least(name: str) -> Any:
-        return min(filter(_is_known, (getattr(one, name), getattr(other, name))), default=None)
-
-    def most(name: str) -> Any:
-        return max(filter(_is_known, (getattr(one, name), getattr(other, name))), default=None)
+    def of_both(name: str, choose: Callable[..., Any]) -> Any:
+        known = [value for each in (one, other) if (value := getattr(each, name)) is not None]
+        return choose(known, default=None)
 
     return replace(
         one,
         count=one.count + other.count,
-        first_offset=least("first_offset"),
-        last_offset=most("last_offset"),
-        first_acked_at=least("first_acked_at"),
-        last_acked_at=most("last_acked_at"),
+        first_offset=of_both("first_offset", min),
+        last_offset=of_both("last_offset", max),
+        first_acked_at=of_both("first_acked_at", min),
+        last_acked_at=of_both("last_acked_at", max),
     )
-
-
-def _is_known(value: object) -> bool:
-    return value is not None
 
 
 _MEANING = (

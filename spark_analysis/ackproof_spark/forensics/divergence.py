@@ -82,11 +82,11 @@ def find(evidence: Evidence, ends: DataFrame) -> DataFrame:
             F.min_by(F.struct("brokers", "there"), "base_offset").alias("first"),
             F.count("*").alias("batches"),
         )
-        .select(*place, "offset", _told().alias("found"))
+        .select(*place, "offset", _description().alias("found"))
     )
 
 
-def _told() -> Column:
+def _description() -> Column:
     """Describe what each broker holds at the first differing offset."""
     from pyspark.sql import functions as F  # noqa: N812
 

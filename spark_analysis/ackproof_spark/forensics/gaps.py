@@ -54,7 +54,7 @@ def find(evidence: Evidence, tables: RunTables) -> DataFrame | None:
     if not short:
         return None
     gaps = _between(covered, ends.where(_any_of(short)))
-    return _told(gaps, batches)
+    return _described(gaps, batches)
 
 
 def _short(covered: DataFrame, ends: DataFrame) -> list[tuple[str, int]]:
@@ -109,7 +109,7 @@ def _between(covered: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
-def _told(gaps: DataFrame, batches: DataFrame) -> DataFrame:
+def _described(gaps: DataFrame, batches: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     overlapping = (

@@ -14,7 +14,7 @@ Kafka 0.11), all numbers big-endian::
     35  max timestamp, ms       int64
 
 The checksum covers neither offset, length nor leader epoch: a broker sets these when it appends.
-Older message sets (magic 0 and 1, `LegacyRecord`) are told apart message by message, each with its
+Older message sets (magic 0 and 1, `LegacyRecord`) are read message by message, each with its
 CRC-32; the offset of a compressed one is that of the last message within it.
 
 A file that ends within a batch, or continues with something else, is torn: the reader stops there

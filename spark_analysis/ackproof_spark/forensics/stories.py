@@ -49,7 +49,7 @@ _FACTS = (
     f"stretches array<{_STRETCH}>, truncations array<{_TRUNCATION}>"
 )
 
-#: Columns that are equal for all records of one story: those that `told` adds, and `isr`.
+#: Columns that are equal for all records of one story: those that `stories_of` adds, and `isr`.
 SHARED = [
     *_PLACE,
     "acked_epoch",
@@ -133,7 +133,9 @@ def _stretches(evidence: Evidence) -> dict[Place, list[tuple[int, int, int, int,
     return found
 
 
-def told(spark: SparkSession, lost: DataFrame, read: DataFrame, history: History) -> DataFrame:
+def stories_of(
+    spark: SparkSession, lost: DataFrame, read: DataFrame, history: History
+) -> DataFrame:
     """Return `lost` (rows of `tables.ANOMALIES`) with what `SHARED` names, and `STORY`.
 
     read: topic, partition, offset of what the final log has at lost offsets. `acked_epoch` and

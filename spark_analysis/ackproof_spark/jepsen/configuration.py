@@ -81,7 +81,8 @@ ALLOWED = (
         reason="partitions may be rebalanced between two polls, and read by others meanwhile",
     ),
     Allowance(
-        anomalies=(Is.G1A, Is.PRECOMMITTED_READ, Is.G1C_WR),
+        # Without ww_deps, every G1c has wr edges only.
+        anomalies=(Is.G1A, Is.PRECOMMITTED_READ, Is.G1C_WR, Is.G1C),
         setting="isolation_level",
         values=("read_uncommitted",),
         reason="such a consumer returns records of open and aborted transactions",

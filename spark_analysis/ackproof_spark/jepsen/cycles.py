@@ -107,7 +107,7 @@ def find(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
 
 
 def _find_in_one(table: pa.Table) -> pa.Table:
-    """Return the cycles of one history's edges (`dependencies.EDGES`)."""
+    """Return the cycles of one history's edges (`dependencies.edges`)."""
     found = cycles(
         [
             Edge(row["source"], row["target"], row["relation"], row["key"], tuple(row["values"]))

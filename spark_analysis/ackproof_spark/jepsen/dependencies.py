@@ -22,30 +22,19 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ackproof_spark.jepsen.frames import SEND, Histories
 from ackproof_spark.jepsen.tables import TRANSACTIONS, Completion
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: One row an edge: operation `source` comes before `target`. `values` are the values concerned,
-#: in log order.
-EDGES = pa.schema(
-    [
-        pa.field("history", pa.int64(), nullable=False),
-        pa.field("relation", pa.string(), nullable=False),
-        pa.field("source", pa.int64(), nullable=False),
-        pa.field("target", pa.int64(), nullable=False),
-        pa.field("key", pa.string()),
-        pa.field("values", pa.list_(pa.string()), nullable=False),
-    ]
-)
-
 
 def edges(histories: Histories, *, ww_deps: bool = True) -> DataFrame:
-    """Return all edges; those inferred from the order of the log (ww, rw) only if `ww_deps`."""
+    """Return all edges; those inferred from the order of the log (ww, rw) only if `ww_deps`.
+
+    A row is an edge: history, relation, source, target, key, values. Operation `source` comes
+    before `target`; `values` are the values concerned, in log order.
+    """
     from pyspark.sql import DataFrame
 
     frames = [_wr(histories), _process(histories)]

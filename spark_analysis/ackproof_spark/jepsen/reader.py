@@ -20,6 +20,7 @@ with any of the settings of `configuration.Configuration` but `ww_deps`. Other f
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -109,9 +110,35 @@ def read(paths: Sequence[Path]) -> Cases:
     return Cases(files=files, micro_ops=pa.concat_tables(tables).combine_chunks())
 
 
+def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that occurs twice in an object: all but the last value would be lost."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
+    return document
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large for a number")
+    return number
+
+
 def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(
+            path.read_text(encoding="utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse_number,
+            parse_float=_finite,
+        )
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

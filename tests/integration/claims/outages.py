@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import node_actions
 from ackproof.cluster import lifecycle
 from ackproof_faults import FaultError, IsolateReplication
 from integration.claims.subject import SINCE_0_11, Observed, Subject, Trials
@@ -134,7 +135,7 @@ def f_of_f_plus_1_replicas_may_crash(subject: Subject) -> Observed:
     topic = subject.topic(min_insync_replicas=2)
     assert subject.send(topic) == (0, 0)
     for broker in (1, 2):
-        lifecycle.kill(subject.cluster, broker)
+        node_actions.kill(subject.cluster, broker)
     leader = until(lambda: subject.cluster.interfaces.metadata.leader(topic, 0))
     subject.repair()
     read = records(subject.cluster, topic)
@@ -148,7 +149,7 @@ def f_of_f_plus_1_replicas_may_crash(subject: Subject) -> Observed:
 @trials.of("32")
 def the_next_leader_is_the_next_in_order(subject: Subject) -> Observed:
     topic = subject.topic(replicas=[1, 3, 2])
-    lifecycle.kill(subject.cluster, 1)
+    node_actions.kill(subject.cluster, 1)
     leader = until(lambda: subject.cluster.interfaces.metadata.leader(topic, 0))
     return Observed(
         holds=leader == 3, evidence=f"replicas 1, 3, 2; 1 was killed, broker {leader} leads"
@@ -163,7 +164,7 @@ def who_is_out_of_sync_does_not_lead(subject: Subject) -> Observed:
     )
     down(subject, 2)
     assert subject.send(topic) == (0, 0)
-    lifecycle.kill(subject.cluster, 1)
+    node_actions.kill(subject.cluster, 1)
     subject.cluster.nodes[2].start_again()
     until(lambda: 2 in subject.cluster.brokers_known_to(3), "broker 2 did not come back")
     time.sleep(3)

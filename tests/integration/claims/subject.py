@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from ackproof.cluster import kafka_tools, lifecycle
+import node_actions
+from ackproof.cluster import kafka_tools
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.scenario.model import TopicSpec
 from integration.sending import send
@@ -66,14 +68,20 @@ class Subject:
         """Run a class of Kafka's in the first broker's container and return its output."""
         return kafka_tools.run(self.cluster.nodes[1], classes, *arguments)
 
+    def tool_says(self, classes: tuple[str, ...], *arguments: str) -> str:
+        """Run a class like `tool`; return its output and errors, also if it fails."""
+        script = kafka_tools.command(classes, shlex.join(arguments))
+        _, output = self.cluster.nodes[1].container.exec_run(["bash", "-c", script])
+        return str(output.decode(errors="replace"))
+
     def repair(self) -> None:
         """Thaw and start every node, controllers first, and wait until brokers are in sync."""
         for broker in self.cluster.broker_ids():
             if self.cluster.nodes[broker].paused():
-                lifecycle.resume(self.cluster, broker)
+                node_actions.resume(self.cluster, broker)
         for node in sorted(self.cluster.nodes, reverse=True):
             if self.cluster.nodes[node].exit_status() is not None:
-                lifecycle.start(self.cluster, node)
+                node_actions.start(self.cluster, node)
 
 
 Trial = Callable[[Subject], Observed]

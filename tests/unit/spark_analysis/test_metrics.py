@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof_spark.metrics import Bin, metrics, timeline
+from ackproof_spark.metrics import metrics
 from spark_histories import parse, write_run
 
 pytestmark = pytest.mark.spark
@@ -133,45 +133,3 @@ def test_a_run_without_sends_costs_nothing(spark, tmp_path):
         "unavailability_gap_s": 0.5,
         "ack_latency_ms": None,
     }
-    assert timeline(spark, tmp_path).bins == ()
-
-
-def test_timeline_counts_sends_where_they_began_and_outcomes_where_they_were_known(spark, tmp_path):
-    run_dir = _run(
-        tmp_path,
-        "1/0 to 0: acked at 0 [0-0.5]",
-        "1/1 to 0: acked at 1 [0.2-2.2]",
-        "1/2 to 0: failed X [2-2.1]",
-        "1/3 to 0: unknown [3.9-]",
-    )
-    result = timeline(spark, run_dir, bins=5)
-    assert result.bin_s == 1.0
-    start = result.bins[0].at
-    assert [(bin_.at - start).total_seconds() for bin_ in result.bins] == [0, 1, 2, 3]
-    assert result.bins[0] == Bin(
-        at=start,
-        sent_acked=2,
-        acked=1,
-        latency_p50_ms=500.0,
-        latency_p99_ms=500.0,
-        latency_max_ms=500.0,
-    )
-    assert result.bins[1] == Bin(at=result.bins[1].at)
-    assert result.bins[2] == Bin(
-        at=result.bins[2].at,
-        sent_failed=1,
-        acked=1,
-        failed=1,
-        latency_p50_ms=2000.0,
-        latency_p99_ms=2000.0,
-        latency_max_ms=2000.0,
-    )
-    assert result.bins[3] == Bin(at=result.bins[3].at, sent_unknown=1)
-
-
-@pytest.mark.parametrize("bins", [2, 7, 300])
-def test_timeline_has_no_more_bins_than_asked_for(spark, tmp_path, bins):
-    sends = [f"1/{i} to 0: acked at {i} [{i}.7-{i}.9]" for i in range(50)]
-    result = timeline(spark, _run(tmp_path, *sends), bins=bins)
-    assert 1 <= len(result.bins) <= bins
-    assert sum(bin_.acked for bin_ in result.bins) == len(sends)

@@ -111,8 +111,12 @@ def gone(path: Path) -> None:
         ("final_log/part-0.parquet", cut, "damaged or cut short"),
         ("ledger/producer-0.parquet", cut, "damaged or cut short"),
         ("partition_ends.parquet", cut, "damaged or cut short"),
-        ("final_log/part-0.parquet", of_version_two, "tables of schema version 2"),
-        ("final_log/part-0.parquet", of_another_run, f"more than one run: another, {RUN_ID}"),
+        ("final_log/part-0.parquet", of_version_two, "a table of schema version 2"),
+        (
+            "final_log/part-0.parquet",
+            of_another_run,
+            f"another run (another), and run.json is of the run {RUN_ID}",
+        ),
     ],
 )
 def test_an_incomplete_run_directory_is_refused_by_name(

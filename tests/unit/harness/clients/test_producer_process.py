@@ -180,6 +180,21 @@ def test_a_record_that_librdkafka_refuses_is_failed(start):
     assert table["offset"].null_count == 200
 
 
+def test_of_mixed_sizes_only_those_that_are_too_large_fail(start):
+    """librdkafka counts 36 bytes of its own, so values of 965 bytes and more are refused here."""
+    process = start(records=2_000, size=900, largest=968, settings={"message.max.bytes": 1_000})
+    assert process.wait(WITHIN) == 0, process.error
+    table = ledger(process)
+    assert sorted(table["sequence"].to_pylist()) == list(range(2_000))
+    assert set(outcomes(table)) == {"acked", "failed"}
+    assert set(table["error"].to_pylist()) == {None, "MSG_SIZE_TOO_LARGE"}
+    assert table["sent_at"].null_count == 0
+    progress = process.progress()
+    assert (progress.acked, progress.failed) == tuple(
+        outcomes(table)[word] for word in ("acked", "failed")
+    )
+
+
 def test_a_send_that_times_out_is_unknown(start):
     process = start(records=50, settings={"test.mock.broker.rtt": 500, "delivery.timeout.ms": 200})
     assert process.wait(WITHIN) == 0, process.error

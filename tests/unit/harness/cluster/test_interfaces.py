@@ -31,9 +31,7 @@ def cluster(*, clock: bytes = b"", proxy: object = None) -> KafkaCluster:
     unused: Any = None
     factory: Any = SimpleNamespace(clock=clock)
     given: Any = proxy
-    return KafkaCluster(
-        topology, {}, client=unused, run_id="test", sidecar=str, factory=factory, proxy=given
-    )
+    return KafkaCluster(topology, {}, client=unused, run_id="test", factory=factory, proxy=given)
 
 
 def attached(**more: object) -> AttachedCluster:

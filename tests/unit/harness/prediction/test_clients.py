@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.replication import predict
-from ackproof.scenario.model import Scenario
+from ackproof.scenario.model import Scenario, TopicSpec
 
 NO_FAULT = {"fault": "none"}
 KILL = {"fault": "kill", "target": "leader of orders-0"}
@@ -30,19 +31,27 @@ def scenario(*faults: dict[str, Any], version: str = "4.3.1", **workload: Any) -
     )
 
 
-def told(asked: Scenario) -> dict[str, str]:
-    return {str(anomaly): likelihood.value for anomaly, likelihood, _ in predict_clients(asked)}
+def told(asked: Scenario, *lossy: str) -> dict[str, str]:
+    """Return the predictions if these topics, and no others, may lose records."""
+    return {
+        str(anomaly): likelihood.value
+        for anomaly, likelihood, _ in predict_clients(asked, replication(*lossy))
+    }
+
+
+def reasons(asked: Scenario, *lossy: str) -> dict[str, str]:
+    return {
+        str(anomaly): reason for anomaly, _, reason in predict_clients(asked, replication(*lossy))
+    }
+
+
+def replication(*lossy: str) -> Callable[[Scenario], bool]:
+    return lambda asked: asked.workload.topic in lossy
 
 
 def test_without_transactions_and_groups_there_is_no_prediction():
     assert told(scenario(KILL)) == {}
     assert "aborted-read" not in predict(scenario()).predicted
-
-
-def test_an_unsupported_fault_may_delay_a_commit():
-    found = predict(scenario({"fault": "wipe_volume", "target": 1}, transactions={}))
-    assert found.predicted["aborted-read"] == "possible"
-    assert "KAFKA-17754" in found.prediction.reasons["aborted-read"]
 
 
 @pytest.mark.parametrize("version", ["3.5.2", "3.9.1", "4.3.1"])
@@ -53,7 +62,7 @@ def test_an_unsupported_fault_may_delay_a_commit():
         ({}, [NO_FAULT], ("impossible", "impossible")),
         ({"zombie_in": 2}, [], ("impossible", "impossible")),
         ({"zombie_in": 2, "successor": "new"}, [], ("impossible", "possible")),
-        ({}, [KILL], ("possible", "possible")),
+        ({"crash_in": 2, "successor": "new"}, [], ("impossible", "impossible")),
     ],
 )
 def test_predictions_for_transactions(version, transactions, faults, expected):
@@ -62,11 +71,92 @@ def test_predictions_for_transactions(version, transactions, faults, expected):
 
 
 @pytest.mark.parametrize(
+    ("fault", "aborted_read"),
+    [
+        # Its requests end with its connections.
+        (KILL, "impossible"),
+        ({"fault": "restart", "target": 1}, "impossible"),
+        # KAFKA-17754: a request waits while its producer repeats it.
+        ({"fault": "pause", "target": 1}, "possible"),
+        ({"fault": "isolate", "target": 1}, "possible"),
+        # ... unless it waits for less time than the producer does.
+        ({"fault": "pause", "target": 1, "heal_after": "15s"}, "impossible"),
+        ({"fault": "isolate", "target": 1, "heal_after": "20s"}, "possible"),  # a late marker
+        # Markers go from broker to broker.
+        ({"fault": "isolate_replication", "target": 1}, "possible"),
+        ({"fault": "isolate_replication", "target": 1, "heal_after": "5s"}, "impossible"),
+    ],
+)
+def test_a_request_is_late_if_a_fault_holds_it_for_longer_than_its_sender_waits(
+    fault, aborted_read
+):
+    assert told(scenario(fault, transactions={}))["aborted-read"] == aborted_read
+
+
+@pytest.mark.parametrize(
+    ("api", "direction", "action", "aborted_read"),
+    [
+        ("EndTxn", "request", "hold", "possible"),
+        ("EndTxn", "request", "drop", "impossible"),
+        ("EndTxn", "response", "hold", "impossible"),
+        ("WriteTxnMarkers", "request", "hold", "possible"),
+        ("OffsetCommit", "request", "delay", "impossible"),
+    ],
+)
+def test_a_late_end_is_told_from_other_late_messages(api, direction, action, aborted_read):
+    link = {"fault": "link", "target": "all", "api": api, "direction": direction, "action": action}
+    if action == "delay":
+        link["delay"] = "90s"
+    asked = scenario(link, transactions={}, consumers={"billing": {"commit": "before"}})
+    found = told(asked)
+    assert found["aborted-read"] == aborted_read
+    if api == "EndTxn" and aborted_read == "possible":
+        assert reasons(asked)["aborted-read"] == "in 9 steps, by a late request (link); KAFKA-17754"
+    # What is behind a held request on its connection is late, too.
+    held = (api, direction, action) == ("EndTxn", "request", "hold")
+    assert ("a late commit" in reasons(asked)["unprocessed"]) == (api == "OffsetCommit" or held)
+
+
+def test_what_the_coordinators_partition_may_lose_decides_about_zombies():
+    zombies = scenario(KILL, transactions={"zombie_in": 2})
+    assert told(zombies) == {"aborted-read": "impossible", "zombie-commit": "impossible"}
+    lossy = told(zombies, "__transaction_state")
+    assert lossy == {"aborted-read": "possible", "zombie-commit": "possible"}
+    assert (
+        "records that the coordinator's partition loses"
+        in (reasons(zombies, "__transaction_state")["zombie-commit"])
+    )
+    # An abort marker that is lost leaves its records to the next commit.
+    assert told(zombies, "orders") == {"aborted-read": "possible", "zombie-commit": "impossible"}
+    # Without a fault nothing is lost, whatever the settings are.
+    assert "possible" not in told(scenario(transactions={}), "__transaction_state").values()
+
+
+def test_read_uncommitted_reads_what_is_aborted():
+    group = {"settings": {"isolation.level": "read_uncommitted"}}
+    asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
+    assert told(asked)["aborted-read"] == "possible"
+    group["settings"]["isolation.level"] = "read_committed"
+    asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
+    assert told(asked)["aborted-read"] == "impossible"
+
+
+def test_a_producer_that_goes_on_beside_its_successor_may_be_a_zombie():
+    pause = {"fault": "pause_client", "client": "producers", "successor": True}
+    new = {"successor": "new"}
+    assert told(scenario(pause, transactions=new))["zombie-commit"] == "possible"
+    assert told(scenario(pause, transactions={}))["zombie-commit"] == "impossible"
+    crash = {"fault": "crash_client", "client": "producers"}
+    assert told(scenario(crash, transactions=new))["zombie-commit"] == "impossible"
+
+
+@pytest.mark.parametrize(
     ("commit", "expected"),
     [
-        ("before", ("possible", "possible")),
+        # A member that is removed from the group still processes what it has polled.
+        ("before", ("impossible", "possible")),
         ("after", ("impossible", "possible")),
-        ("auto", ("possible", "possible")),
+        ("auto", ("impossible", "possible")),
         ("never", ("impossible", "possible")),
         ("transaction", ("impossible", "impossible")),
     ],
@@ -74,18 +164,42 @@ def test_predictions_for_transactions(version, transactions, faults, expected):
 def test_predictions_for_a_group(commit, expected):
     group = {"commit": commit, "into": ["invoices"] if commit == "transaction" else []}
     found = told(scenario(consumers={"billing": group}))
-    anomalies = ("unprocessed", "reprocessed", "read-then-gone")
-    assert found == dict(zip(anomalies, (*expected, "possible"), strict=True))
+    assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("commit", "expected"),
+    [
+        ("before", ("certain", "impossible")),
+        ("after", ("impossible", "certain")),
+        ("never", ("impossible", "certain")),
+        ("auto", ("possible", "possible")),
+        ("transaction", ("impossible", "impossible")),
+    ],
+)
+def test_predictions_for_a_group_with_a_member_that_is_killed(commit, expected):
+    into = ["invoices"] if commit == "transaction" else []
+    group = {"commit": commit, "into": into, "via": "assign", "crash_after": 100}
+    found = told(scenario(consumers={"billing": group}))
+    assert found == dict(zip(("unprocessed", "reprocessed"), expected, strict=True))
+    # With auto.offset.reset=latest the next member may begin anywhere.
+    group["settings"] = {"auto.offset.reset": "latest"}
+    assert "certain" not in told(scenario(consumers={"billing": group})).values()
+
+
+CRASH = {"fault": "crash_client", "client": "consumers"}
 
 
 @pytest.mark.parametrize(
     ("group", "faults", "unprocessed"),
     [
         ({"commit": "after"}, [], "impossible"),
-        ({"commit": "after", "via": "assign"}, [], "impossible"),
-        ({"commit": "after", "via": "assign"}, [PAUSE], "possible"),
+        ({"commit": "before"}, [CRASH], "possible"),
+        ({"commit": "after"}, [CRASH], "impossible"),
+        ({"commit": "after", "via": "assign"}, [PAUSE], "impossible"),
+        ({"commit": "after", "via": "assign"}, [PAUSE | {"successor": True}], "possible"),
         ({"commit": "after"}, [PAUSE], "impossible"),
-        ({"commit": "after"}, [KILL], "possible"),
+        ({"commit": "after"}, [KILL], "impossible"),
         ({"commit": "after", "settings": {"auto.offset.reset": "latest"}}, [], "possible"),
     ],
 )
@@ -93,11 +207,84 @@ def test_predictions_of_unprocessed_records(group, faults, unprocessed):
     assert told(scenario(*faults, consumers={"billing": group}))["unprocessed"] == unprocessed
 
 
+@pytest.mark.parametrize(
+    ("reset", "lossy", "expected"),
+    [
+        ("earliest", [], ("impossible", "impossible")),
+        # B27: the group goes back. It skips if an abort marker is lost before an offset.
+        ("earliest", ["__consumer_offsets"], ("possible", "possible")),
+        # Forwarded records that are lost were not processed, and aborted ones may be read.
+        ("earliest", ["invoices"], ("possible", "possible")),
+        # A committed offset above the end of a shorter log skips what is written there.
+        ("earliest", ["orders"], ("possible", "possible")),
+        ("latest", [], ("possible", "impossible")),
+    ],
+)
+def test_b27_a_pipeline_is_exact_while_no_partition_that_it_needs_is_lossy(reset, lossy, expected):
+    group = {"commit": "transaction", "into": ["invoices"]}
+    group["settings"] = {"auto.offset.reset": reset}
+    found = told(scenario(KILL, CRASH, consumers={"billing": group}), *lossy)
+    assert tuple(found.values()) == expected
+
+
+def test_lost_offsets_do_no_harm_to_a_member_that_goes_on():
+    after = {"commit": "after", "via": "assign"}
+    assert told(scenario(KILL, consumers={"billing": after}), "__consumer_offsets") == {
+        "unprocessed": "impossible",
+        "reprocessed": "impossible",
+    }
+
+
+def test_forwarding_outside_of_transactions_repeats_what_has_no_ack():
+    group = {"commit": "before", "into": ["invoices"], "via": "assign"}
+    assert told(scenario(consumers={"billing": group}))["reprocessed"] == "impossible"
+    assert told(scenario(KILL, consumers={"billing": group}))["reprocessed"] == "possible"
+
+
+def test_only_a_member_without_a_session_is_misled_by_a_deposed_coordinator():
+    cut = {"fault": "isolate", "target": 1, "heal_after": "20s"}
+    group = {"commit": "before", "via": "assign", "crash_after": 100}
+    assert (
+        "deposed coordinator" in reasons(scenario(cut, consumers={"billing": group}))["reprocessed"]
+    )
+    group["via"] = "subscribe"
+    found = reasons(scenario(cut, consumers={"billing": group}))["reprocessed"]
+    assert "deposed coordinator" not in found
+
+
+def test_coordinators_write_with_acks_all_to_the_topics_that_our_clusters_have():
+    asked: dict[str, TopicSpec] = {}
+
+    def remember(one: Scenario) -> bool:
+        asked[one.workload.topic] = one.topic
+        assert one.workload.settings.acks == "all"
+        return False
+
+    groups = {"billing": {"commit": "after"}}
+    list(predict_clients(scenario(KILL, transactions={}, consumers=groups), remember))
+    state, offsets = asked["__transaction_state"], asked["__consumer_offsets"]
+    assert (state.replication_factor, state.min_insync_replicas) == (3, 2)
+    assert (offsets.replication_factor, offsets.min_insync_replicas) == (3, 1)
+    assert not state.unclean_leader_election
+    assert not offsets.unclean_leader_election
+
+
 def test_the_strongest_prediction_of_several_groups_counts():
-    groups = {"billing": {"commit": "after"}, "audit": {"commit": "before"}}
+    groups = {
+        "billing": {"commit": "after"},
+        "audit": {"commit": "before", "settings": {"auto.offset.reset": "latest"}},
+    }
     record = predict(scenario(consumers=groups))
     assert record.predicted["unprocessed"] == "possible"
     assert record.prediction.reasons["unprocessed"].startswith("audit: ")
+
+
+def test_a_fault_of_unknown_effects_excludes_nothing():
+    command = {"fault": "command", "inject": "true", "verify": "true", "heal": "true", "target": 1}
+    asked = scenario(command, transactions={"zombie_in": 2}, consumers={"billing": {}})
+    assert set(told(asked, "__transaction_state", "__consumer_offsets", "orders").values()) == {
+        "possible"
+    }
 
 
 def test_an_impossible_anomaly_that_is_observed_is_a_finding():

@@ -285,6 +285,27 @@ def test_a_request_timeout_makes_duplicates_possible(
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
 
 
+@pytest.mark.parametrize(
+    ("timeout_ms", "faults", "duplicated"),
+    [
+        (3000, "isolate_replication", "possible"),
+        (3000, "none", "impossible"),
+        (60000, "isolate_replication", "impossible"),
+    ],
+)
+def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
+    timeout_ms: int, faults: str, duplicated: str
+) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
+    fault = {"fault": faults, "target": "leader of orders-0"}
+    base = scenario(faults=[fault]).model_dump(by_alias=True)
+    found = replication.predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
+    )
+    assert found.predicted["duplicated"] == duplicated
+    assert found.predicted["reordered"] == "impossible"
+
+
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
     found = load(SCENARIOS / "side-by-side.yaml")[0].scenario
     together = replication.predict(found)

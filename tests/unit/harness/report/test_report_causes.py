@@ -83,7 +83,7 @@ def terminal(show, *arguments: object) -> str:
 def test_stories_are_in_the_order_of_their_records(explained) -> None:
     records = read_examples(explained[0])
     losses = read_loss_stories(explained[0], records)
-    assert [(one.producer, one.sequence) for one in losses] == [
+    assert [(one["producer"], one["sequence"]) for one in losses] == [
         (one.producer, one.sequence) for one in records[1:]
     ]
     assert read_loss_stories(explained[0], ()) == ()

@@ -73,6 +73,11 @@ def test_the_delivery_timeout_is_limited_by_the_transaction_timeout(tmp_path):
             "min (50) must not exceed max (40)",
         ),
         ("  topic: orders", "  topic: orders\n  size: {min: 50, mxa: 60}", "did you mean 'max'?"),
+        (
+            "  topic: orders",
+            "  topic: orders\n  size: {min: 100, max: 999990}",
+            "workload.size: message.max.bytes allows values of up to 999968 bytes",
+        ),
         ("  topic: orders", "  topic: orders\n  partition: 3", "(0 to 2)"),
         (
             "  topic: orders",

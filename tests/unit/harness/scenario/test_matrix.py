@@ -38,6 +38,7 @@ def test_booleans_are_named_as_in_yaml() -> None:
     ("matrix", "said"),
     [
         ([], "it must map names"),
+        ([{f"workload.k{n}": list(range(10))} for n in range(6)], "1,000,000 configurations"),
         ([{}], r"matrix\.0: a dimension"),
         (["acks"], r"matrix\.0: a dimension"),
         ([{"kafka": ["4.3.1"], "seed": [1]}], "one key"),

@@ -101,6 +101,17 @@ def test_what_a_budget_may_lose(
     assert str(budget) in found.bounds
 
 
+def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
+    one_kill = Stress(budget=Budget(kills=1))
+    found = bound(configuration(acks="1"), one_kill)
+    assert found.likelihood["lost"] is Likelihood.POSSIBLE
+    assert found.likelihood["read-then-gone"] is Likelihood.IMPOSSIBLE
+    lossy = Stress(budget=Budget(power_losses=1, kills=2))
+    assert bound(configuration(), lossy).likelihood["read-then-gone"] is Likelihood.POSSIBLE
+    deleted = bound(configuration(), Stress(removed=True))
+    assert deleted.likelihood["read-then-gone"] is Likelihood.POSSIBLE
+
+
 def test_the_way_to_a_loss_is_given() -> None:
     found = bound(configuration(acks="1"), Stress(budget=Budget(kills=1)))
     assert any(step.startswith("kill") for step in found.trace)

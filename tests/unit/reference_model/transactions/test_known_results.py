@@ -44,8 +44,16 @@ NEVER: dict[str, int] = {}
         *(
             (client, {kind: 1}, NEVER)
             for client in (OLD, VERIFYING, FIRST_V2, STRICT)
-            for kind in ("restarts", "timeouts", "failovers", "expirations")
+            for kind in ("restarts", "timeouts", "failovers", "expirations", "unanswered")
         ),
+        # A broker dies with requests on their way, and its partitions move: all is kept.
+        *(
+            (client, {"partitions": 1, "failovers": 1, "unanswered": 1, "timeouts": 1}, NEVER)
+            for client in (VERIFYING, STRICT)
+        ),
+        # Only a late end of a transaction ends the next one.
+        (VERIFYING, {"delays": 1, "delayed": ("end",)}, LATE_END),
+        (VERIFYING, {"delays": 1, "delayed": ("add", "produce")}, NEVER),
         (STRICT, {"delays": 1, "timeouts": 1}, NEVER),
         (STRICT, {"delays": 1, "marker_delays": 1}, NEVER),
     ],
@@ -78,7 +86,13 @@ def test_what_can_go_wrong_within_larger_budgets(client, budgets, expected):
 
 
 @pytest.mark.parametrize("client", [OLD, VERIFYING, V1_ON_NEW])
-@pytest.mark.parametrize("kind", ["delays", "marker_delays", "restarts", "timeouts"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("delays", "unanswered", "marker_delays", "restarts", "timeouts", "failovers"),
+        *("coordinator_losses", "log_losses"),
+    ],
+)
 def test_one_partition_is_enough_for_what_is_predicted(client, kind):
     # `ackproof predict` asks about one.
     version, protocol = client
@@ -116,3 +130,43 @@ def test_a_search_without_room_decides_nothing():
 def test_bad_questions_are_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
         wrong()
+
+
+LOST_BY_COORDINATOR = {"aborted-read": 8, "lost": 7, "hanging": 3}
+LOST_BY_LOG = {"aborted-read": 9, "lost": 4, "hanging": 5}
+
+
+@pytest.mark.parametrize("client", [VERIFYING, V1_ON_NEW])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("coordinator_losses", LOST_BY_COORDINATOR), ("log_losses", LOST_BY_LOG)],
+)
+def test_lost_records_undo_how_a_transaction_ended(client, kind, expected):
+    version, protocol = client
+    budgets = TransactionBudgets(partitions=1, **{kind: 1})
+    found = search(TransactionModel(kafka_version=version, protocol=protocol, budgets=budgets))
+    assert found.complete
+    assert {anomaly: len(way) for anomaly, way in found.traces.items()} == expected
+
+
+def test_a_zombie_commits_only_if_the_coordinator_forgot_its_successor():
+    def ways(**budgets):
+        asked = TransactionBudgets(partitions=1, restarts=1, **budgets)
+        return search(TransactionModel(kafka_version="4.3.1", budgets=asked)).traces
+
+    assert "zombie-commit" not in ways()
+    assert "zombie-commit" not in ways(failovers=1)
+    assert "zombie-commit" not in ways(unanswered=1)
+    forgotten = [label for label, _ in ways(coordinator_losses=1)["zombie-commit"]]
+    assert "the coordinator fails over and loads EMPTY" in forgotten
+    assert forgotten[-1] == "producer 0 commits"
+
+
+def test_budgets_for_all_perturbations_together():
+    def ways(in_all):
+        asked = TransactionBudgets(partitions=1, restarts=1, coordinator_losses=1, in_all=in_all)
+        return search(TransactionModel(kafka_version="4.3.1", budgets=asked)).traces
+
+    assert ways(0) == {}
+    assert "zombie-commit" not in ways(1)
+    assert "zombie-commit" in ways(2)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.forensics.records import records
 from ackproof_spark.forensics.segments import Tail, batches
+from batch_records import records
 from segment_files import batch, message
 
 HERE = Path(__file__).parent

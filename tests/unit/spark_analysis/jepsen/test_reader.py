@@ -30,6 +30,13 @@ def poll(records: object) -> dict[str, Any]:
 
 WRONG = {
     "not JSON": ("{", "not JSON"),
+    "the same key twice": (
+        '{"ops": [{"proc": 0, "type": "ok", "f": "poll", "mops": [{"poll": {"x": [], "x": []}}]}]}',
+        "the key 'x' occurs twice in one object",
+    ),
+    "two lists of operations": ('{"ops": [], "ops": []}', "the key 'ops' occurs twice"),
+    "NaN": ('{"ops": [], "time": NaN}', "NaN is no number in JSON"),
+    "beyond all numbers": ('{"ops": [], "time": 1e999}', "1e999 is too large for a number"),
     "no ops": ({"cases": {}}, 'no list "ops"'),
     "a list": ([], 'no list "ops"'),
     "op is text": ({"ops": ["send"]}, 'op 0: is "send"; legal: an object'),

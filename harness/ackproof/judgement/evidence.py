@@ -1,0 +1,166 @@
+"""Holds the recorded evidence against the scenario: what should have been recorded, and was not.
+
+The manifest shows that nothing was changed after the run. These checks show that the run recorded
+what its scenario implies; whatever is missing may hide an anomaly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ackproof.runs import manifest
+from ackproof.runs.directory import RunRecord, table_rows
+from ackproof.runs.verdict import FaultReport
+from ackproof.scenario.commit import Commit
+from ackproof.scenario.model import Scenario
+from ackproof_faults import plain
+from ackproof_spark.tables import LOCATION, Outcome
+
+#: A run with fewer acked sends than this share proves little about the sends that it lost sight of.
+_LEAST_ACKED = 0.01
+
+
+def missing_evidence(
+    run_dir: Path,
+    scenario: Scenario,
+    record: RunRecord,
+    *,
+    faults: Sequence[FaultReport],
+    observed: Mapping[str, int],
+    unacked_partitions: Sequence[str],
+) -> list[str]:
+    """Return why the evidence is incomplete or contradicts itself."""
+    return [
+        *_of_the_record(run_dir, record),
+        # What keeps faults from happening is a trouble of the run already.
+        *(() if record.troubles else _of_faults(scenario, faults)),
+        *_of_ends(run_dir, scenario),
+        *_of_clients(run_dir, scenario),
+        *_of_outcomes(observed, unacked_partitions),
+        *_of_replicas(observed),
+    ]
+
+
+def _of_the_record(run_dir: Path, record: RunRecord) -> Iterator[str]:
+    if record.sealed and not manifest.exists(run_dir):
+        yield (
+            f"{manifest.NAME} is missing, so nothing shows that the recorded files are as the run "
+            "left them"
+        )
+
+
+def _of_faults(scenario: Scenario, faults: Sequence[FaultReport]) -> Iterator[str]:
+    """Yield the faults of the scenario that left no proof that they held."""
+    names = Counter(fault.fault for fault in faults)
+    if plain(scenario.faults):
+        for name, count in Counter(fault.name for fault in scenario.faults).items():
+            if names[name] < count:
+                yield (
+                    f"the scenario injects {name} {_times(count)}, and fault_windows records it "
+                    f"{_times(names[name])}"
+                )
+    elif not faults:
+        yield "the scenario injects faults, and fault_windows records none"
+    declared = {fault.name for fault in scenario.every_fault}
+    for name in sorted(names.keys() - declared):
+        yield f"fault_windows records {name}, which the scenario does not inject"
+    for fault in faults:
+        times = [fault.injected_at, fault.verified_at, fault.healed_at, fault.recovered_at]
+        known = [time for time in times if time is not None]
+        if fault.verified and fault.verified_at is None:
+            yield f"{fault.fault} of {fault.target} is called verified without a time"
+        if known != sorted(known):
+            yield f"the times of {fault.fault} of {fault.target} are not in order"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _of_ends(run_dir: Path, scenario: Scenario) -> Iterator[str]:
+    """Yield the partitions whose final log was not certainly read from begin to end."""
+    rows = table_rows(run_dir, "partition_ends")
+    ends = Counter((row["topic"], row["partition"]) for row in rows)
+    for topic, partition in scenario.written:
+        count = ends.pop((topic, partition), 0)
+        if count != 1:
+            yield f"partition_ends has {count} rows of {topic}-{partition} instead of one"
+    for topic, partition in sorted(ends):
+        yield f"partition_ends has {topic}-{partition}, which the scenario does not write to"
+    last = _last_offsets(run_dir)
+    for row in rows:
+        name, end = f"{row['topic']}-{row['partition']}", row["end_offset"]
+        read = last.get((row["topic"], row["partition"]), row["begin_offset"] - 1)
+        if read >= end:
+            yield f"{name} ends at offset {end}, and its final log has offset {read}"
+
+
+def _last_offsets(run_dir: Path) -> dict[tuple[str, int], int]:
+    """Return the last offset of each partition of the final log, by the files' statistics."""
+    import pyarrow.parquet as pq
+
+    last: dict[tuple[str, int], int] = {}
+    for path in sorted((run_dir / LOCATION["final_log"]).rglob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            for number in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(number)
+                topics, partitions, offsets = (
+                    group.column(names.index(name)).statistics
+                    for name in ("topic", "partition", "offset")
+                )
+                if (
+                    topics is not None
+                    and partitions is not None
+                    and offsets is not None
+                    and topics.has_min_max
+                    and topics.min == topics.max
+                    and partitions.min == partitions.max
+                ):
+                    key = (topics.min, partitions.min)
+                    last[key] = max(last.get(key, -1), offsets.max)
+                    continue
+                table = file.read_row_group(number, columns=["topic", "partition", "offset"])
+                grouped = table.group_by(["topic", "partition"]).aggregate([("offset", "max")])
+                for row in grouped.to_pylist():
+                    key = (row["topic"], row["partition"])
+                    last[key] = max(last.get(key, -1), row["offset_max"])
+    return last
+
+
+def _of_clients(run_dir: Path, scenario: Scenario) -> Iterator[str]:
+    """Yield the tables of clients that the scenario has and that left none."""
+    implied: dict[str, str] = {}
+    if scenario.workload.transactions is not None:
+        implied["transactions"] = "transactional producers"
+    if groups := scenario.workload.consumers:
+        implied |= {"reads": "consumers", "consumer_events": "consumers"}
+        if any(Commit(group.commit) is not Commit.TRANSACTION for group in groups.values()):
+            implied["effects"] = "consumers"
+    for table, clients in implied.items():
+        if not any((run_dir / LOCATION[table]).rglob("*.parquet")):
+            yield f"the scenario has {clients}, and the table {table} is missing"
+
+
+def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str]) -> Iterator[str]:
+    """Yield what keeps the ledger from saying what became of the sends."""
+    known = [str(word) for word in Outcome]
+    stray = observed["sent"] - sum(observed.get(word, 0) for word in known)
+    if stray:
+        allowed = [word for word in known if word in observed]
+        yield f"{stray} sends have an outcome other than {', '.join(allowed)}"
+    acked = observed["acked"]
+    if acked == 0:
+        yield "nothing was acked, so nothing could be lost"
+    elif acked < _LEAST_ACKED * observed["sent"]:
+        yield f"only {acked:,} of {observed['sent']:,} sends were acked"
+    else:
+        for partition in unacked_partitions:
+            yield f"nothing was acked in {partition}"
+
+
+def _of_replicas(observed: Mapping[str, int]) -> Iterator[str]:
+    if gaps := observed.get("gap", 0):
+        yield f"replicas hold {gaps} batches that were not read"

@@ -1,0 +1,203 @@
+"""Predictions for consumer groups: which records are never processed, or processed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ackproof.prediction import transactional
+from ackproof.prediction.disturbances import Disturbance, disturbances
+from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
+from ackproof.scenario.commit import Commit
+from ackproof.scenario.consumers import ConsumerGroup
+from ackproof.scenario.internal_topics import OFFSETS
+from ackproof.scenario.model import Scenario
+from ackproof_faults.effects import Client
+from ackproof_model import Likelihood, consumer_groups, transactions
+from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
+from ackproof_spark.tables import Anomaly
+
+#: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
+_EARLIEST = {"earliest", "smallest", "beginning"}
+
+#: What a transaction's own anomalies mean for records that it forwards.
+_OF_TRANSACTIONS = {Anomaly.UNPROCESSED: "lost", Anomaly.REPROCESSED: "aborted-read"}
+
+_WORDS = {
+    "crashes": "the end of a member",
+    "rebalances": "a member that is removed from the group",
+    "delays": "a late commit",
+    "failed_commits": "a commit that fails",
+    "failed_effects": "a forwarded record without an ack",
+    "stale_fetches": "committed offsets from a deposed coordinator",
+    "offset_losses": "committed offsets that the coordinator's partition loses",
+    "log_losses": "readable records that the partition loses",
+}
+
+_Answer = tuple[Likelihood, str]
+
+
+def predict(
+    scenario: Scenario,
+    name: str,
+    group: ConsumerGroup,
+    may_lose: Callable[[str], bool],
+    may_lose_visible: Callable[[], bool],
+) -> Iterator[ClientPrediction]:
+    """Yield the predictions for a group; the strongest of several ways counts."""
+    settings = group.settings.as_client_settings()
+    disturbed = disturbances(scenario, settings)
+    model, causes = _question(scenario, group, disturbed, may_lose, may_lose_visible)
+    answers = [_by_offsets(scenario, group, model, causes)]
+    if _shared(scenario, group):
+        both = Likelihood.POSSIBLE, "two members may have the same partition"
+        answers.append(dict.fromkeys(_OF_TRANSACTIONS, both))
+    if group.into and (faults := _of_brokers(scenario)):
+        answers.append(_by_outputs(scenario, group, may_lose, faults))
+    for anomaly in _OF_TRANSACTIONS:
+        likelihood, reason = max(
+            (one[anomaly] for one in answers if anomaly in one),
+            key=lambda answer: list(Likelihood).index(answer[0]),
+        )
+        yield anomaly, likelihood, f"{name}: {reason}"
+
+
+def _question(
+    scenario: Scenario,
+    group: ConsumerGroup,
+    disturbed: Mapping[Disturbance, str],
+    may_lose: Callable[[str], bool],
+    may_lose_visible: Callable[[], bool],
+) -> tuple[OffsetModel, Mapping[str, str]]:
+    """Return the model of the group's offsets, and the fault behind each kind of perturbation.
+
+    A member of a group that subscribes may be removed from it without a fault.
+    """
+    faults = _of_brokers(scenario)
+    causes = {
+        "crashes": _cause(scenario, "ends"),
+        "delays": disturbed.get(Disturbance.LATE_OFFSETS, ""),
+        "failed_commits": disturbed.get(Disturbance.UNANSWERED, ""),
+    }
+    if group.via == "assign":  # who subscribes joins the group at the coordinator that it asks
+        causes["stale_fetches"] = disturbed.get(Disturbance.DEPOSED, "")
+    reset = group.settings.as_client_settings().get("auto.offset.reset", "earliest")
+    forwards = group.into and group.commit is not Commit.TRANSACTION
+    model = OffsetModel(
+        kafka_version=scenario.kafka,
+        commit=Commit(group.commit).value,
+        heedless=True,  # our consumers record a refused commit and go on
+        reset="earliest" if reset in _EARLIEST else "latest",
+        killed_in_poll=group.crash_after is not None,
+        budgets=OffsetBudgets(
+            **{kind: int(bool(cause)) for kind, cause in causes.items()},
+            rebalances=int(group.via == "subscribe"),
+            failed_effects=int(bool(forwards and causes["failed_commits"])),
+            offset_losses=int(bool(faults) and may_lose(OFFSETS)),
+            log_losses=int(bool(faults) and may_lose_visible()),
+            in_all=IN_ALL,
+        ),
+    )
+    return model, causes
+
+
+def _by_offsets(
+    scenario: Scenario, group: ConsumerGroup, model: OffsetModel, causes: Mapping[str, str]
+) -> dict[Anomaly, _Answer]:
+    """Return the answers of the search of committed offsets."""
+    found = consumer_groups.search(model, until=consumer_groups.ANOMALIES)
+    decided = (
+        model.killed_in_poll
+        and model.reset == "earliest"
+        and not (group.into and _of_brokers(scenario))
+    )
+    certain = consumer_groups.certain(model) if decided else frozenset()
+    committed = f"offsets are committed {_commit_words(group)}"
+    killed = ["a member killed while it processes a poll"] if model.killed_in_poll else []
+    answers: dict[Anomaly, _Answer] = {}
+    for anomaly in _OF_TRANSACTIONS:
+        if anomaly in certain:
+            reason = f"{committed}, and a member is killed while it processes a poll: every order"
+            steps = len(found.traces[anomaly])
+            answers[anomaly] = Likelihood.CERTAIN, f"{reason} leads to it, in {steps} steps"
+        elif anomaly in found.traces:
+            trace = found.traces[anomaly]
+            kinds = spent(PERTURBATIONS, model.budgets.of_kinds, trace)
+            by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
+            reason = f"{committed}: in {len(trace)} steps, by {by}" if by else committed
+            answers[anomaly] = Likelihood.POSSIBLE, reason
+        elif not found.complete:
+            answers[anomaly] = Likelihood.POSSIBLE, f"not decided within {found.states} states"
+        else:
+            kinds = [k for k, n in zip(PERTURBATIONS, model.budgets.of_kinds, strict=True) if n]
+            by = " and ".join([*killed, *filter(None, [in_words(kinds, _WORDS, causes)])])
+            reason = f"{committed}, and the search finds no way to it"
+            if by:
+                reason += f" by {by}, at most {IN_ALL} of them"
+            answers[anomaly] = Likelihood.IMPOSSIBLE, reason
+    return answers
+
+
+def _by_outputs(
+    scenario: Scenario,
+    group: ConsumerGroup,
+    may_lose: Callable[[str], bool],
+    fault: str,
+) -> dict[Anomaly, _Answer]:
+    """Return what becomes of forwarded records: a source record without them is unprocessed."""
+    answers: dict[Anomaly, _Answer] = {}
+    for topic in group.into:
+        if may_lose(topic):
+            reason = f"{topic} may lose forwarded records ({fault})"
+            answers[Anomaly.UNPROCESSED] = Likelihood.POSSIBLE, reason
+    if group.commit is not Commit.TRANSACTION:
+        return answers
+    model, causes = transactional.question(
+        scenario,
+        disturbances(scenario, {}),  # the settings of the forwarding producer are librdkafka's
+        topics=[*group.into, OFFSETS],
+        successors=group.crash_after is not None or bool(_cause(scenario, "ends")),
+        may_lose=may_lose,
+    )
+    found = transactions.search(model, until=list(_OF_TRANSACTIONS.values()))
+    for anomaly, kind in _OF_TRANSACTIONS.items():
+        likelihood, reason = transactional.answer(kind, model, found, causes)
+        if likelihood is not Likelihood.IMPOSSIBLE:
+            what = (
+                "a committed transaction loses records"
+                if kind == "lost"
+                else ("records of an aborted transaction can be read")
+            )
+            answers.setdefault(anomaly, (likelihood, f"{what}: {reason}"))
+    return answers
+
+
+def _shared(scenario: Scenario, group: ConsumerGroup) -> bool:
+    """Whether a member without a session goes on beside its successor."""
+    return group.via == "assign" and any(one.successor for one, _ in _of_consumers(scenario))
+
+
+def _cause(scenario: Scenario, action: str) -> str:
+    return next((name for one, name in _of_consumers(scenario) if one.action == action), "")
+
+
+def _of_consumers(scenario: Scenario) -> Iterator[tuple[Client, str]]:
+    for fault in scenario.every_fault:
+        for effect in fault.effects:
+            if isinstance(effect, Client) and effect.role == "consumer":
+                yield effect, fault.name
+
+
+def _of_brokers(scenario: Scenario) -> str:
+    """Return the first fault that touches brokers or their links; '' for none."""
+    return next((one.name for one in scenario.every_fault if one.touches_brokers), "")
+
+
+def _commit_words(group: ConsumerGroup) -> str:
+    match group.commit:
+        case Commit.BEFORE | Commit.AFTER:
+            return f"{group.commit.value} processing"
+        case Commit.AUTO:
+            return "by a timer"
+        case Commit.TRANSACTION:
+            return "in a transaction"
+    return "never"

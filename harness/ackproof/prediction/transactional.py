@@ -1,0 +1,166 @@
+"""Predictions for the transactions of producers and of forwarding consumers.
+
+They are librdkafka's, which supports protocol 1 only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ackproof.prediction.disturbances import Disturbance, disturbances
+from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
+from ackproof.scenario.internal_topics import TRANSACTIONS
+from ackproof.scenario.model import Scenario
+from ackproof_faults.effects import Client
+from ackproof_model import Likelihood, transactions
+from ackproof_model.breadth_first import SearchResult
+from ackproof_model.transactions import PERTURBATIONS, TransactionBudgets, TransactionModel
+from ackproof_model.transactions.state import State
+from ackproof_spark.tables import Anomaly
+
+Search = SearchResult[str, State]
+
+_LATE = {
+    "add": Disturbance.LATE_ADD,
+    "produce": Disturbance.LATE_PRODUCE,
+    "end": Disturbance.LATE_END,
+}
+
+_WORDS = {
+    "delays": "a late request",
+    "unanswered": "a request without a response",
+    "marker_delays": "a late marker",
+    "restarts": "a second producer",
+    "timeouts": "a transaction that times out",
+    "failovers": "a failover of the coordinator",
+    "coordinator_losses": "records that the coordinator's partition loses",
+    "log_losses": "records that the partition loses",
+}
+
+
+def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[ClientPrediction]:
+    """Yield the predictions for the producers' transactions."""
+    settings = scenario.workload.client_settings
+    model, causes = question(
+        scenario,
+        disturbances(scenario, settings),
+        topics=[scenario.workload.topic],
+        successors=_has_successors(scenario),
+        may_lose=may_lose,
+    )
+    uncommitted = [
+        name
+        for name, group in scenario.workload.consumers.items()
+        if group.settings.as_client_settings().get("isolation.level") == "read_uncommitted"
+    ]
+    zombies = _has_living_predecessors(scenario)
+    found = transactions.search(
+        model, until=["aborted-read", *(["zombie-commit"] if zombies else [])]
+    )
+    if uncommitted:
+        yield (
+            Anomaly.ABORTED_READ,
+            Likelihood.POSSIBLE,
+            f"{uncommitted[0]} reads with read_uncommitted: whatever of a transaction is aborted",
+        )
+    else:
+        yield (Anomaly.ABORTED_READ, *answer("aborted-read", model, found, causes))
+    spec = scenario.workload.transactions
+    if not zombies:
+        yield (
+            Anomaly.ZOMBIE_COMMIT,
+            Likelihood.IMPOSSIBLE,
+            "no producer still runs when it has a successor",
+        )
+    elif spec is not None and spec.successor == "new":
+        yield (
+            Anomaly.ZOMBIE_COMMIT,
+            Likelihood.POSSIBLE,
+            "a successor with another transactional.id does not fence its predecessor, so that one "
+            "can still commit",
+        )
+    else:
+        yield (Anomaly.ZOMBIE_COMMIT, *answer("zombie-commit", model, found, causes))
+
+
+def question(
+    scenario: Scenario,
+    disturbed: Mapping[Disturbance, str],
+    *,
+    topics: list[str],
+    successors: bool,
+    may_lose: Callable[[str], bool],
+) -> tuple[TransactionModel, Mapping[str, str]]:
+    """Return the model of transactions that write to `topics`, and the fault behind each kind.
+
+    One partition: no way to these anomalies needs more. A late request includes one without a
+    response.
+    """
+    late = tuple(kind for kind, one in _LATE.items() if one in disturbed)
+    causes = {
+        "delays": next((disturbed[_LATE[kind]] for kind in reversed(late)), ""),
+        "unanswered": disturbed.get(Disturbance.UNANSWERED, ""),
+        "marker_delays": disturbed.get(Disturbance.LATE_MARKER, ""),
+        "failovers": disturbed.get(Disturbance.MOVES, ""),
+    }
+    faulted = any(fault.touches_brokers for fault in scenario.every_fault)
+    model = TransactionModel(
+        kafka_version=scenario.kafka,
+        budgets=TransactionBudgets(
+            partitions=1,
+            delays=int(bool(late)),
+            delayed=late,  # type: ignore[arg-type]
+            unanswered=int(bool(causes["unanswered"]) and not late),
+            marker_delays=int(bool(causes["marker_delays"])),
+            restarts=int(successors),
+            timeouts=1,
+            failovers=int(bool(causes["failovers"])),
+            coordinator_losses=int(faulted and may_lose(TRANSACTIONS)),
+            log_losses=int(faulted and any(map(may_lose, topics))),
+            in_all=IN_ALL,
+        ),
+    )
+    return model, causes
+
+
+def answer(
+    anomaly: str, model: TransactionModel, found: Search, causes: Mapping[str, str]
+) -> tuple[Likelihood, str]:
+    """Return the prediction for one anomaly, with its reason."""
+    budgets = model.budgets.of_kinds
+    if anomaly in found.traces:
+        trace = found.traces[anomaly]
+        kinds = spent(PERTURBATIONS, budgets, trace)
+        known = "; KAFKA-17754" if kinds == ["delays"] else ""
+        reason = f"in {len(trace)} steps, by {in_words(kinds, _WORDS, causes)}{known}"
+        return Likelihood.POSSIBLE, reason
+    if not found.complete:
+        return Likelihood.POSSIBLE, f"not decided within {found.states} states"
+    kinds = [kind for kind, n in zip(PERTURBATIONS, budgets, strict=True) if n]
+    return (
+        Likelihood.IMPOSSIBLE,
+        f"the search finds no way to it by {in_words(kinds, _WORDS, causes)}, at most {IN_ALL} of "
+        "them",
+    )
+
+
+def _has_successors(scenario: Scenario) -> bool:
+    spec = scenario.workload.transactions
+    interrupted = spec is not None and (spec.crash_in is not None or spec.zombie_in is not None)
+    return interrupted or any(
+        effect.action == "ends" or effect.successor for effect in _of_producers(scenario)
+    )
+
+
+def _has_living_predecessors(scenario: Scenario) -> bool:
+    """Whether a producer may go on after its successor has begun."""
+    spec = scenario.workload.transactions
+    waits = spec is not None and spec.zombie_in is not None
+    return waits or any(effect.successor for effect in _of_producers(scenario))
+
+
+def _of_producers(scenario: Scenario) -> Iterator[Client]:
+    for fault in scenario.every_fault:
+        for effect in fault.effects:
+            if isinstance(effect, Client) and effect.role == "producer":
+                yield effect

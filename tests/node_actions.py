@@ -1,0 +1,49 @@
+"""An operator's actions on nodes. Each waits until the other nodes have noticed it."""
+
+from __future__ import annotations
+
+from ackproof.cluster import quorum
+from ackproof.cluster.readiness import await_fenced, await_in_sync, await_out_of_isr
+from ackproof.cluster.state import ClusterState
+
+
+def kill(cluster: ClusterState, broker: int) -> None:
+    """Send SIGKILL, and wait until the broker is fenced and out of every ISR."""
+    cluster.nodes[broker].kill()
+    _await_absence(cluster, broker)
+
+
+def start(cluster: ClusterState, broker: int) -> None:
+    """Start a stopped broker, and wait until it is in sync."""
+    cluster.nodes[broker].start_again()
+    await_in_sync(cluster, broker)
+
+
+def pause(cluster: ClusterState, broker: int) -> None:
+    """Freeze the broker, and wait until it is fenced and out of every ISR."""
+    cluster.nodes[broker].pause()
+    _await_absence(cluster, broker)
+
+
+def resume(cluster: ClusterState, broker: int) -> None:
+    """Thaw a frozen broker, and wait until it is in sync."""
+    cluster.nodes[broker].resume()
+    await_in_sync(cluster, broker)
+
+
+def kill_controller(cluster: ClusterState, controller: int) -> None:
+    """Send SIGKILL, and wait until the others have a leader if they are a majority."""
+    cluster.nodes[controller].kill()
+    quorum.await_leader(cluster)
+
+
+def start_controller(cluster: ClusterState, controller: int) -> None:
+    """Start a stopped controller, and wait until it follows or leads the quorum."""
+    cluster.nodes[controller].start_again()
+    quorum.await_member(cluster, controller)
+
+
+def _await_absence(cluster: ClusterState, broker: int) -> None:
+    await_fenced(cluster, broker)
+    if any(other != broker for other in cluster.running_brokers()):
+        await_out_of_isr(cluster, broker)

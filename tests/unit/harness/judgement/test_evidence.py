@@ -1,0 +1,161 @@
+"""Evidence that is missing or contradicts the scenario makes a run inconclusive."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.judgement.evidence import missing_evidence
+from ackproof.runs import directory as runs
+from ackproof.runs.recovery import seal
+from ackproof.runs.verdict import FaultReport
+from ackproof.scenario.loader import load
+from ackproof_spark.tables import LOCATION, PARTITION_ENDS
+from spark_histories import RUN_ID, parse
+from stored_runs import TOPIC, store
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+OBSERVED = {"sent": 10, "acked": 10, "failed": 0, "unknown": 0}
+KILL = {"fault": "kill", "target": "leader of orders-0", "when": "3 acked", "heal_after": "1s"}
+
+
+def window(fault: str = "kill", **changes: Any) -> FaultReport:
+    times = {"injected_at": 1, "verified_at": 2, "healed_at": 3, "recovered_at": 4}
+    row = {
+        "window": 0,
+        "fault": fault,
+        "target": "leader of orders-0",
+        "nodes": [1],
+        "parameters": "{}",
+        "trigger": "",
+        "verified": True,
+        "evidence": "",
+        **{name: START + timedelta(seconds=second) for name, second in times.items()},
+        **changes,
+    }
+    return FaultReport.model_validate(
+        {key: value for key, value in row.items() if key in FaultReport.model_fields}
+    )
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    log = [f"0@{n}: 0/{n}" for n in range(10)]
+    return store(tmp_path / "run", parse({"log": log, "ends": ["0: 0-10"]}))
+
+
+def change_scenario(run_dir: Path, **changes: Any) -> None:
+    path = run_dir / "scenario.yaml"
+    document = YAML(typ="safe").load(path)
+    workload = {**document["workload"], **changes.pop("workload", {})}
+    YAML(typ="safe").dump({**document, **changes, "workload": workload}, path)
+
+
+def reasons(
+    run_dir: Path,
+    *,
+    faults: tuple[FaultReport, ...] = (),
+    observed: dict[str, int] = OBSERVED,
+    unacked: tuple[str, ...] = (),
+) -> list[str]:
+    return missing_evidence(
+        run_dir,
+        load(run_dir / "scenario.yaml")[0].scenario,
+        runs.read_record(run_dir),
+        faults=faults,
+        observed=observed,
+        unacked_partitions=unacked,
+    )
+
+
+def test_complete_evidence_gives_no_reason(run_dir: Path) -> None:
+    assert reasons(run_dir) == []
+    change_scenario(run_dir, faults=[KILL])
+    assert reasons(run_dir, faults=(window(),)) == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        ((), "the scenario injects kill once, and fault_windows records it 0 times"),
+        ((window("pause"),), "fault_windows records pause, which the scenario does not inject"),
+        ((window(verified_at=None),), "is called verified without a time"),
+        ((window(healed_at=START),), "the times of kill of leader of orders-0 are not in order"),
+    ],
+)
+def test_a_fault_that_left_no_proof_is_named(
+    run_dir: Path, faults: tuple[FaultReport, ...], said: str
+) -> None:
+    change_scenario(run_dir, faults=[KILL])
+    assert said in "; ".join(reasons(run_dir, faults=faults))
+
+
+def test_a_loop_of_faults_that_left_none_is_named(run_dir: Path) -> None:
+    change_scenario(run_dir, faults=[{"sequence": [KILL], "repeat": 2}])
+    assert reasons(run_dir, faults=(window(), window())) == []
+    assert reasons(run_dir) == ["the scenario injects faults, and fault_windows records none"]
+
+
+def test_a_missing_manifest_of_a_sealed_run_is_named(run_dir: Path) -> None:
+    seal(run_dir, runs.read_record(run_dir))
+    assert reasons(run_dir) == []
+    (run_dir / "manifest.json").unlink()
+    assert "manifest.json is missing" in reasons(run_dir)[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "partition_ends has 0 rows of orders-0 instead of one"),
+        ([{}, {}], "partition_ends has 2 rows of orders-0 instead of one"),
+        ([{}, {"partition": 7}], "partition_ends has orders-7, which the scenario does not write"),
+        ([{"end_offset": 5}], "orders-0 ends at offset 5, and its final log has offset 9"),
+        ([{"end_offset": -1}], "orders-0 ends at offset -1, and its final log has offset 9"),
+    ],
+)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_ends_that_contradict_the_final_log_are_named(
+    run_dir: Path, rows: list[dict[str, Any]], said: str, statistics: bool
+) -> None:
+    end = {"topic": TOPIC, "partition": 0, "begin_offset": 0, "end_offset": 10, "complete": True}
+    ends = [{**end, "reason": None, **row} for row in rows]
+    runs.write_table(run_dir / LOCATION["partition_ends"], PARTITION_ENDS, RUN_ID, ends)
+    log = run_dir / LOCATION["final_log"] / "part-0.parquet"
+    pq.write_table(pq.read_table(log), log, write_statistics=statistics)
+    assert said in "; ".join(reasons(run_dir))
+
+
+def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> None:
+    group = {"g": {"commit": "after"}}
+    change_scenario(run_dir, workload={"consumers": group})
+    assert reasons(run_dir) == [
+        f"the scenario has consumers, and the table {table} is missing"
+        for table in ("reads", "consumer_events", "effects")
+    ]
+    change_scenario(run_dir, workload={"consumers": {}, "transactions": {"size": 10}})
+    (reason,) = reasons(run_dir)
+    assert (
+        reason == "the scenario has transactional producers, and the table transactions is missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "unacked", "said"),
+    [
+        ({"acked": 0, "unknown": 10}, (), "nothing was acked, so nothing could be lost"),
+        ({"acked": 9}, (), "1 sends have an outcome other than acked, failed, unknown"),
+        ({}, ("orders-1",), "nothing was acked in orders-1"),
+        ({"sent": 35_270, "acked": 1, "unknown": 35_269}, (), "only 1 of 35,270 sends were acked"),
+        ({"gap": 2}, (), "replicas hold 2 batches that were not read"),
+    ],
+)
+def test_what_the_counts_say_is_named(
+    run_dir: Path, changes: dict[str, int], unacked: tuple[str, ...], said: str
+) -> None:
+    observed = OBSERVED | changes
+    assert reasons(run_dir, observed=observed, unacked=unacked) == [said]

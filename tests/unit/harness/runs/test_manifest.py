@@ -1,0 +1,117 @@
+"""The manifest: nothing that was recorded can change, go or come without being noticed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.errors import ExitCode, RunDirectoryError
+from ackproof.runs import directory as runs
+from ackproof.runs import manifest
+from ackproof.runs.recovery import recover_run, seal
+from ackproof_spark.tables import LOCATION
+from spark_histories import RUN_ID, parse
+from stored_runs import store
+
+FINAL_LOG = LOCATION["final_log"] / "part-0.parquet"
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    run_dir = store(
+        tmp_path / "run", parse({"sends": ["0/0 to 0: acked at 0"], "log": ["0@0: 0/0"]})
+    )
+    seal(run_dir, runs.read_record(run_dir))
+    return run_dir
+
+
+def test_a_run_as_it_was_recorded_passes(sealed: Path) -> None:
+    recover_run(sealed)
+    manifest.check_tables(sealed, RUN_ID)
+    files = runs.read_model(sealed, manifest.NAME, manifest.Manifest).files
+    assert {file.path: file.rows for file in files} == {
+        "run.json": None,
+        "scenario.yaml": None,
+        "prediction.json": None,
+        "ledger/producer-0.parquet": 1,
+        "final_log/part-0.parquet": 1,
+        "partition_ends.parquet": 0,
+        "fault_windows.parquet": 0,
+    }
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def copy_beside(path: Path) -> None:
+    shutil.copy(path, path.with_name("another" + path.suffix))
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        (FINAL_LOG, flip_a_byte, "was changed after the run"),
+        (FINAL_LOG, Path.unlink, "is missing"),
+        (FINAL_LOG, copy_beside, "was added after the run"),
+        (LOCATION["partition_ends"], Path.unlink, "is missing"),
+        (LOCATION["fault_windows"], Path.unlink, "is missing"),
+        (Path("scenario.yaml"), flip_a_byte, "was changed after the run"),
+        (Path("run.json"), lambda path: path.write_text(path.read_text() + " "), "was changed"),
+        (Path(manifest.NAME), lambda path: path.write_text("{"), "is damaged"),
+    ],
+)
+def test_a_changed_run_is_refused_and_left_alone(
+    sealed: Path, file: Path, change: Callable[[Path], object], said: str
+) -> None:
+    change(sealed / file)
+    before = sorted(path for path in sealed.rglob("*"))
+    with pytest.raises(RunDirectoryError, match=said) as caught:
+        recover_run(sealed)
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert sorted(path for path in sealed.rglob("*")) == before
+
+
+def test_the_manifest_of_another_run_is_refused(sealed: Path) -> None:
+    other = runs.read_model(sealed, manifest.NAME, manifest.Manifest)
+    runs.write_model(sealed / manifest.NAME, other.model_copy(update={"run_id": "another"}))
+    with pytest.raises(RunDirectoryError, match="is of the run 'another'"):
+        recover_run(sealed)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [("run_id", "another", "rows of another run"), ("schema_version", 2, "schema version 2")],
+)
+@pytest.mark.parametrize("statistics", [True, False])
+def test_one_row_of_another_run_is_found_wherever_it_is(
+    tmp_path: Path, column: str, value: object, said: str, statistics: bool
+) -> None:
+    history = parse({"log": [f"0@{n}: 0/{n}" for n in range(9)], "ends": ["0: 0-9"]})
+    run_dir = store(tmp_path / "run", history)
+    manifest.check_tables(run_dir, RUN_ID)
+    table = pq.read_table(run_dir / FINAL_LOG)
+    values = table[column].to_pylist()
+    values[5] = value
+    at = table.schema.get_field_index(column)
+    field = table.schema.field(at)
+    changed = table.set_column(at, field, pa.array(values, field.type))
+    pq.write_table(changed, run_dir / FINAL_LOG, write_statistics=statistics)
+    with pytest.raises(RunDirectoryError, match=said):
+        manifest.check_tables(run_dir, RUN_ID)
+
+
+def test_a_finished_run_without_its_ends_keeps_its_final_log(tmp_path: Path) -> None:
+    history = parse({"sends": ["0/0 to 0: acked at 0"], "log": ["0@0: 0/0"], "ends": ["0: 0-1"]})
+    run_dir = store(tmp_path / "run", history)
+    (run_dir / LOCATION["partition_ends"]).unlink()
+    with pytest.raises(RunDirectoryError, match=r"partition_ends\.parquet is missing"):
+        recover_run(run_dir)
+    assert pq.read_table(run_dir / FINAL_LOG).num_rows == 1

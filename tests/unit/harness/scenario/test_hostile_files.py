@@ -1,0 +1,89 @@
+"""Scenario files that were written to mislead, or that are broken in unusual ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario.loader import load
+
+SCENARIO = """\
+version: 1
+name: small
+topics: {orders: {partitions: 1, settings: {TOPIC}}}
+cluster: {settings: {CLUSTER}}
+workload:
+  topic: orders
+  settings: {acks: all, enable.idempotence: true, PRODUCER}
+  consumers: {billing: {settings: {CONSUMER}}}
+"""
+
+
+def refusal(tmp_path: Path, text: str) -> str:
+    for name in ("TOPIC", "CLUSTER", "PRODUCER", "CONSUMER"):
+        text = text.replace(name, "")
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+def test_the_scenario_itself_is_legal(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path, SCENARIO)
+
+
+@pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("plugin.library.paths: /tmp/any.so", "plugin.library.paths loads code into the client"),
+        ("test.mock.num.brokers: 3", "makes librdkafka a broker of its own"),
+        ("error_cb: any", "error_cb is an object of a program"),
+        ("logger: any", "logger is an object of a program"),
+        ("delivery.report.only.error: true", "keeps acks from being reported"),
+    ],
+)
+def test_settings_that_run_code_or_hide_acks_are_refused(
+    tmp_path: Path, of: str, setting: str, said: str
+) -> None:
+    assert said in refusal(tmp_path, SCENARIO.replace(of, setting))
+
+
+@pytest.mark.parametrize("value", ["1000", '"+1000"', '" 1000"'])
+def test_a_short_retention_is_found_as_kafka_reads_it(tmp_path: Path, value: str) -> None:
+    said = refusal(tmp_path, SCENARIO.replace("TOPIC", f"retention.ms: {value}"))
+    assert "may remove acked records" in said
+
+
+def test_a_compacted_topic_is_found_in_capitals(tmp_path: Path) -> None:
+    said = refusal(tmp_path, SCENARIO.replace("TOPIC", "cleanup.policy: COMPACT"))
+    assert "cannot be compacted" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('"node.id ": 7', "has blanks around it"),
+        ("replica.lag.time.max.ms: ٣", "is not a whole number of milliseconds"),
+    ],
+)
+def test_cluster_settings_are_read_as_kafka_reads_them(
+    tmp_path: Path, setting: str, said: str
+) -> None:
+    assert said in refusal(tmp_path, SCENARIO.replace("CLUSTER", setting))
+
+
+def test_an_error_in_merged_keys_has_a_line(tmp_path: Path) -> None:
+    merged = "topics: {a: &t {partitions: 0}, orders: {<<: *t}}"
+    text = SCENARIO.replace("topics: {orders: {partitions: 1, settings: {TOPIC}}}", merged)
+    assert "small.yaml:3: topics.orders.partitions" in refusal(tmp_path, text)
+
+
+def test_only_the_first_errors_of_many_are_explained(tmp_path: Path) -> None:
+    said = refusal(tmp_path, SCENARIO + "".join(f"k{n}: 1\n" for n in range(500)))
+    assert len(said.splitlines()) <= 22
+    assert "and 480 more errors" in said
