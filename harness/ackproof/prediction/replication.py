@@ -172,7 +172,11 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             reasons=dict(joined.reasons),
             availability=[
                 PartAvailability(
-                    part=one.part, readable=one.readable.value, writable=one.writable.value
+                    part=one.part,
+                    begun=one.begun,
+                    healed=list(one.healed),
+                    readable=one.readable.value,
+                    writable=one.writable.value,
                 )
                 for one in joined.availability
             ],
