@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from ruamel.yaml import YAML
 
@@ -44,14 +43,12 @@ cluster of each version.
 def main() -> int:
     """Store the given results and write the page; return 1 if a result contradicts the list."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--trials", nargs="*", type=Path, default=[], help="JUnit XML of the trials"
-    )
+    parser.add_argument("--trials", nargs="*", type=Path, default=[], help="what trials saw")
     parser.add_argument(
         "--runs", nargs="*", type=Path, default=[], help="what `ackproof run --json` printed"
     )
     given = parser.parse_args()
-    found = [one for path in given.trials for one in trials(path)]
+    found = [one for path in given.trials for one in _lines(path)]
     found += [one for path in given.runs for one in runs(path)]
     store(found)
     claims = listed()
@@ -68,16 +65,6 @@ def listed() -> list[dict[str, Any]]:
         if isinstance(claim["verdict"], str):
             claim["verdict"] = dict.fromkeys(VERSIONS, claim["verdict"])
     return list(claims)
-
-
-def trials(path: Path) -> list[Result]:
-    """Return what the trials in a JUnit file saw; a trial that broke off saw nothing."""
-    found = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):  # noqa: S314 - our own file
-        seen = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
-        if "evidence" in seen:
-            found.append({**seen, "holds": seen["holds"] == "True"})
-    return found
 
 
 def runs(path: Path) -> list[Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -66,6 +67,12 @@ class Subject:
     def tool(self, classes: tuple[str, ...], *arguments: str) -> str:
         """Run a class of Kafka's in the first broker's container and return its output."""
         return kafka_tools.run(self.cluster.nodes[1], classes, *arguments)
+
+    def tool_says(self, classes: tuple[str, ...], *arguments: str) -> str:
+        """Run a class like `tool`; return its output and errors, also if it fails."""
+        script = kafka_tools.command(classes, shlex.join(arguments))
+        _, output = self.cluster.nodes[1].container.exec_run(["bash", "-c", script])
+        return str(output.decode(errors="replace"))
 
     def repair(self) -> None:
         """Thaw and start every node, controllers first, and wait until brokers are in sync."""

@@ -86,8 +86,8 @@ def markers_are_not_given_to_applications(subject: Subject) -> Observed:
         producer.commit_transaction(60)
         producer.begin_transaction()
     producer.abort_transaction(60)
-    read = until(lambda: _committed(subject, topic))
-    end = log_end(subject.cluster, topic)[0]
+    end = until(lambda: (found := log_end(subject.cluster, topic)[0]) > 3 and found)
+    read = _committed(subject, topic)
     return Observed(
         holds=[value for _, value in read] == [b"one", b"two"] and end == 4,
         evidence=f"two transactions of one record each: {len(read)} records read, at offsets "
@@ -157,14 +157,14 @@ def a_transaction_survives_its_coordinator(subject: Subject) -> Observed:
 @trials.of("N37", on=SINCE_0_11)
 def only_the_client_ends_a_transaction(subject: Subject) -> Observed:
     topic = subject.topic()
-    producer = _begun(subject, _identity(), **{"transaction.timeout.ms": 2000})
+    producer = _begun(subject, _identity(), **{"transaction.timeout.ms": 5000})
     producer.produce(topic, b"x")
     assert producer.flush(60) == 0
     end = until(lambda: (found := _stable(subject, topic)) > 1 and found)
     read = _committed(subject, topic)
     return Observed(
         holds=False,
-        evidence=f"transaction.timeout.ms 2000: the coordinator ended it, last stable offset "
+        evidence=f"transaction.timeout.ms 5000: the coordinator ended it, last stable offset "
         f"{end}, {len(read)} records read",
     )
 

@@ -94,21 +94,19 @@ def test_a_result_that_is_not_as_listed_is_said(claims: ModuleType) -> None:
         assert "not as listed" in claims.page(LISTED, [seen])
 
 
-def test_results_are_read_from_junit_and_from_verdicts(claims: ModuleType, tmp_path: Path) -> None:
-    junit = tmp_path / "trials.xml"
-    names = ("claim", "kafka", "holds", "evidence", "trial")
-    told = "".join(
-        f'<property name="{name}" value="{value}"/>'
-        for name, value in zip(names, ("42", "2.6.2", "False", "x", "outages.stops"), strict=True)
-    )
-    junit.write_text(
-        f'<testsuites><testsuite><testcase name="a"><properties>{told}</properties></testcase>'
-        '<testcase name="broke off"/></testsuite></testsuites>'
-    )
-    (found,) = claims.trials(junit)
-    assert (found["claim"], found["holds"]) == ("42", False)
+def test_newer_results_replace_older_ones(
+    claims: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(claims, "CATALOGUE", tmp_path / "none.json")
     verdicts = tmp_path / "runs.json"
-    one = {**run(), "configuration_name": "idempotent", "kafka_version": "2.6.2", "run_id": "r"}
-    verdicts.write_text(json.dumps([one]))
-    (stored,) = claims.runs(verdicts)
-    assert (stored["arm"], stored["run"]) == ("idempotent", "r")
+    told = {**run(), "configuration_name": "idempotent", "kafka_version": "2.6.2", "run_id": "r"}
+    verdicts.write_text(json.dumps([told]))
+    claims.store([trial(), run(), trial(kafka="3.9.1")])
+    claims.store([*claims.runs(verdicts), trial(holds=False)])
+    found = claims.stored()
+    assert len(found) == 3
+    assert {one["run"] for one in found if "run" in one} == {"r"}
+    assert [
+        one["holds"] for one in found if (one.get("claim"), one["kafka"]) == ("42", "2.6.2")
+    ] == [False]

@@ -63,7 +63,7 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
     assert configuration.acks == "1"
     assert configuration.min_insync_replicas == 2
     assert configuration.replica_lag_time_max_s == 5
-    assert configuration.session_timeout_s == 9
+    assert configuration.session_s == 9
     assert configuration.delivery_timeout_s == 60
 
 
@@ -171,17 +171,6 @@ def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
     assert bool(record.prediction.trace) == (lost == "certain")
 
 
-@pytest.mark.parametrize("version", ["0.10.2.2", "2.6.2", "3.2.3"])
-def test_without_a_profile_of_the_version_everything_is_possible(
-    version: str, asked: Asked
-) -> None:
-    record = replication.predict(scenario(kafka=version))
-    assert set(record.predicted.values()) == {"possible"}
-    assert set(record.predicted) == set(map(str, PREDICTED))
-    assert all("no profile of this version" in text for text in record.prediction.reasons.values())
-    assert asked == []
-
-
 def test_the_feature_level_decides_whether_there_are_eligible_leader_replicas(asked: Asked) -> None:
     for level, elr in ((0, False), (1, True)):
         features = {"eligible.leader.replicas.version": level, "transaction.version": 1}
@@ -283,6 +272,27 @@ def test_a_request_timeout_makes_duplicates_possible(
             Scenario.model_validate({**base.model_dump(by_alias=True), "workload": workload})
         )
         assert record.predicted["duplicated"] == ("impossible" if idempotence else duplicated)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "faults", "duplicated"),
+    [
+        (3000, "isolate_replication", "possible"),
+        (3000, "none", "impossible"),
+        (60000, "isolate_replication", "impossible"),
+    ],
+)
+def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
+    timeout_ms: int, faults: str, duplicated: str
+) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": timeout_ms}
+    fault = {"fault": faults, "target": "leader of orders-0"}
+    base = scenario(faults=[fault]).model_dump(by_alias=True)
+    found = replication.predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
+    )
+    assert found.predicted["duplicated"] == duplicated
+    assert found.predicted["reordered"] == "impossible"
 
 
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:
