@@ -81,6 +81,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
+    steps = availability.steps(probed, faults)
     measured = conclusiveness.claimable(
         Metrics(
             **metrics(spark, run_dir),
@@ -130,6 +131,9 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         prediction=prediction.prediction,
         findings=[
             *findings.contradictions(predicted, observed, conclusive=not inconclusive_reasons),
+            *findings.of_availability(
+                prediction.prediction.availability, steps, conclusive=not inconclusive_reasons
+            ),
             *disagreements.findings,
             *trace_validation.findings(trace),
         ],
@@ -138,7 +142,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         expectations=checked,
         faults=faults,
         metrics=measured,
-        steps=availability.steps(probed, faults),
+        steps=steps,
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
     )

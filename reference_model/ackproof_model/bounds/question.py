@@ -11,6 +11,9 @@ from ackproof_model.configuration import Acks, Profile
 _OTHERS = frozenset(
     {
         "stale_fetch",
+        "unclean_by_default",
+        "short_timers",
+        "transactions",
         "verifies_transactions",
         "transactions_v2",
         "double_bump",
@@ -18,9 +21,6 @@ _OTHERS = frozenset(
         "strict_markers",
         "group_fencing",
         "elr",
-        "unclean_by_default",
-        "short_timers",
-        "transactions",
     }
 )
 
@@ -43,7 +43,7 @@ class Question:
         rules = {field.name: getattr(profile, field.name) for field in fields(profile)}
         rules["fenced_last_known"] = rules["fenced_last_known"] and self.elr
         names = [
-            name if value is True else f"{name}={value}"
+            name if value is True else f"{name}={getattr(value, 'value', value)}"
             for name, value in sorted(rules.items())
             if value and name not in _OTHERS
         ]
