@@ -6,6 +6,7 @@ modelled, the source of each rule, and what is left out.
 """
 
 from ackproof_model.configuration import Acks, Configuration, Profile
+from ackproof_model.prediction.availability import Ability, Availability
 from ackproof_model.prediction.predict import (
     ANOMALIES,
     Likelihood,
@@ -42,9 +43,11 @@ from ackproof_model.replication.safety_checks import SafetyChecks
 
 __all__ = [
     "ANOMALIES",
+    "Ability",
     "Acks",
     "AnyOf",
     "AnyTime",
+    "Availability",
     "ChannelCut",
     "Condition",
     "Configuration",

@@ -16,8 +16,7 @@ from ackproof.prediction.reasons import ClientPrediction
 from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.producer import ProducerSettings
-from ackproof_model import Likelihood, Profile
-from ackproof_spark.tables import Anomaly
+from ackproof_model import Profile
 
 #: Whether the topic that a scenario's workload writes to may lose acked records.
 MayLose = Callable[[Scenario], bool]
@@ -46,12 +45,6 @@ def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[Client
         yield from transactional.predict(scenario, may_lose)
     for name, group in scenario.workload.consumers.items():
         yield from groups.predict(scenario, name, group, may_lose, may_lose_visible)
-    if scenario.workload.consumers or scenario.workload.probe:
-        yield (
-            Anomaly.READ_THEN_GONE,
-            Likelihood.POSSIBLE,
-            "the model does not say what consumers have read before a record is gone",
-        )
 
 
 def _written(scenario: Scenario, topic: str, **changed: object) -> Scenario:
@@ -70,6 +63,6 @@ def _visible(scenario: Scenario) -> Scenario:
     Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
     """
     topic: TopicSpec = scenario.topic
-    frozen = Profile.of_any(scenario.kafka).hw_freeze
+    frozen = Profile.of(scenario.kafka).hw_freeze
     settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
     return _written(scenario, scenario.workload.topic, settings=settings)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ackproof.containers.doctor import Check
     from ackproof.runs.directory import PredictionRecord
-    from ackproof.runs.verdict import Verdict
+    from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
 
 _COLOUR = {
@@ -47,6 +47,8 @@ def print_prediction(
         console.print(f"  records at risk: sent {escape(', or '.join(report.at_risk))}")
     if report.error_codes:
         console.print(f"  errors that producers may see: {', '.join(report.error_codes)}")
+    if report.availability:
+        _print_availability(console, report.availability)
     if report.trace:
         console.print("  the shortest trace to a loss:")
         for number, step in enumerate(report.trace, start=1):
@@ -57,6 +59,14 @@ def print_prediction(
     for violation in violations:
         console.print(f"  [red]not as expected:[/] {escape(violation)}", highlight=False)
     console.print()
+
+
+def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> None:
+    table = _table()
+    table.add_row("[bold]part of the schedule[/]", "[bold]read[/]", "[bold]write, acks=all[/]")
+    for one in parts:
+        table.add_row(escape(one.part), one.readable, one.writable)
+    console.print(table)
 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
@@ -102,13 +112,13 @@ def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> N
     for entry in entries:
         head = f"{entry['case'] or '':<5}{entry['name']}"
         console.print(f"[bold]{escape(head)}[/]", highlight=False)
-        told = {
+        details = {
             "": entry["title"],
             "loses on: ": entry["loses_on"],
             "fixed in: ": entry["fixed_in"],
             "skipped: ": entry["skip"],
         }
-        for label, text in told.items():
+        for label, text in details.items():
             if text:
                 console.print(f"     {label}{text}", highlight=False, markup=False, soft_wrap=True)
 

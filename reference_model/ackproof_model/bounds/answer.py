@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
-from ackproof_model.configuration import Configuration, Profile, _numbers
-from ackproof_model.prediction.predict import ANOMALIES, Likelihood, _inconsistent
-
-#: KIP-320 and KAFKA-7128 complete truncation by leader epoch.
-_SETTLED = (2, 1)
+from ackproof_model.configuration import Configuration, Profile, Truncation
+from ackproof_model.prediction.predict import Likelihood, _inconsistent
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
@@ -28,7 +25,7 @@ Found = tuple[Likelihood, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The answer for each of `ANOMALIES`.
+    """The answer for each anomaly that the model predicts.
 
     trace: a shortest way by which an order of the effects loses an acked record, as steps of the
     adversary; empty if none is known. bounds: what was searched and what is left out.
@@ -46,6 +43,7 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
     answers = {"lost": (likely, why)}
     answers |= {anomaly: next(_resent(configuration, stress, anomaly)) for anomaly in _RESENDS}
     answers |= dict(_of_logs(configuration, stress))
+    answers["read-then-gone"] = _read_then_gone(configuration, stress)
     if stress.anything:
         nothing = (_POSSIBLE, f"{stress.anything}, so nothing is excluded")
         answers = dict.fromkeys(answers, nothing)
@@ -54,8 +52,8 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
         answers["lost"] if stress.anything else _inconsistent(configuration, likelihood)
     )
     return Bound(
-        likelihood={anomaly: answers[anomaly][0] for anomaly in ANOMALIES},
-        reasons={anomaly: answers[anomaly][1] for anomaly in ANOMALIES},
+        likelihood={anomaly: answer[0] for anomaly, answer in answers.items()},
+        reasons={anomaly: answer[1] for anomaly, answer in answers.items()},
         trace=trace,
         bounds=_bounds(stress),
     )
@@ -83,7 +81,7 @@ def _questions(configuration: Configuration, stress: Stress) -> Iterator[Questio
                 min_insync_replicas=min(
                     configuration.min_insync_replicas, replicas, stress.lowered or replicas
                 ),
-                unclean=configuration.unclean_leader_election or stress.unclean,
+                unclean=configuration.unclean_election or stress.unclean,
             )
 
 
@@ -109,6 +107,22 @@ def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
     if answer[0] is _IMPOSSIBLE and (late := _loses_by_delay(configuration, stress)):
         yield _POSSIBLE, late, ()
     yield answer
+
+
+def _read_then_gone(configuration: Configuration, stress: Stress) -> Answer:
+    """Return whether a record may disappear after a consumer has read it.
+
+    Consumers read below the high watermark: what every replica of the ISR has, of whatever size,
+    and from 3.7 only of an ISR of min.insync.replicas (KAFKA-15583). Such a record is as safe as
+    one that acks=all has acked.
+    """
+    if stress.removed:
+        return _POSSIBLE, "the topic may be deleted after records were read"
+    freeze = configuration.profile.hw_freeze
+    minimum = configuration.min_insync_replicas if freeze else 1
+    committed = replace(configuration, acks="all", min_insync_replicas=minimum)
+    likelihood, reason, _ = next(_lost(committed, stress))
+    return likelihood, f"of what was below the high watermark: {reason}"
 
 
 def _never_acked(configuration: Configuration) -> str:
@@ -188,13 +202,19 @@ def keeps_everything(question: Question, budget: Budget) -> str:
         question.acks != "all"
         or question.unclean
         or budget.power_losses
-        or _numbers(question.kafka_version)[:2] < _SETTLED
+        or not _settled(Profile.of(question.kafka_version))
     ):
         return ""
     return (
         "acks=all, no unclean election, and no log loses records by itself: every replica that may "
         "lead has every acked record, however often brokers end, lag or lose their session"
     )
+
+
+def _settled(profile: Profile) -> bool:
+    """Whether truncation by leader epoch is complete: from 2.1 on."""
+    by_epoch = profile.truncation in (Truncation.KIP_279, Truncation.ON_FETCH)
+    return by_epoch and profile.epoch_start and profile.fetch_fencing
 
 
 _RESENDS = ("duplicated", "reordered")
@@ -231,7 +251,7 @@ def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Itera
 
 
 def _loses_producer_state(configuration: Configuration, stress: Stress) -> bool:
-    unclean = stress.unclean or (configuration.unclean_leader_election and stress.budget.total > 0)
+    unclean = stress.unclean or (configuration.unclean_election and stress.budget.total > 0)
     return bool(unclean or stress.altered or stress.budget.power_losses)
 
 
@@ -258,11 +278,11 @@ def _diverged(configuration: Configuration, stress: Stress) -> Answer:
     if stress.altered or stress.rewritten:
         return _POSSIBLE, "a replica's stored bytes may change without the others'"
     versions = (configuration.kafka_version, *stress.versions)
-    if stress.budget.total and min(map(_numbers, versions))[:2] < _SETTLED:
+    if stress.budget.total and not all(_settled(Profile.of(version)) for version in versions):
         return _POSSIBLE, (
             "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
         )
-    if any(Profile.of_any(version).stale_fetch for version in versions):
+    if any(Profile.of(version).stale_fetch for version in versions):
         return _POSSIBLE, (
             "before 3.9.1, and in 4.0.0, a follower may append a late fetch response of an older "
             "leader epoch (KAFKA-18723)"

@@ -181,6 +181,7 @@ _SENTENCES: dict[str, _Sentence] = {
         f"{_names(n[1])} did not fetch from {name(n[0])} for replica.lag.time.max.ms. "
         + _elected(b, a)
     ),
+    "catch up": lambda m, n, b, a: f"The other replicas catch up and join the ISR of {name(n[0])}.",
     "expand": lambda m, n, b, a: f"{name(n[1])} has caught up. {_elected(b, a)}",
     "exit": lambda m, n, b, a: f"{name(n[0])} has shut down cleanly.",
     "refused": lambda m, n, b, a: (
@@ -194,6 +195,14 @@ _SENTENCES: dict[str, _Sentence] = {
         f"The controller looks for partitions without a leader. {_elected(b, a)}"
     ),
     "rejoin": _rejoined,
+    "expire": lambda m, n, b, a: (
+        f"The session of {name(n[0])} ends while no broker is the controller; the next controller "
+        f"finds it dead and leaves it in the ISR. {_elected_if_changed(b, a)}"
+    ),
+    "elect": lambda m, n, b, a: f"The new controller elects a leader. {_elected(b, a)}",
+    "offline": lambda m, n, b, a: (
+        f"The new controller takes {name(n[0])}, which is dead, out of the ISR. {_elected(b, a)}"
+    ),
     "end": lambda m, n, b, a: f"The schedule has ended. {_healed(m, b, a)}",
     "give up": lambda m, n, b, a: (
         f"Fault {n[0] + 1} can never begin, so the run ends without it. {_healed(m, b, a)}"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ackproof_model.configuration import Configuration
+from ackproof_model.prediction.availability import Availability, availability, joined
 from ackproof_model.prediction.diagram import ERROR_CODES, draw
 from ackproof_model.prediction.narrative import narrate
 from ackproof_model.prediction.search import SEARCHED, Exploration, explore
 from ackproof_model.replication.fault_schedule import Injection
 from ackproof_model.replication.model import Model
-from ackproof_model.replication.producer import IN_FLIGHT
 from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
 
 #: How many states a prediction may search: a few seconds.
@@ -47,6 +47,7 @@ _FINAL_LOG = {
     "lost": "without an acked record",
     "duplicated": "with a record twice",
     "reordered": "with records out of send order",
+    "read-then-gone": "without a record that consumers may have read",
 }
 
 #: Derived from the anomalies that were searched: see `_inconsistent`.
@@ -66,7 +67,8 @@ class Prediction:
     at_risk: when the records are sent that may be acked and lost.
     error_codes: the errors that a producer may receive; there may be more, since steps that only
         delay are not all searched.
-    bounds: the bounds within which `impossible` holds.
+    availability: for each part of the schedule whether the partition can be read and written.
+    bounds: where the answer comes from, and what it leaves out.
     states: how many states were searched.
     complete: False if the budget of states ran out; then no searched anomaly is called impossible
         or certain.
@@ -81,6 +83,7 @@ class Prediction:
     bounds: str
     states: int
     complete: bool
+    availability: tuple[Availability, ...] = ()
 
 
 def predict(
@@ -116,6 +119,7 @@ def predict(
         at_risk=tuple(_sent(model, phase) for phase in sorted(found.at_risk)),
         error_codes=_error_codes(model, found),
         reasons={anomaly: reasons[anomaly] for anomaly in ANOMALIES},
+        availability=availability(model, found),
         bounds=_bounds(model, found),
         states=len(found.states),
         complete=found.complete,
@@ -132,7 +136,7 @@ def _judge(found: Exploration, anomaly: str) -> tuple[Likelihood, str]:
         return Likelihood.POSSIBLE, "no way leads to a final log, so nothing is excluded"
     if not having:
         return Likelihood.IMPOSSIBLE, f"no way leads to a final log {which} ({final} final states)"
-    if having == final and not found.stuck:
+    if having == final and not found.stuck and anomaly != "read-then-gone":  # nobody has to read
         return Likelihood.CERTAIN, f"every way leads to a final log {which} ({final} final states)"
     return (
         Likelihood.POSSIBLE,
@@ -181,24 +185,19 @@ def _inconsistent(
 
 
 def _bounds(model: Model, found: Exploration) -> str:
-    counts = [str(model.phases.count(phase)) for phase in range(model.faults + 1)]
-    parts = [
-        f"{len(found.states)} states of one partition with {model.replicas} replicas",
-        "records: one acked and replicated at the start; then, before the first fault and after "
-        f"each fault, at most {', '.join(counts)}; at most "
-        f"{min(model.configuration.max_in_flight, IN_FLIGHT)} of them in flight",
-        f"faults: the {model.faults} of the schedule, in its order, and no others; only a power "
-        "loss damages logs",
-        "time: steps without a timer are prompt, so `or_after` fires only if its conditions need a "
-        "timer; a count of records includes some of this partition, unless the partition stands "
-        "still; running brokers that are not cut off keep up",
-        "left out: preferred leader election, transactions, reassignment, clients that restart",
-    ]
+    """Return one sentence: where the answer comes from, and what it leaves out."""
     if not found.complete:
-        parts.insert(0, "INCOMPLETE: the budget of states ran out")
-    if found.stuck:
-        parts.append(f"{found.stuck} states never settle: the partition stays without a leader")
-    return "; ".join(parts)
+        return (
+            f"Incomplete search: it stopped after {len(found.states)} states, so nothing is "
+            "excluded."
+        )
+    stuck = f", {found.stuck} of which never settle" if found.stuck else ""
+    return (
+        f"Exact search of {len(found.states)} states{stuck}: one partition, at most "
+        f"{max(map(model.phases.count, range(model.faults + 1)))} records between two faults, no "
+        "fault besides the schedule, steps without a timer prompt; it leaves out automatic "
+        "preferred elections, transactions, reassignments and clients that restart."
+    )
 
 
 def join(predictions: Sequence[Prediction]) -> Prediction:
@@ -226,7 +225,8 @@ def join(predictions: Sequence[Prediction]) -> Prediction:
         at_risk=tuple(dict.fromkeys(when for one in predictions for when in one.at_risk)),
         error_codes=tuple(sorted(set(every))),
         reasons=reasons,
-        bounds=" | ".join(dict.fromkeys(one.bounds for one in predictions)),
+        availability=joined([one.availability for one in predictions]),
+        bounds=" ".join(dict.fromkeys(one.bounds for one in predictions)),
         states=sum(one.states for one in predictions),
         complete=all(one.complete for one in predictions),
     )

@@ -20,6 +20,8 @@ from ackproof_model.replication.injection import heal
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.pending import Pending
 from ackproof_model.replication.producer import is_acked, unresolved
+from ackproof_model.replication.reading import read_then_gone, readable, writable
+from ackproof_model.replication.reduction import reduced
 from ackproof_model.replication.replica import leads_for_good
 from ackproof_model.replication.state import (
     Label,
@@ -27,12 +29,17 @@ from ackproof_model.replication.state import (
     Timer,
     record_of,
 )
-from ackproof_model.replication.transitions import simplify, steps
+from ackproof_model.replication.transitions import steps
 
 #: The anomalies that the search can find.
-SEARCHED = ("lost", "duplicated", "reordered")
+SEARCHED = ("lost", "duplicated", "reordered", "read-then-gone")
 
-_Layer = tuple[int, int, bool]
+#: Steps of brokers and controllers that wait for no timer and may change who leads or is in sync.
+PROMPT = {"learn", "fetch", "truncate", "expand", "catch up", "rejoin", "unfence", "exit"}
+
+#: A part of the schedule: how many faults were injected, which are healed, and whether the rest can
+#: never begin.
+Layer = tuple[int, int, bool]
 
 
 @dataclass
@@ -54,6 +61,9 @@ class Exploration:
     at_risk: set[int] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)
     complete: bool = True
+    #: By part of the schedule, whether the partition can be read, and written with acks=all, when
+    #: the next step of the schedule begins: each pair that occurs.
+    available: dict[Layer, set[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(set))
     parents: list[tuple[int, Label]] = field(default_factory=list)
 
     def trace(self, index: int) -> list[tuple[Label, State, State]]:
@@ -97,6 +107,8 @@ def anomalies(model: Model, state: State) -> Iterator[str]:
         yield "duplicated"
     if firsts != sorted(firsts):
         yield "reordered"
+    if read_then_gone(model, state):
+        yield "read-then-gone"
 
 
 class _Search:
@@ -106,12 +118,14 @@ class _Search:
         self._found = Exploration(model)
         self._ids: dict[State, int] = {}
         self._depth: list[int] = []
-        self._entries: dict[_Layer, list[int]] = defaultdict(list)
+        self._entries: dict[Layer, list[int]] = defaultdict(list)
         # Of the current layer: the predecessors of a state, the timers that run in it, and its
         # successors by which a broker learns metadata.
         self._before: dict[int, list[tuple[int, Timer | None]]] = {}
         self._timers: dict[int, list[Timer]] = {}
         self._learned: dict[int, list[int]] = {}
+        # The states of the layer in which brokers are about to do something at once.
+        self._moving: set[int] = set()
 
     def run(self) -> Exploration:
         self._enter(self._model.initial(), -1, ("start",))
@@ -150,6 +164,7 @@ class _Search:
         """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
         self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
+        self._moving = set()
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
@@ -181,6 +196,8 @@ class _Search:
                         timers.append(timer)
                     elif label[0] == "learn":
                         self._learned[index].append(other)
+                    if timer is None and label[0] in PROMPT:
+                        self._moving.add(index)
                 if timers:
                     self._timers[index] = timers
             depth += 1
@@ -195,7 +212,7 @@ class _Search:
             and not _to_heal(model, run.injected, run.healed)
         )
 
-    def _advance(self, layer: _Layer, members: list[int]) -> None:
+    def _advance(self, layer: Layer, members: list[int]) -> None:
         """Take the schedule's steps out of a finished layer, and judge its final states."""
         model = self._model
         injected, healed, over = layer
@@ -217,12 +234,14 @@ class _Search:
         state = self._found.states[index]
         if state.run.phase < state.run.injected:
             return  # a controlled shutdown is still in progress
+        if index not in self._moving:
+            self._note(state)
         over = state.run.injected < self._model.faults
         after = state._replace(run=state.run._replace(over=over))
         for fault in reversed(range(state.run.injected)):
             if not state.run.healed >> fault & 1:
                 after = heal(self._model, after, fault)
-        self._enter(simplify(self._model, after), index, label)
+        self._enter(reduced(self._model, after), index, label)
 
     def _fire(self, pending: Pending, members: list[int]) -> set[int]:
         """Inject or heal wherever it may happen; return the states in which it never will."""
@@ -274,9 +293,18 @@ class _Search:
         ready = [index for index in members if pending.ready(self._model, states[index])]
         return set(members) - self._reaching(ready, lambda _: True)
 
+    def _note(self, state: State) -> None:
+        """Note whether the partition can be read and written at the end of a part."""
+        run = state.run
+        layer = run.injected, run.healed, run.over
+        pair = readable(state), writable(self._model, state)
+        self._found.available[layer].add(pair)
+
     def _schedule_step(self, pending: Pending, index: int, why: str) -> None:
+        if why != "time" or index not in self._moving:
+            self._note(self._found.states[index])
         for label, after in pending.fire(self._model, self._found.states[index]):
-            self._enter(simplify(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
+            self._enter(reduced(self._model, after), index, (f"{label[0]}: {why}", *label[1:]))
 
     def _in_time(self, pending: Pending, index: int, seconds: float) -> bool:
         """Whether no timer is overdue `seconds` after the reference of `pending`.
@@ -308,9 +336,13 @@ class _Search:
         for index in members:
             state = found.states[index]
             if not settled(model, state):
-                found.stuck += index not in sources
+                if index not in sources:
+                    found.stuck += 1
+                    self._note(state)
                 continue
             found.final += 1
+            if index not in self._moving:
+                self._note(state)
             found.at_risk.update(model.phases[record] for record in lost(model, state))
             for name in anomalies(model, state):
                 found.having[name] += 1

@@ -66,7 +66,7 @@ class Model:
 
     @cached_property
     def reduces(self) -> bool:
-        """Whether steps that cannot change the outcome are left out (see `transitions.simplify`).
+        """Whether steps that cannot change the outcome are left out (see `reduction`).
 
         Not if healing waits for the ISR, which such steps change.
         """
@@ -87,6 +87,11 @@ class Model:
             case AnyOf(alternatives=alternatives):
                 return any(map(self._depends_on_isr, alternatives))
         return False
+
+    @cached_property
+    def last_loss(self) -> int:
+        """The number of faults once no further fault takes data from logs."""
+        return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
 
     @cached_property
     def loses_quorum(self) -> bool:
@@ -112,7 +117,7 @@ class Model:
             replicas=self.replicas,
             min_insync_replicas=configuration.min_insync_replicas,
             acks=configuration.acks,
-            unclean_election=configuration.unclean_leader_election,
+            unclean_election=configuration.unclean_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
             checks=self.checks,
@@ -178,12 +183,14 @@ class Model:
         """Return after how many seconds a timer may fire, and by when it has certainly fired."""
         configuration = self.configuration
         if kind == "session":
-            session = configuration.session_timeout_s
+            session = configuration.session_s
             # Controllers that were without a majority give every broker a new session.
             most = math.inf if self.loses_quorum else session * CERTAINLY
-            return session - HEARTBEAT_S, most
+            # A ZooKeeper client pings at a third of its session timeout.
+            late = session / 3 if configuration.profile.zookeeper else HEARTBEAT_S
+            return session - late, most
         if kind == "lag":
-            lag = configuration.replica_lag_time_max_s
+            lag = configuration.lag_time_s
             return lag, lag * CERTAINLY
         if kind == "request":
             return REQUEST_TIMEOUT_S, math.inf

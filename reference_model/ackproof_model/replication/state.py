@@ -54,10 +54,11 @@ class Controller(NamedTuple):
 class Broker(NamedTuple):
     """One broker: its process, its replica's log, and the metadata that it knows.
 
-    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. The other fields
-    have a meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start
-    offset of its epoch, the high watermark (kept for acks=all only), and the log end offset of each
-    replica as of its last fetch (-1: no fetch in this epoch).
+    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. truncating: a
+    follower that has to truncate before it fetches (from 0.11 to 2.6). The other fields have a
+    meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start offset
+    of its epoch, the high watermark (before 2.0 followers have one, too), and the log end offset of
+    each replica as of its last fetch (-1: no fetch in this epoch).
     """
 
     status: int
@@ -70,6 +71,7 @@ class Broker(NamedTuple):
     start: int = 0
     hw: int = 0
     remote: tuple[int, ...] = ()
+    truncating: bool = False
 
     @property
     def alive(self) -> bool:
@@ -77,11 +79,17 @@ class Broker(NamedTuple):
 
 
 class Client(NamedTuple):
-    """The producer: the leader it knows, and for each record its status and its retries left."""
+    """The clients.
+
+    leader: the leader that the producer knows. status, retries: for each record its status and its
+    retries left. read: the records that a consumer may have read and that may still be removed
+    (see `reading`).
+    """
 
     leader: int
     status: tuple[int, ...]
     retries: tuple[int, ...]
+    read: int = 0
 
 
 class Run(NamedTuple):
@@ -89,7 +97,8 @@ class Run(NamedTuple):
 
     injected: how many faults have begun. phase: how many of them are verified. healed: a bitmask of
     faults. over: the rest of the schedule can never begin. targets, leaders: for each fault the
-    replicas that it hit, and the leader before it.
+    replicas that it hit, and the leader before it. alone: the final leader is the only broker left
+    in the state (see `reduction`).
     """
 
     injected: int
@@ -98,6 +107,7 @@ class Run(NamedTuple):
     over: bool
     targets: tuple[int, ...]
     leaders: tuple[int, ...]
+    alone: bool = False
 
 
 class Harm(NamedTuple):

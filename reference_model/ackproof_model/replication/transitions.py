@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ackproof_model.replication import injection, producer, replica
-from ackproof_model.replication.controller import change, fence, register, unfence
+from ackproof_model.replication.controller import (
+    change,
+    elect,
+    expire,
+    fence,
+    offline,
+    register,
+    unfence,
+)
 from ackproof_model.replication.fault_effects import (
     ChannelCut,
     Effect,
@@ -17,6 +25,8 @@ from ackproof_model.replication.fault_effects import (
     ProcessStalls,
 )
 from ackproof_model.replication.model import Model
+from ackproof_model.replication.reading import with_reads
+from ackproof_model.replication.reduction import reduced, with_full_isr
 from ackproof_model.replication.state import (
     FLYING,
     NOBODY,
@@ -24,9 +34,9 @@ from ackproof_model.replication.state import (
     STOPPING,
     UP,
     Broker,
-    Controller,
     State,
     Step,
+    Timer,
     members,
 )
 
@@ -34,58 +44,12 @@ from ackproof_model.replication.state import (
 def steps(model: Model, state: State) -> Iterator[Step]:
     """Yield every step of producer, brokers and controller that may change the outcome."""
     for label, after, timer in _steps(model, state):
-        yield label, simplify(model, after), timer
-
-
-def simplify(model: Model, state: State) -> State:
-    """Return the state without the parts that can no longer change the outcome.
-
-    Once all faults have happened, a running leader that knows its epoch stays leader, and its log
-    is the final one. If its acks wait for no other replica, or all that they wait for can fetch,
-    the others are replaced by copies of the leader: their steps only take time.
-    """
-    if not model.reduces or not replica.leads_for_good(model, state):
-        return state
-    leader = state.controller.leader
-    if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):
-        return state  # an old leader may still append
-    if model.acks == "all" and not _acks_for_good(model, state):
-        return state
-    epoch, log = state.controller.epoch, state.brokers[leader].log
-    other = Broker(UP, False, (), leader, epoch)
-    everyone, count = model.policy.everyone, model.replicas
-    watermark = len(log) if model.acks == "all" else 0
-    final = Broker(UP, False, log, leader, epoch, everyone, everyone, 0, watermark)
-    return State(
-        Controller(leader, epoch, everyone, 0, NOBODY, 0, 0),
-        tuple(final if number == leader else other for number in range(count)),
-        state.client,
-        state.run,
-        state.harm._replace(
-            cuts=(0,) * count, own_cuts=(0,) * count, stalled=0, away=0, unlinked=0, quorum=True
-        ),
-    )
-
-
-def _acks_for_good(model: Model, state: State) -> bool:
-    """Whether the leader's acks=all wait for nothing that a fault hinders."""
-    leader, isr, harm = state.controller.leader, state.controller.isr, state.harm
-    if isr.bit_count() < model.policy_in(state).min_isr or harm.unreachable(leader):
-        return False
-    if any(state.brokers[number].status != UP for number in members(isr)):
-        return False
-    if (harm.stalled | harm.away) & isr or not harm.quorum:
-        return False
-    here = model.appended + leader  # elsewhere, an old leader may still answer
-    return all(status < model.appended or status == here for status in state.client.status)
+        yield label, with_reads(model, reduced(model, after)), timer
 
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
-    # A leader without `remote` is one whose followers `simplify` replaced.
-    alone = (
-        replica.leads_for_good(model, state) and not state.brokers[state.controller.leader].remote
-    )
+    alone = state.run.alone
     stalled = state.harm.stalled
     for number, broker in enumerate(state.brokers):
         if broker.alive:
@@ -96,6 +60,17 @@ def _steps(model: Model, state: State) -> Iterator[Step]:
             yield from _membership(model, state, number, broker)
     if not alone:
         yield from _sweep(model, state)
+    else:
+        yield from _alone(model, state)
+
+
+def _alone(model: Model, state: State) -> Iterator[Step]:
+    """Yield the steps of a leader that is alone, besides requests."""
+    leader = state.controller.leader
+    if replica.behind(state.brokers[leader], leader, state.controller):
+        yield ("learn", leader), replica.learn(model, state, leader), None
+    elif state.controller.isr != model.policy.everyone:
+        yield ("catch up", leader), with_full_isr(model, state), None
 
 
 def _producer(model: Model, state: State) -> Iterator[Step]:
@@ -149,7 +124,7 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
     if replica.may_alter(model, state, number):
         yield from _isr_changes(model, state, number)
     if broker.status == STOPPING:
-        if injection.may_exit(state, number):
+        if injection.may_exit(model, state, number):
             yield ("exit", number), injection.exit_cleanly(model, state, number), None
         elif not state.harm.governed(number):
             yield ("refused", number), injection.exit_refused(model, state, number), None
@@ -187,18 +162,46 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
         timer = ("session", _silencing(model, state, number))
         if quiet and model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
-            after = state._replace(controller=fence(policy, controller, number))
-            yield ("fence", number), after, timer
-    elif harm.away & bit:
+            yield from _silence_noticed(model, state, number, timer)
+        if elected := elect(policy, controller, number):
+            yield ("elect", number), state._replace(controller=elected), None
         return
-    elif broker.status == STARTING:
-        view = Broker(UP, False, broker.log, controller.leader, controller.epoch)
+    if _governed(model, state) and (left := offline(policy, controller, number)):
+        yield ("offline", number), state._replace(controller=left), None
+    if harm.away & bit:
+        return
+    if broker.status == STARTING:
+        view = replica.following(policy.profile, broker._replace(status=UP), controller)
         registered = register(policy, controller, number, clean=broker.clean)
-        after = state.with_broker(number, view)._replace(controller=registered)
-        yield ("rejoin", number), after, None
+        after = replica.forget(model, state.with_broker(number, view), number)
+        yield ("rejoin", number), after._replace(controller=registered), None
     elif broker.status == UP and not quiet:
         after = state._replace(controller=unfence(policy, controller, number))
         yield ("unfence", number), after, None
+
+
+def _silence_noticed(model: Model, state: State, number: int, timer: Timer) -> Iterator[Step]:
+    """Yield what happens when a silent broker's session ends.
+
+    With ZooKeeper the controller may be the broker that is silent, or no broker may be alive; then
+    the next controller finds the broker dead.
+    """
+    policy, controller = model.policy_in(state), state.controller
+    governed = _governed(model, state)
+    if governed:
+        fenced = fence(policy, controller, number)
+        yield ("fence", number), state._replace(controller=fenced), timer
+    if policy.profile.zookeeper and (not governed or policy.profile.failover_keeps_isr):
+        expired = expire(controller, number)
+        yield ("expire", number), state._replace(controller=expired), timer
+
+
+def _governed(model: Model, state: State) -> bool:
+    """Whether there is a controller: with ZooKeeper it is one of the brokers that are alive."""
+    if not model.policy.profile.zookeeper:
+        return True
+    elsewhere = (model.configuration.brokers or model.replicas) > model.replicas
+    return elsewhere or any(broker.alive for broker in state.brokers)
 
 
 def _sweep(model: Model, state: State) -> Iterator[Step]:
@@ -221,7 +224,7 @@ def in_force(state: State) -> tuple[int, ...]:
 
 
 def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, ...]:
-    """Return the faults in force that keep replicas from fetching from a leader."""
+    """Return the faults that keep replicas from fetching from a leader."""
 
     def hinders(effect: Effect, targets: int) -> bool:
         match effect:
@@ -231,7 +234,13 @@ def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, 
                 return bool(injection.lost_fetches(model, effect, targets)[leader] & out)
         return False
 
-    return _faults(model, state, in_force(state), hinders)
+    dead = out & state.controller.fenced
+
+    def ended(effect: Effect, targets: int) -> bool:
+        return isinstance(effect, ProcessEnds) and bool(targets & dead)
+
+    faults = _faults(model, state, in_force(state), hinders)
+    return faults + _faults(model, state, range(state.run.injected), ended)
 
 
 def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:

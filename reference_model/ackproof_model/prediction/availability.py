@@ -1,0 +1,84 @@
+"""Whether a partition can be read and written, for each part of a schedule.
+
+A part lasts until the next fault begins, a fault is healed, or the run ends. What counts is the
+state when that happens: timers that must have fired by then have fired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ackproof_model.prediction.search import Exploration, Layer
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.state import members
+
+
+class Ability(StrEnum):
+    CAN = "can"
+    CANNOT = "cannot"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Availability:
+    """A part of the schedule, in words, and whether clients can read, and write with acks=all.
+
+    begun: how many faults have begun. healed: the numbers of those that were healed, from 1.
+    Reading needs a leader that clients reach; acks=all also min.insync.replicas, and an ISR whose
+    members all fetch.
+    """
+
+    part: str
+    begun: int
+    healed: tuple[int, ...]
+    readable: Ability
+    writable: Ability
+
+
+def availability(model: Model, found: Exploration) -> tuple[Availability, ...]:
+    """Return the parts in the order of the schedule; none if the search was not complete."""
+    if not found.complete:
+        return ()
+    return tuple(
+        Availability(
+            part=_words(model, part),
+            begun=part[0],
+            healed=tuple(fault + 1 for fault in members(part[1])),
+            readable=_ability({read for read, _ in found.available[part]}),
+            writable=_ability({write for _, write in found.available[part]}),
+        )
+        for part in sorted(found.available, key=lambda one: (one[2], one[0], one[1]))
+    )
+
+
+def joined(several: Sequence[Sequence[Availability]]) -> tuple[Availability, ...]:
+    """Return one answer for several partitions: `either` where they differ."""
+    rows: dict[str, Availability] = {}
+    for row in (row for one in several for row in one):
+        known = rows.setdefault(row.part, row)
+        rows[row.part] = replace(
+            known,
+            readable=known.readable if known.readable == row.readable else Ability.EITHER,
+            writable=known.writable if known.writable == row.writable else Ability.EITHER,
+        )
+    return tuple(rows.values())
+
+
+def _ability(seen: set[bool]) -> Ability:
+    if len(seen) > 1:
+        return Ability.EITHER
+    return Ability.CAN if True in seen else Ability.CANNOT
+
+
+def _words(model: Model, part: Layer) -> str:
+    injected, healed, over = part
+    every = healed == (1 << injected) - 1
+    if every and (over or injected == model.faults):
+        return "at the end"
+    if not injected:
+        return "before the first fault"
+    text = f"after fault {injected} ({model.schedule[injected - 1].fault}) begins"
+    gone = [str(fault + 1) for fault in members(healed)]
+    return f"{text}, {', '.join(gone)} healed" if gone else text

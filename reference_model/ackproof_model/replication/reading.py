@@ -1,0 +1,73 @@
+"""Which records consumers read, and whether a partition can be read and written.
+
+A consumer polls at any time, so it may read every record below the high watermark of a broker that
+acts as leader. `Client.read` keeps the records whose removal would matter: not those acked with
+acks=all, which were below a high watermark anyway, and not those that can no longer be removed.
+"""
+
+from __future__ import annotations
+
+from ackproof_model.replication.model import Model
+from ackproof_model.replication.replica import leads, silent
+from ackproof_model.replication.state import ACKED, NOBODY, State, members, record_of
+
+
+def with_reads(model: Model, state: State) -> State:
+    """Return the state after consumers read what they can."""
+    harm, client = state.harm, state.client
+    unheard = harm.stalled | harm.deaf | harm.mute
+    read = client.read
+    for number, broker in enumerate(state.brokers):
+        if broker.hw and leads(broker, number) and not unheard >> number & 1:
+            for one in broker.log[: broker.hw]:
+                read |= 1 << record_of(one)
+    if read:
+        read &= ~_needless(model, state)
+    return state if read == client.read else state._replace(client=client._replace(read=read))
+
+
+def _needless(model: Model, state: State) -> int:
+    """Return the records that need no mark: see the module."""
+    needless = 0
+    if model.acks == "all":
+        needless = sum(1 << r for r, status in enumerate(state.client.status) if status == ACKED)
+    if state.run.alone:
+        final = state.brokers[state.controller.leader].log
+        return needless | sum({1 << record_of(one) for one in final})
+    if state.run.injected < model.last_loss:
+        return needless
+    logs = [broker.log for broker in state.brokers]
+    for entries in zip(*logs, strict=False):
+        if len(set(entries)) > 1:
+            break
+        needless |= 1 << record_of(entries[0])
+    return needless
+
+
+def read_then_gone(model: Model, state: State) -> bool:
+    """Whether consumers may have read a record that the final log of a settled state lacks."""
+    read = state.client.read
+    if model.acks == "all":
+        read |= sum(1 << r for r, status in enumerate(state.client.status) if status == ACKED)
+    for one in state.brokers[state.controller.leader].log:
+        read &= ~(1 << record_of(one))
+    return bool(read)
+
+
+def readable(state: State) -> bool:
+    """Whether the partition has a leader that clients reach."""
+    leader, harm = state.controller.leader, state.harm
+    if leader == NOBODY or (harm.stalled | harm.deaf | harm.mute) >> leader & 1:
+        return False
+    broker = state.brokers[leader]
+    knows = broker.leader == leader and broker.epoch == state.controller.epoch
+    return broker.alive and (knows or not harm.away >> leader & 1)
+
+
+def writable(model: Model, state: State) -> bool:
+    """Whether acks=all succeeds: the ISR is large enough, and all its members can fetch."""
+    isr, leader = state.controller.isr, state.controller.leader
+    if not readable(state) or isr.bit_count() < model.policy_in(state).min_isr:
+        return False
+    others = members(isr & ~(1 << leader))
+    return not silent(state, leader) & isr and all(state.brokers[r].alive for r in others)

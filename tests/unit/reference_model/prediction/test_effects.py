@@ -1,0 +1,289 @@
+"""What the effects of faults lead to: cases that lose records, beside cases that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ackproof_model import (
+    Ability,
+    AnyOf,
+    ChannelCut,
+    Elapsed,
+    ElectionAsked,
+    FaultEvent,
+    IsrIs,
+    LeaderChanged,
+    LeaderIs,
+    Likelihood,
+    LogRemoved,
+    ProcessEnds,
+    ProcessStalls,
+    QuorumLost,
+    SettingChanges,
+    predict,
+)
+from unit.reference_model.schedules import (
+    ACKED,
+    CUT,
+    FOLLOWERS,
+    KILL,
+    LEADER,
+    MORE_ACKED,
+    POWER_LOSS,
+    SHUTDOWN,
+    injection,
+    isr,
+)
+
+IMPOSSIBLE, POSSIBLE, CERTAIN = Likelihood
+CAN, CANNOT, EITHER = Ability
+
+IDEMPOTENT = {"idempotence": True}
+WIPED = ProcessEnds(log="nothing")
+ALONE = (CUT, injection("none", when=(isr(1),)))
+
+
+def replica(*numbers):
+    return frozenset(numbers)
+
+
+def told(configuration, schedule):
+    prediction = predict(configuration, schedule)
+    assert prediction.complete
+    return prediction
+
+
+def lost(configuration, schedule):
+    return told(configuration, schedule).likelihood["lost"]
+
+
+def zombie(seconds):
+    """B3: the leader is cut off from brokers and controllers, and clients still reach it."""
+    cuts = ChannelCut(channel="replication"), ChannelCut(channel="controllers")
+    return (injection("split", *cuts, targets=LEADER, when=(ACKED,), heal_or_after=seconds),)
+
+
+def pause(seconds):
+    stall = ProcessStalls()
+    return (injection("pause", stall, targets=LEADER, when=(ACKED,), heal_or_after=seconds),)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings", "expected"),
+    [
+        (zombie(60.0), {"acks": "1"}, POSSIBLE),
+        (zombie(60.0), IDEMPOTENT, IMPOSSIBLE),
+        (zombie(1.0), {"acks": "1"}, IMPOSSIBLE),  # the session has not ended
+        (pause(60.0), {"acks": "1"}, POSSIBLE),
+        (pause(60.0), IDEMPOTENT, IMPOSSIBLE),
+        (pause(1.0), {"acks": "1"}, IMPOSSIBLE),
+    ],
+)
+def test_a_leader_of_which_the_controllers_do_not_hear_is_deposed(
+    configure, schedule, settings, expected
+):
+    assert lost(configure(**settings), schedule) == expected
+
+
+def test_a_zombie_leader_is_told_step_by_step(configure):
+    prediction = told(configure(acks="1"), zombie(60.0))
+    assert any("A is cut off from the controllers." in sentence for sentence in prediction.trace)
+    assert any("The controller fences A" in sentence for sentence in prediction.trace)
+    assert prediction.trace[-1].startswith("The final log is that of B. Acked and lost")
+    assert len(prediction.diagram) == len(prediction.trace)
+
+
+@pytest.mark.parametrize("stalls", [True, False])
+def test_stalled_followers_lose_what_the_leader_acked_alone(configure, stalls):
+    # B2': both followers are paused, and the leader dies before they are fenced.
+    effects = (ProcessStalls(),) if stalls else ()
+    schedule = (
+        injection("pause", *effects, targets=FOLLOWERS, when=(ACKED,)),
+        injection("kill", KILL, targets=LEADER, when=(MORE_ACKED,), or_after=2.0),
+    )
+    assert lost(configure(acks="1"), schedule) == POSSIBLE
+    reading = told(configure(acks="1"), schedule).likelihood["read-then-gone"]
+    assert reading == IMPOSSIBLE  # it was above the high watermark
+    assert lost(configure(**IDEMPOTENT), schedule) == IMPOSSIBLE
+
+
+DEAD = (*ALONE, injection("kill", KILL, targets=LEADER, when=(MORE_ACKED,)))
+LEADERLESS = (LeaderIs(replica=None),)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ((), IMPOSSIBLE),
+        ((injection("elect", ElectionAsked(kind="unclean"), when=LEADERLESS),), CERTAIN),
+        ((injection("elect", ElectionAsked(kind="preferred"), when=LEADERLESS),), IMPOSSIBLE),
+        (
+            (
+                injection(
+                    "alter_config",
+                    SettingChanges(unclean_leader_election=True),
+                    when=LEADERLESS,
+                    heal_or_after=600.0,
+                ),
+            ),
+            POSSIBLE,  # the controller looks at intervals
+        ),
+    ],
+)
+def test_only_an_unclean_election_passes_over_the_last_replica(configure, after, expected):
+    configuration = configure(min_insync_replicas=1, **IDEMPOTENT)
+    prediction = told(configuration, (*DEAD, *after))
+    assert prediction.likelihood["lost"] == expected
+    gone = IMPOSSIBLE if expected is IMPOSSIBLE else POSSIBLE
+    assert prediction.likelihood["read-then-gone"] == gone
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ((injection("kill", KILL, targets=LEADER, when=(MORE_ACKED,)),), IMPOSSIBLE),
+        ((injection("wipe", WIPED, targets=LEADER, when=(MORE_ACKED,)),), CERTAIN),  # B5
+        (
+            (
+                injection("delete", LogRemoved(), targets=LEADER, when=(MORE_ACKED,)),
+                injection("kill", KILL, targets=LEADER),
+            ),
+            CERTAIN,
+        ),
+    ],
+)
+def test_the_sole_replica_loses_its_log(configure, last, expected):
+    configuration = configure(min_insync_replicas=1, **IDEMPOTENT)
+    assert lost(configuration, (*ALONE, *last)) == expected
+
+
+def elr_limit(stop):
+    """B7: all replicas go one after the other, the last one without its unflushed records."""
+    return (
+        injection("kill", KILL, targets=replica(1), when=(ACKED,)),
+        injection("stop", stop, targets=replica(2), when=(IsrIs(members=replica(0, 2)),)),
+        injection("power_loss", POWER_LOSS, targets=replica(0), when=(IsrIs(members=replica(0)),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "stop", "expected"),
+    [("4.3.1", KILL, POSSIBLE), ("4.3.1", SHUTDOWN, IMPOSSIBLE), ("3.9.1", SHUTDOWN, POSSIBLE)],
+)
+def test_the_limit_of_eligible_leader_replicas(configure, version, stop, expected):
+    prediction = told(configure(kafka_version=version, **IDEMPOTENT), elr_limit(stop))
+    assert prediction.likelihood["lost"] == expected
+    assert prediction.states < 30_000
+
+
+def test_without_a_quorum_nobody_is_elected(configure):
+    kill = injection("kill", KILL, targets=LEADER, heal_or_after=60.0)
+    without = told(configure(), (injection("none", when=(ACKED,)), kill))
+    quorum = injection("stop controllers", QuorumLost(), when=(ACKED,))
+    lacking = told(configure(), (quorum, kill))
+    part = "after fault 2 (kill) begins"
+    (elected,) = [one for one in without.availability if one.part == part]
+    (headless,) = [one for one in lacking.availability if one.part == part]
+    assert (elected.readable, elected.writable) == (CAN, CAN)
+    assert (headless.readable, headless.writable) == (CANNOT, CANNOT)
+    assert lacking.likelihood["lost"] == IMPOSSIBLE
+
+
+@pytest.mark.parametrize(("packets", "twice"), [("from", POSSIBLE), ("to", POSSIBLE)])
+def test_clients_that_a_leader_does_not_answer_send_again(configure, packets, twice):
+    cut = ChannelCut(channel="clients", packets=packets)
+    schedule = (injection("partition", cut, targets=LEADER, when=(ACKED,), heal_or_after=60.0),)
+    prediction = told(configure(max_in_flight=1), schedule)
+    assert prediction.likelihood["duplicated"] == twice
+    assert prediction.likelihood["lost"] == IMPOSSIBLE
+    idempotent = told(configure(max_in_flight=1, **IDEMPOTENT), schedule)
+    assert idempotent.likelihood["duplicated"] == IMPOSSIBLE
+
+
+def recovery(stop, back):
+    """Claims 37 to 40: with 2 down, 0 and then 1 end; some come back."""
+    gone = {"heal_when": LEADERLESS}
+    late = {"heal_when": (*LEADERLESS, FaultEvent(fault=2, event="began"))}
+    return (
+        injection("kill 2", KILL, targets=replica(2), when=(ACKED,)),
+        injection(
+            "stop 0",
+            stop,
+            targets=replica(0),
+            when=(IsrIs(members=replica(0, 1)),),
+            **(late if 0 in back else {}),
+        ),
+        injection(
+            "stop 1",
+            stop,
+            targets=replica(1),
+            when=(IsrIs(members=replica(1)),),
+            **(gone if 1 in back else {}),
+        ),
+        injection("none", or_after=60.0, heal_or_after=60.0),
+    )
+
+
+def during(prediction, start):
+    return {
+        one.part: (one.readable, one.writable)
+        for one in prediction.availability
+        if one.part.startswith(start)
+    }
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_one_replica_serves_reads_and_the_second_restores_writes(configure, version):
+    # Claims 35 and 36.
+    schedule = (
+        injection("kill 2", KILL, targets=replica(2), when=(ACKED,)),
+        injection(
+            "kill 0",
+            KILL,
+            targets=replica(0),
+            when=(IsrIs(members=replica(0, 1)),),
+            heal_when=(FaultEvent(fault=2, event="began"),),
+        ),
+        injection("none", or_after=60.0),
+        injection("none", when=(FaultEvent(fault=1, event="recovered"),), heal_or_after=60.0),
+    )
+    found = during(told(configure(kafka_version=version, **IDEMPOTENT), schedule), "after")
+    assert found["after fault 2 (kill 0) begins"] == (CAN, CANNOT)
+    assert found["after fault 4 (none) begins, 2 healed"] == (CAN, CAN)
+
+
+@pytest.mark.parametrize(
+    ("version", "stop", "back", "expected"),
+    [
+        ("3.9.1", KILL, {0}, CANNOT),  # claim 38
+        ("4.3.1", KILL, {0}, CANNOT),
+        ("4.3.1", SHUTDOWN, {0}, CAN),
+        ("3.9.1", KILL, {1}, CAN),  # claim 39: the last leader
+        ("4.3.1", KILL, {1}, CANNOT),
+        ("4.3.1", SHUTDOWN, {1}, CAN),
+        ("4.3.1", KILL, {0, 1}, CAN),  # claim 40
+    ],
+)
+def test_who_must_come_back_for_the_partition_to_be_read(configure, version, stop, back, expected):
+    prediction = told(configure(kafka_version=version, **IDEMPOTENT), recovery(stop, back))
+    healed = ", ".join(str(number + 2) for number in sorted(back))
+    parts = during(prediction, "after fault 4")
+    assert parts[f"after fault 4 (none) begins, {healed} healed"][0] == expected
+
+
+def test_a_condition_may_have_alternatives(configure):
+    either = AnyOf(alternatives=(LeaderChanged(), Elapsed(seconds=20.0)))
+    kill = injection("kill", KILL, targets=LEADER, when=(ACKED,))
+    written = replace(kill, heal_when=(either,))
+    meant = replace(kill, heal_when=(LeaderChanged(),), heal_or_after=20.0)
+    configuration = configure(acks="1")
+    assert told(configuration, (written,)).states == told(configuration, (meant,)).states
+
+
+def test_bounds_are_one_sentence(configure):
+    exact = told(configure(), DEAD[:1]).bounds
+    assert exact.startswith("Exact search of ")
+    assert exact.count(". ") == 0
+    assert predict(configure(), DEAD, max_states=50).bounds.startswith("Incomplete search")
