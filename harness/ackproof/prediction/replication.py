@@ -16,7 +16,7 @@ from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.effect_stress import Place
 from ackproof.prediction.effects import model_effects
-from ackproof.prediction.readings import schedules, unknown_faults, unsupported
+from ackproof.prediction.readings import schedules, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PartAvailability, PredictionReport
@@ -249,13 +249,6 @@ def _unknown_version(scenario: Scenario) -> str:
             "the model knows only a version's default metadata.version, and cluster.features sets "
             "it, so no anomaly is excluded"
         )
-    return ""
-
-
-def _unknown_fault(scenario: Scenario) -> str:
-    """Return that the model does not know a fault, which may even damage records; '' otherwise."""
-    if faults := sorted(unknown_faults(scenario)):
-        return f"the model does not support the fault {faults[0]}, so no anomaly is excluded"
     return ""
 
 
