@@ -161,6 +161,12 @@ def steps(probed: Probed, faults: Sequence[FaultReport]) -> list[Step]:
     return [
         Step(
             in_force=[fault.window for fault in faults if _holds(fault, start)],
+            begun=sum(fault.injected_at <= start for fault in faults),
+            healed=[
+                number
+                for number, fault in enumerate(faults, start=1)
+                if fault.healed_at is not None and fault.healed_at <= start
+            ],
             begin=start,
             end=stop,
             partitions=[
