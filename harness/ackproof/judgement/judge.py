@@ -23,6 +23,7 @@ from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
+from ackproof_model import Profile
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
@@ -217,6 +218,11 @@ def _faults(run_dir: Path) -> list[FaultReport]:
     ]
 
 
+def _unclean_election(scenario: Scenario) -> bool:
+    given = scenario.topic.unclean_leader_election
+    return Profile.of(scenario.kafka).unclean_by_default if given is None else given
+
+
 def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
     """Return the settings that determine durability, for a run outside a comparison."""
     return {
@@ -224,5 +230,5 @@ def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
         "enable.idempotence": scenario.workload.settings.idempotence,
         "replication_factor": scenario.topic.replication_factor,
         "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": scenario.topic.unclean_leader_election,
+        "unclean.leader.election.enable": _unclean_election(scenario),
     }

@@ -293,8 +293,10 @@ def test_an_impossible_anomaly_that_is_observed_is_a_finding():
     assert finding.anomaly == "aborted-read"
 
 
-def test_without_a_profile_there_is_no_prediction_for_clients():
-    record = predict(scenario(version="2.6.2", transactions={}))
+def test_of_unknown_rules_there_is_no_prediction_for_clients():
+    asked = scenario(transactions={})
+    cluster = asked.cluster.model_copy(update={"features": {"metadata.version": "4.0-IV3"}})
+    record = predict(asked.model_copy(update={"cluster": cluster}))
     assert "aborted-read" not in record.predicted
 
 
