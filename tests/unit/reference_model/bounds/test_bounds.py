@@ -78,8 +78,12 @@ def test_versions_with_the_same_rules_are_one_question() -> None:
 def test_every_question_was_searched() -> None:
     known = stored()
     for one in questions():
-        if (one.min_insync_replicas, one.replicas) != (3, 3):  # minutes each, for few users
-            assert known[one.key].searched >= 2, one.key
+        # Those of three replicas and a minimum of 3 take minutes each, for few users; of the
+        # versions before 2.4 only the usual configuration was searched further.
+        rare = (one.min_insync_replicas, one.replicas) == (3, 3) or (
+            "failover_keeps_isr" in one.key and not one.key.startswith("acks=all min=2/3 ")
+        )
+        assert known[one.key].searched >= (1 if rare else 2), one.key
 
 
 @pytest.mark.parametrize(
