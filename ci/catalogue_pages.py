@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.errors import ExitCode
+from ackproof.report.wording import cause_title
+from ackproof.runs.verdict import CauseReport
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
@@ -31,8 +33,8 @@ Result = dict[str, Any]
 #: Exit codes of `ackproof run` in rising order; any other is a defect, and outranks them.
 _RANK = (ExitCode.HOLDS, ExitCode.INCONCLUSIVE, ExitCode.ENVIRONMENT, ExitCode.VIOLATED)
 _MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/catalogue. -->"
-#: Causes of a run that a page tells; the others are of fewer records.
-_CAUSES = 2
+#: Causes and findings of a run that a page tells; further causes are of fewer records.
+_TOLD = 2
 
 
 def main() -> int:
@@ -117,10 +119,10 @@ def summary(case: str, verdict: Result) -> Result:
         "lost": verdict["observed"]["lost"],
         "predicted": verdict["predicted"]["lost"],
         "unavailable_s": verdict["metrics"]["unavailability_s"],
-        "findings": [one["explanation"] for one in verdict["findings"]],
+        "findings": [one["explanation"] for one in verdict["findings"][:_TOLD]],
         "causes": [
-            f"{one['title']} ({one['case']}): {one['sentence']}"
-            for one in verdict["causes"][:_CAUSES]
+            f"{cause_title(CauseReport.model_validate(one))}: {one['sentence']}"
+            for one in verdict["causes"][:_TOLD]
         ],
         "timeline": [
             [
@@ -144,12 +146,11 @@ def stored() -> list[Result]:
 
 
 def store(results: Sequence[Result]) -> None:
-    """Add the results of runs that are not stored yet."""
-    known = {one["run"] for one in stored()}
-    with RESULTS.open("a", encoding="utf-8") as file:
-        for one in results:
-            if one["run"] not in known:
-                file.write(json.dumps(one, ensure_ascii=False) + "\n")
+    """Add the results of runs; those of a run that is stored already replace the old ones."""
+    new = {one["run"]: one for one in results}
+    kept = [one for one in stored() if one["run"] not in new]
+    lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in (*kept, *new.values())]
+    RESULTS.write_text("".join(lines), encoding="utf-8")
 
 
 def pages(results: Sequence[Result]) -> dict[Path, str]:
@@ -193,11 +194,10 @@ def _expected(expect: Expect) -> str:
 
 
 def _runs(results: Sequence[Result], case: str, arm: Configured) -> list[Result]:
-    return [
-        one
-        for one in results
-        if (one["case"], one["arm"], one["kafka"]) == (case, arm.name, arm.scenario.kafka)
-    ]
+    """Return the runs of an arm, the oldest first: the id of a run begins with its time."""
+    of_arm = (case, arm.name, arm.scenario.kafka)
+    found = [one for one in results if (one["case"], one["arm"], one["kafka"]) == of_arm]
+    return sorted(found, key=lambda one: str(one["run"]))
 
 
 def _counts(runs: Sequence[Result], skip: str) -> list[str]:
@@ -253,11 +253,11 @@ def _arm(arm: Configured, runs: Sequence[Result]) -> list[str]:
         lines += ["", *(f"- {cause}" for cause in last["causes"])]
     if last["findings"]:
         lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
+    happened = [one for one in last["timeline"] if one[1] != "none"]
     lines += ["", "| seconds | fault | target | evidence |", "|---|---|---|---|"]
     lines += [
-        f"| {at:.1f} | {fault} | {target} | {_cell(evidence)} |"
-        for at, fault, target, evidence in last["timeline"]
-        if fault != "none"
+        f"| {at - happened[0][0]:.1f} | {fault} | {target} | {_cell(evidence)} |"
+        for at, fault, target, evidence in happened
     ]
     if last["diagram"]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]

@@ -8,29 +8,60 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
 from typing import Literal
 
 Acks = Literal["0", "1", "all"]
 
-#: The oldest version whose rules are modelled: KRaft is production ready from here (KIP-833).
-OLDEST = (3, 3)
+#: The oldest version whose rules are modelled: the oldest that ackproof runs.
+OLDEST = (0, 10, 2)
+
+
+class Truncation(StrEnum):
+    """Up to where a follower keeps its log when it begins to follow a leader.
+
+    HIGH_WATERMARK: its own high watermark. KIP_101: the end of its latest epoch in the leader's
+    log, its own high watermark if the leader does not know a later epoch. KIP_279: the end of the
+    largest epoch that both know, in as many rounds as it takes. ON_FETCH: the same, at each fetch
+    (KIP-595).
+    """
+
+    HIGH_WATERMARK = "high watermark"
+    KIP_101 = "KIP-101"
+    KIP_279 = "KIP-279"
+    ON_FETCH = "KIP-595"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The rules that depend on the Kafka version.
 
+    zookeeper: leader and ISR are in ZooKeeper, the controller is one of the brokers, and brokers
+        are alive as long as their ZooKeeper session; before 3.3, as ackproof runs these versions.
+    failover_keeps_isr: a new ZooKeeper controller leaves dead brokers in the ISR; before 2.4
+        (KAFKA-3143).
+    alter_partition: a leader asks the controller to change the ISR, and goes on meanwhile; from 2.7
+        (KIP-497). Before, it writes the ISR to ZooKeeper itself, and waits for that.
+    shrink_bumps_epoch: an ISR that shrinks raises the leader epoch; before 3.6 (KAFKA-15021).
+    truncation: see `Truncation`. epoch_start: a replica joins the ISR only once it has reached the
+    start of the leader epoch; from
+        2.0.1 (KAFKA-7128).
+    fetch_fencing: a leader refuses fetches of another leader epoch, from 2.1 (KIP-320).
     hw_freeze: the leader never advances its high watermark while |ISR| is below
-        min(min.insync.replicas, replication factor); from 3.7.0 (KAFKA-15583).
+        min(min.insync.replicas, replication_factor); from 3.7.0 (KAFKA-15583).
     elr: eligible leader replicas, on by default for new clusters from 4.1 (KIP-966).
     stale_fetch: a follower may append a late fetch response of an older leader epoch; before
         3.9.1, and in 4.0.0 (KAFKA-18723, KAFKA-18991). No rule of the model does that.
-    leader_epochs: a follower truncates by leader epoch, from 0.11 (KIP-101); before, to its own
-        high watermark. `adversary` only.
     broker_epochs: a replica joins the ISR only as the incarnation that fetched, from 3.5
-        (KIP-903). `adversary` only.
+        (KIP-903).
     fenced_last_known: a fenced last known leader may be elected, in 4.0.0 and 4.0.1 with ELR on
         (KAFKA-19522).
+    unclean_by_default: unclean.leader.election.enable is true unless set; before 0.11.
+    short_timers: replica.lag.time.max.ms is 10 s and zookeeper.session.timeout.ms 6 s unless set;
+        before 2.5 (KIP-537). Then they are 30 and 18 s.
+
+    transactions: brokers know idempotent and transactional producers, from 0.11 (KIP-98).
 
     `transactions` only:
     verifies_transactions: a log asks the coordinator before a transaction's first record, from 3.6
@@ -45,12 +76,21 @@ class Profile:
         transactions in progress, from 2.5 (KIP-447).
     """
 
+    zookeeper: bool = False
+    failover_keeps_isr: bool = False
+    alter_partition: bool = True
+    shrink_bumps_epoch: bool = False
+    truncation: Truncation = Truncation.ON_FETCH
+    epoch_start: bool = True
+    fetch_fencing: bool = True
     hw_freeze: bool
     elr: bool
     stale_fetch: bool
-    leader_epochs: bool = True
     broker_epochs: bool = True
     fenced_last_known: bool = False
+    unclean_by_default: bool = False
+    short_timers: bool = False
+    transactions: bool = True
     verifies_transactions: bool = True
     transactions_v2: bool = True
     double_bump: bool = False
@@ -62,39 +102,76 @@ class Profile:
     def of(cls, kafka_version: str) -> Profile:
         """Return the profile of a version such as ``3.9.1``.
 
-        Raises ValueError if it is not a version, or older than 3.3.
-        """
-        profile = cls.of_any(kafka_version)
-        version = _numbers(kafka_version)[:2]
-        if version < OLDEST:
-            raise ValueError(
-                f"kafka_version {kafka_version!r} is not modelled: use {OLDEST[0]}.{OLDEST[1]} or "
-                "later (KRaft)"
-            )
-        return profile
-
-    @classmethod
-    def of_any(cls, kafka_version: str) -> Profile:
-        """Return the profile of any version, however old: `adversary` searches them all.
-
-        Raises ValueError if it is not a version.
+        Raises ValueError if it is not a version, or older than 0.10.2.
         """
         patch = _numbers(kafka_version)
-        version = patch[:2]
-        return cls(
-            hw_freeze=version >= (3, 7),
-            elr=version >= (4, 1),
-            stale_fetch=patch < (3, 9, 1) or patch == (4, 0, 0),
-            leader_epochs=version >= (0, 11),
-            broker_epochs=version >= (3, 5),
-            fenced_last_known=version == (4, 0),
-            verifies_transactions=version >= (3, 6),
-            transactions_v2=version >= (4, 0),
-            double_bump=patch == (4, 0, 0),
-            first_sequence_zero=version >= (4, 1),
-            strict_markers=version >= (4, 2),
-            group_fencing=version >= (2, 5),
-        )
+        if patch < OLDEST:
+            raise ValueError(
+                f"kafka_version {kafka_version!r} is not modelled: use "
+                f"{'.'.join(map(str, OLDEST))} or later"
+            )
+        return _profile(patch)
+
+    @property
+    def truncates_first(self) -> bool:
+        """Whether a follower truncates by leader epoch in a step of its own, and then fetches."""
+        return self.truncation in {Truncation.KIP_101, Truncation.KIP_279}
+
+    @property
+    def keeps_high_watermark(self) -> bool:
+        """Whether a follower may truncate to its own high watermark."""
+        return self.truncation in {Truncation.HIGH_WATERMARK, Truncation.KIP_101}
+
+    @property
+    def lag_time_s(self) -> float:
+        """The default of `replica.lag.time.max.ms`, in seconds."""
+        return 10.0 if self.short_timers else 30.0
+
+    @property
+    def session_timeout_s(self) -> float:
+        """The default of a broker's session timeout, in seconds.
+
+        `broker.session.timeout.ms`; `zookeeper.session.timeout.ms` with ZooKeeper.
+        """
+        if not self.zookeeper:
+            return 9.0
+        return 6.0 if self.short_timers else 18.0
+
+
+@cache
+def _profile(patch: tuple[int, ...]) -> Profile:
+    version = patch[:2]
+    return Profile(
+        zookeeper=version < (3, 3),
+        failover_keeps_isr=version < (2, 4),
+        alter_partition=version >= (2, 7),
+        shrink_bumps_epoch=version < (3, 6),
+        truncation=_truncation(version),
+        epoch_start=patch >= (2, 0, 1),
+        fetch_fencing=version >= (2, 1),
+        hw_freeze=version >= (3, 7),
+        elr=version >= (4, 1),
+        stale_fetch=patch < (3, 9, 1) or patch == (4, 0, 0),
+        broker_epochs=version >= (3, 5),
+        fenced_last_known=version == (4, 0),
+        unclean_by_default=version < (0, 11),
+        short_timers=version < (2, 5),
+        transactions=version >= (0, 11),
+        verifies_transactions=version >= (3, 6),
+        transactions_v2=version >= (4, 0),
+        double_bump=patch == (4, 0, 0),
+        first_sequence_zero=version >= (4, 1),
+        strict_markers=version >= (4, 2),
+        group_fencing=version >= (2, 5),
+    )
+
+
+def _truncation(version: tuple[int, ...]) -> Truncation:
+    if version < (0, 11):
+        return Truncation.HIGH_WATERMARK
+    if version < (2, 0):
+        return Truncation.KIP_101
+    return Truncation.KIP_279 if version < (2, 7) else Truncation.ON_FETCH
 
 
 def _numbers(kafka_version: str) -> tuple[int, ...]:
@@ -109,9 +186,11 @@ class Configuration:
     """The settings of one partition, its brokers and the producer that writes to it.
 
     Times are in seconds. retries: how often a producer sends a record again after a retriable
-    error; three and more count as unlimited. brokers: the brokers in the cluster, None for as many
-    as replicas; it matters only to a fault on any one broker. elr: whether the feature
-    eligible.leader.replicas.version is on, None for the version's default.
+    error; three and more count as unlimited. unclean_leader_election, replica_lag_time_max_s,
+    session_timeout_s: None for the version's default. brokers: the brokers in the cluster, None for
+    as many as replicas; it matters to a fault on any one broker, and with ZooKeeper, where one of
+    the brokers is the controller. elr: whether the feature eligible.leader.replicas.version is on,
+    None for the version's default.
 
     Raises ValueError for values that Kafka or its clients refuse.
     """
@@ -123,9 +202,9 @@ class Configuration:
     max_in_flight: int
     replication_factor: int
     min_insync_replicas: int
-    unclean_leader_election: bool = False
-    replica_lag_time_max_s: float = 30.0
-    session_timeout_s: float = 9.0
+    unclean_leader_election: bool | None = None
+    replica_lag_time_max_s: float | None = None
+    session_timeout_s: float | None = None
     delivery_timeout_s: float = 120.0
     brokers: int | None = None
     elr: bool | None = None
@@ -144,8 +223,9 @@ class Configuration:
             "delivery_timeout_s": 0,
         }
         for name, minimum in least.items():
-            if getattr(self, name) < minimum:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {minimum}")
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise ValueError(f"{name} is {value}: it must be at least {minimum}")
         if self.brokers is not None and self.brokers < self.replication_factor:
             raise ValueError(
                 f"brokers is {self.brokers}: "
@@ -163,3 +243,21 @@ class Configuration:
         """The rules of `kafka_version`, with the feature level of `elr`."""
         profile = Profile.of(self.kafka_version)
         return profile if self.elr is None else replace(profile, elr=self.elr)
+
+    @property
+    def unclean_election(self) -> bool:
+        """Whether a replica outside the ISR may become leader."""
+        given = self.unclean_leader_election
+        return self.profile.unclean_by_default if given is None else given
+
+    @property
+    def lag_time_s(self) -> float:
+        """After how long a follower that lags leaves the ISR."""
+        given = self.replica_lag_time_max_s
+        return self.profile.lag_time_s if given is None else given
+
+    @property
+    def session_s(self) -> float:
+        """After how long the controller takes a silent broker for dead."""
+        given = self.session_timeout_s
+        return self.profile.session_timeout_s if given is None else given

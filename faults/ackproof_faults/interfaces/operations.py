@@ -41,7 +41,7 @@ class Operations(Protocol):
     def elect(self, places: Sequence[Place], *, unclean: bool) -> None:
         """Elect the preferred leaders; with `unclean`, any live replica if there is no leader."""
 
-    def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
+    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
         """Request other replicas; do not wait until they have copied everything."""
 
     def add_partitions(self, topic: str, count: int) -> None:

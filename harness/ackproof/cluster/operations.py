@@ -72,9 +72,9 @@ class ClusterOperations(Operations):
                     f"no election for {partition.topic}-{partition.partition}: {error}"
                 )
 
-    def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
+    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
         with refusals("the reassignment"):
-            reassignment.begin(self._cluster, wanted)
+            reassignment.begin(self._cluster, replicas)
 
     def add_partitions(self, topic: str, count: int) -> None:
         from confluent_kafka.admin import NewPartitions

@@ -29,13 +29,16 @@ GAP_S = UNAVAILABILITY_GAP_S
 
 _GAP = timedelta(seconds=GAP_S)
 
+#: Outages are one if less than this is between them: each of its answers took too long.
+_BETWEEN = timedelta(seconds=0.2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
     """The attempts to read, or to write, one partition.
 
-    `begun` and `ended` (the time of the answer, or of the attempt if there was none) are in the
-    order of `ended`; `answered` are the times of successful answers.
+    `begun` and `ended` are in the order of `ended`: an attempt without an answer lasts until the
+    next one begins. `answered` are the times of successful answers, in order.
     """
 
     begun: Sequence[datetime]
@@ -53,7 +56,7 @@ class Attempts:
     def outages(self) -> list[tuple[datetime, datetime]]:
         """Return when the partition was unavailable, in order."""
         first_begun_from = list(_running_minimum(self.begun))
-        outages = []
+        outages: list[tuple[datetime, datetime]] = []
         index = 0
         for before, after in pairwise([None, *self.answered, None]):
             while before is not None and index < len(self.ended) and self.ended[index] <= before:
@@ -63,7 +66,11 @@ class Attempts:
             first = first_begun_from[index]
             start = first if before is None else max(before, first)
             stop = self.end if after is None else after
-            if stop - start > _GAP:
+            if stop - start <= _GAP:
+                continue
+            if outages and start - outages[-1][1] < _BETWEEN:
+                outages[-1] = (outages[-1][0], stop)
+            else:
                 outages.append((start, stop))
         return outages
 
@@ -95,17 +102,17 @@ def attempts(rows: Sequence[Mapping[str, Any]]) -> Probed:
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]]) -> Attempts:
-    in_order = sorted(rows, key=_ended)
-    return Attempts(
-        begun=[row["at"] for row in in_order],
-        ended=[_ended(row) for row in in_order],
-        answered=[row["answered_at"] for row in in_order if row["ok"]],
+    begun = sorted(rows, key=lambda row: row["at"])
+    following = [*begun[1:], begun[-1]]
+    spans = sorted(
+        (row["answered_at"] or after["at"], row["at"])
+        for row, after in zip(begun, following, strict=True)
     )
-
-
-def _ended(row: Mapping[str, Any]) -> datetime:
-    ended: datetime = row["answered_at"] or row["at"]
-    return ended
+    return Attempts(
+        begun=[begin for _, begin in spans],
+        ended=[end for end, _ in spans],
+        answered=sorted(row["answered_at"] for row in rows if row["ok"]),
+    )
 
 
 def probe_metrics(probed: Probed, *, writes: Mapping[str, int]) -> ProbeMetrics | None:
@@ -154,6 +161,12 @@ def steps(probed: Probed, faults: Sequence[FaultReport]) -> list[Step]:
     return [
         Step(
             in_force=[fault.window for fault in faults if _holds(fault, start)],
+            begun=sum(fault.injected_at <= start for fault in faults),
+            healed=[
+                number
+                for number, fault in enumerate(faults, start=1)
+                if fault.healed_at is not None and fault.healed_at <= start
+            ],
             begin=start,
             end=stop,
             partitions=[

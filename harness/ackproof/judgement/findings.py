@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ackproof.runs.verdict import Finding, Likelihood
+from ackproof.runs.verdict import Finding, Likelihood, PartAvailability, Step
 from ackproof_spark.tables import OF_CLIENTS, PREDICTED
+
+#: Seconds that a step must last: the model assumes that everything that is due has happened.
+SETTLED_S = 5.0
 
 
 def contradictions(
@@ -30,4 +33,40 @@ def contradictions(
         findings.append(
             Finding(anomaly=anomaly, predicted=likelihood, observed=count, explanation=explanation)
         )
+    return findings
+
+
+def of_availability(
+    predicted: Sequence[PartAvailability], steps: Sequence[Step], *, conclusive: bool
+) -> list[Finding]:
+    """Return where the probe contradicts what the model says of a part of the schedule.
+
+    What could be done although it cannot be is always a finding. What could not be done is one in
+    a conclusive run only. Steps shorter than `SETTLED_S` are not compared.
+    """
+    findings: list[Finding] = []
+    likelihood: Likelihood
+    for step in steps:
+        parts = [one for one in predicted if (one.begun, one.healed) == (step.begun, step.healed)]
+        if not parts or (step.end - step.begin).total_seconds() < SETTLED_S:
+            continue
+        for state in step.partitions:
+            for ability in ("readable", "writable"):
+                words = {getattr(one, ability) for one in parts}
+                observed = getattr(state, ability)
+                where = f"{state.topic}-{state.partition}, {parts[0].part}"
+                if words == {"cannot"} and observed == "yes":
+                    likelihood, count, told = "impossible", 1, f"{where}: the probe could"
+                elif words == {"can"} and observed == "no" and conclusive:
+                    likelihood, count, told = "certain", 0, f"{where}: the probe could not"
+                else:
+                    continue
+                findings.append(
+                    Finding(
+                        anomaly=ability,
+                        predicted=likelihood,
+                        observed=count,
+                        explanation=told,
+                    )
+                )
     return findings

@@ -23,6 +23,7 @@ from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
+from ackproof_model import Profile
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
 
@@ -80,6 +81,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))
+    steps = availability.steps(probed, faults)
     measured = conclusiveness.claimable(
         Metrics(
             **metrics(spark, run_dir),
@@ -129,6 +131,9 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         prediction=prediction.prediction,
         findings=[
             *findings.contradictions(predicted, observed, conclusive=not inconclusive_reasons),
+            *findings.of_availability(
+                prediction.prediction.availability, steps, conclusive=not inconclusive_reasons
+            ),
             *disagreements.findings,
             *trace_validation.findings(trace),
         ],
@@ -137,7 +142,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         expectations=checked,
         faults=faults,
         metrics=measured,
-        steps=availability.steps(probed, faults),
+        steps=steps,
         readers=record.readers,
         configuration=record.configuration or _configuration(scenario),
     )
@@ -213,6 +218,11 @@ def _faults(run_dir: Path) -> list[FaultReport]:
     ]
 
 
+def _unclean_election(scenario: Scenario) -> bool:
+    given = scenario.topic.unclean_leader_election
+    return Profile.of(scenario.kafka).unclean_by_default if given is None else given
+
+
 def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
     """Return the settings that determine durability, for a run outside a comparison."""
     return {
@@ -220,5 +230,5 @@ def _configuration(scenario: Scenario) -> dict[str, str | int | float | bool]:
         "enable.idempotence": scenario.workload.settings.idempotence,
         "replication_factor": scenario.topic.replication_factor,
         "min.insync.replicas": scenario.topic.min_insync_replicas,
-        "unclean.leader.election.enable": scenario.topic.unclean_leader_election,
+        "unclean.leader.election.enable": _unclean_election(scenario),
     }

@@ -244,18 +244,16 @@ def _steps(run: _Run, name: str, broker: int, events: Sequence[BrokerEvent]) -> 
             case Kind.ISR_SHRINKING:
                 yield Shrinks(broker=broker, end=end, at=at, high_watermark=watermark)
             case Kind.LOADED:
-                struck = [row for row in losses if row["injected_at"] <= event.at + _SLACK]
-                losses = [row for row in losses if row not in struck]
-                yield _loads(name, broker, end, at, struck)
+                hits = [row for row in losses if row["injected_at"] <= event.at + _SLACK]
+                losses = [row for row in losses if row not in hits]
+                yield _loads(name, broker, end, at, hits)
             case _:
                 pass
     if losses:
         raise NotChecked(f"broker {broker} lost power, and its log does not say what it loaded")
 
 
-def _loads(
-    name: str, broker: int, end: int, at: float, struck: Sequence[Mapping[str, Any]]
-) -> Loads:
+def _loads(name: str, broker: int, end: int, at: float, hits: Sequence[Mapping[str, Any]]) -> Loads:
     """Return how a log was loaded, given the power losses since it was loaded before.
 
     A loss without facts (an unverified fault, a run of an older version) may have cut any log.
@@ -265,9 +263,9 @@ def _loads(
             (cut["broker"], cut["partition"]): cut["end_before"]
             for cut in json.loads(row.get("facts") or "{}").get("cuts", ())
         }
-        for row in struck
+        for row in hits
     ]
-    if not struck or (all(cuts) and not any((broker, name) in cut for cut in cuts)):
+    if not hits or (all(cuts) and not any((broker, name) in cut for cut in cuts)):
         return Loads(broker=broker, end=end, at=at)
     before = cuts[0].get((broker, name)) if len(cuts) == 1 else None
     return Loads(broker=broker, end=end, at=at, lossy=True, before=before)

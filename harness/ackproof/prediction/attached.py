@@ -3,6 +3,7 @@
 A scenario does not contain the settings of a cluster that ackproof did not start, so the cluster is
 asked for them (DescribeConfigs). The model knows the faults that act on a container; a user's own
 command may do anything. Without the settings no anomaly is excluded, and the prediction says why.
+A cluster that is not Apache Kafka is not modelled.
 """
 
 from __future__ import annotations
@@ -11,21 +12,30 @@ from collections.abc import Mapping
 
 from ackproof.cluster.attached import AttachedCluster
 from ackproof.errors import ClusterError
-from ackproof.prediction.replication import predict
+from ackproof.prediction.replication import not_modelled, predict
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.internal_topics import SETTINGS
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Setting
 
+#: Every broker of Apache Kafka has it, and describes it.
+_OF_KAFKA = "replica.lag.time.max.ms"
+
 
 def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> PredictionRecord:
     """Return the prediction for every anomaly, with reasons."""
+    if scenario.cluster.implementation == "other":
+        return predict(scenario)
     brokers = cluster.broker_ids()
     try:
         described = cluster.broker_settings()
     except ClusterError as error:
         return _undecided(scenario, error.message)
+    lacking = sorted(node for node, settings in described.items() if _OF_KAFKA not in settings)
+    if lacking:
+        reason = f"broker {lacking[0]} has no setting {_OF_KAFKA}: it is not Apache Kafka"
+        return not_modelled(scenario, reason)
     different = sorted(
         key
         for key in (*TIMERS, *PER_TOPIC_SETTINGS)

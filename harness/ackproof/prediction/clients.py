@@ -63,6 +63,6 @@ def _visible(scenario: Scenario) -> Scenario:
     Before 3.7 the high watermark moves even if the ISR is smaller than min.insync.replicas.
     """
     topic: TopicSpec = scenario.topic
-    frozen = Profile.of_any(scenario.kafka).hw_freeze
+    frozen = Profile.of(scenario.kafka).hw_freeze
     settings = topic.settings if frozen else {**topic.settings, "min.insync.replicas": 1}
     return _written(scenario, scenario.workload.topic, settings=settings)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ackproof.kafka_versions import uses_zookeeper
 from ackproof.prediction import cached
 from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.effect_stress import Place
 from ackproof.prediction.effects import model_effects
-from ackproof.prediction.readings import schedules, unknown_faults, unsupported
+from ackproof.prediction.readings import schedules, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PartAvailability, PredictionReport
@@ -33,9 +34,9 @@ from ackproof_model.bounds import Stress, bound
 from ackproof_model.prediction.predict import MAX_STATES
 from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
-# Kafka's defaults in milliseconds: ReplicationConfigs, and KRaftConfigs.
-_LAG_TIME = ("replica.lag.time.max.ms", 30_000)
-_SESSION_TIMEOUT = ("broker.session.timeout.ms", 9_000)
+_LAG_TIME = "replica.lag.time.max.ms"
+_SESSION = "broker.session.timeout.ms"
+_ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
 
 #: Of librdkafka, and of scenarios, milliseconds.
 _REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
@@ -171,7 +172,11 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
             reasons=dict(joined.reasons),
             availability=[
                 PartAvailability(
-                    part=one.part, readable=one.readable.value, writable=one.writable.value
+                    part=one.part,
+                    begun=one.begun,
+                    healed=list(one.healed),
+                    readable=one.readable.value,
+                    writable=one.writable.value,
                 )
                 for one in joined.availability
             ],
@@ -201,12 +206,12 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
     which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
     """
-    settings, cluster = scenario.workload.settings, scenario.cluster
+    settings = scenario.workload.settings
     idempotent = settings.idempotence
     name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
-    waits = settings.acks == "all" and timeout <= int(cluster.settings.get(*_LAG_TIME))
     faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
+    waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
     if (
         settings.acks == "0"
         or not settings.retries
@@ -226,6 +231,11 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     )
 
 
+def _lag_time_ms(scenario: Scenario) -> float:
+    given = scenario.cluster.settings.get(_LAG_TIME)
+    return Profile.of(scenario.kafka).lag_time_s * 1000 if given is None else float(given)
+
+
 def _unknown_version(scenario: Scenario) -> str:
     """Return why the model does not know this cluster's rules; '' if it does."""
     if scenario.cluster.attach is not None:
@@ -239,13 +249,6 @@ def _unknown_version(scenario: Scenario) -> str:
             "the model knows only a version's default metadata.version, and cluster.features sets "
             "it, so no anomaly is excluded"
         )
-    return ""
-
-
-def _unknown_fault(scenario: Scenario) -> str:
-    """Return that the model does not know a fault, which may even damage records; '' otherwise."""
-    if faults := sorted(unknown_faults(scenario)):
-        return f"the model does not support the fault {faults[0]}, so no anomaly is excluded"
     return ""
 
 
@@ -283,8 +286,9 @@ def _of_readings(
 def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
     settings, cluster = scenario.workload.settings, scenario.cluster
 
-    def seconds(setting: tuple[str, int]) -> float:
-        return float(cluster.settings.get(*setting)) / 1000
+    def seconds(setting: str) -> float | None:
+        value = cluster.settings.get(setting)
+        return None if value is None else float(value) / 1000
 
     return Configuration(
         kafka_version=scenario.kafka,
@@ -296,7 +300,9 @@ def _configuration(scenario: Scenario, topic: TopicSpec) -> Configuration:
         min_insync_replicas=topic.min_insync_replicas,
         unclean_leader_election=topic.unclean_leader_election,
         replica_lag_time_max_s=seconds(_LAG_TIME),
-        session_timeout_s=seconds(_SESSION_TIMEOUT),
+        session_timeout_s=seconds(
+            _ZOOKEEPER_SESSION if uses_zookeeper(scenario.kafka) else _SESSION
+        ),
         delivery_timeout_s=settings.delivery_timeout_ms / 1000,
         brokers=cluster.brokers,
         elr=None if (level := cluster.features.get(_ELR)) is None else bool(int(level)),
@@ -310,7 +316,7 @@ def _place(scenario: Scenario, topic: str, partition: int) -> Place:
         scenario=scenario,
         topic=topic,
         partition=partition,
-        lag_time_s=configured.replica_lag_time_max_s,
-        session_s=configured.session_timeout_s,
+        lag_time_s=configured.lag_time_s,
+        session_s=configured.session_s,
         request_timeout_s=float(settings.get(*_REQUEST_TIMEOUT)) / 1000,
     )

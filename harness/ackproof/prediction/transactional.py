@@ -41,9 +41,19 @@ _WORDS = {
 def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[ClientPrediction]:
     """Yield the predictions for the producers' transactions."""
     settings = scenario.workload.client_settings
+    disturbed = disturbances(scenario, settings)
+    # This needs two partitions (scenarios/catalogue, B13), and the search has one.
+    for kind in (Disturbance.LATE_END, Disturbance.LATE_MARKER):
+        if kind in disturbed:
+            yield (
+                Anomaly.LOST,
+                Likelihood.POSSIBLE,
+                f"{disturbed[kind]}: a late abort may end the beginning of the next transaction, "
+                "which then commits without it (KAFKA-17754)",
+            )
     model, causes = question(
         scenario,
-        disturbances(scenario, settings),
+        disturbed,
         topics=[scenario.workload.topic],
         successors=_has_successors(scenario),
         may_lose=may_lose,

@@ -112,13 +112,13 @@ def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> N
     for entry in entries:
         head = f"{entry['case'] or '':<5}{entry['name']}"
         console.print(f"[bold]{escape(head)}[/]", highlight=False)
-        told = {
+        details = {
             "": entry["title"],
             "loses on: ": entry["loses_on"],
             "fixed in: ": entry["fixed_in"],
             "skipped: ": entry["skip"],
         }
-        for label, text in told.items():
+        for label, text in details.items():
             if text:
                 console.print(f"     {label}{text}", highlight=False, markup=False, soft_wrap=True)
 

@@ -99,6 +99,18 @@ def in_force(step: Step, windows: Sequence[FaultReport]) -> str:
     return ", ".join(names.get(number, f"F{number}") for number in step.in_force) or "none"
 
 
+def model_says(verdict: Verdict, step: Step, ability: str) -> str:
+    """Return the model's word for a step (`readable` or `writable`), or that it has none."""
+    words = {
+        getattr(one, ability)
+        for one in verdict.prediction.availability
+        if (one.begun, one.healed) == (step.begun, step.healed)
+    }
+    if not words:
+        return "no prediction"
+    return f"predicted: {words.pop() if len(words) == 1 else 'either'}"
+
+
 def story(record: LostRecord, windows: Sequence[FaultReport]) -> str:
     """Describe a lost record with its evidence."""
     acked = (

@@ -123,9 +123,14 @@ class PartitionState(_Record):
 
 
 class Step(_Record):
-    """A period in which no fault began or ended; `in_force` are the numbers of fault windows."""
+    """A period in which no fault began or ended; `in_force` are the numbers of fault windows.
+
+    `begun` and `healed` count as in `PartAvailability`.
+    """
 
     in_force: list[int]
+    begun: int
+    healed: list[int]
     begin: datetime
     end: datetime
     partitions: list[PartitionState]
@@ -170,9 +175,14 @@ class CauseReport(_Record):
 
 
 class PartAvailability(_Record):
-    """Whether a partition can be read, and written with acks=all, in a part of the schedule."""
+    """Whether a partition can be read, and written with acks=all, in a part of the schedule.
+
+    `begun` faults have begun; of these, `healed` are healed (numbers from 1).
+    """
 
     part: str
+    begun: int
+    healed: list[int]
     readable: Literal["can", "cannot", "either"]
     writable: Literal["can", "cannot", "either"]
 

@@ -74,10 +74,13 @@ class TopicSpec(StrictModel):
         return int(self.settings.get("min.insync.replicas", 1))
 
     @property
-    def unclean_leader_election(self) -> bool:
-        """Whether a replica outside the ISR may become leader; Kafka's default is no."""
-        value = self.settings.get("unclean.leader.election.enable", False)
-        return str(value).lower() == "true"
+    def unclean_leader_election(self) -> bool | None:
+        """Whether a replica outside the ISR may become leader; None for the version's default.
+
+        That is yes before 0.11, and no from there on.
+        """
+        value = self.settings.get("unclean.leader.election.enable")
+        return None if value is None else str(value).lower() == "true"
 
     @property
     def compacted(self) -> bool:

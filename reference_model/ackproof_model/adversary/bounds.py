@@ -68,7 +68,8 @@ PERTURBATIONS = ("kills", "power_losses", "clean_stops", "shrinks", "fencings")
 class AdversaryModel:
     """One partition's configuration, the rules of its version, and the adversary's budgets.
 
-    elr_enabled: overrides the version's default (4.0 has ELR off, and may switch it on).
+    unclean_election, elr_enabled: None for the version's default (unclean before 0.11; 4.0 has ELR
+    off, and may switch it on).
     flush_every_record: log.flush.interval.messages=1, so a power loss takes nothing.
     reduction: False searches every state (see `adversary.reduction`).
     """
@@ -77,7 +78,7 @@ class AdversaryModel:
     acks: Acks = "all"
     min_insync_replicas: int = 2
     replicas: int = 3
-    unclean_election: bool = False
+    unclean_election: bool | None = None
     flush_every_record: bool = False
     elr_enabled: bool | None = None
     budgets: Budgets = Budgets()
@@ -91,11 +92,11 @@ class AdversaryModel:
             raise ValueError(
                 f"min_insync_replicas is {self.min_insync_replicas}: it must be at least 1"
             )
-        Profile.of_any(self.kafka_version)
+        Profile.of(self.kafka_version)
 
     @cached_property
     def profile(self) -> Profile:
-        return Profile.of_any(self.kafka_version)
+        return Profile.of(self.kafka_version)
 
     @cached_property
     def policy(self) -> Policy:
@@ -103,7 +104,9 @@ class AdversaryModel:
             replicas=self.replicas,
             min_insync_replicas=self.min_insync_replicas,
             acks=self.acks,
-            unclean_election=self.unclean_election,
+            unclean_election=self.profile.unclean_by_default
+            if self.unclean_election is None
+            else self.unclean_election,
             elr=self.profile.elr if self.elr_enabled is None else self.elr_enabled,
             profile=self.profile,
             checks=self.checks,

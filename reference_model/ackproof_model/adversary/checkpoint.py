@@ -54,7 +54,9 @@ class Checkpoint:
         """Read a level; raise OSError or ValueError if it is missing or damaged."""
         with self._path(number).open(encoding="ascii") as file:
             values = map(Replica._make, json.loads(file.readline()))
-            replicas = [value._replace(ends=tuple(value.ends)) for value in values]
+            replicas = [
+                value._replace(log=tuple(value.log), ends=tuple(value.ends)) for value in values
+            ]
             return replicas, {head: _decoded(tails) for head, tails in map(json.loads, file)}
 
 

@@ -16,13 +16,17 @@ from ackproof_model.adversary.state import (
 )
 from ackproof_model.replication.controller import (
     active,
+    alter_isr,
     alter_partition_accepted,
-    change,
+    elect,
     enrol,
+    expire,
     fence,
+    may_exit,
     unfence,
 )
-from ackproof_model.replication.state import Controller, members
+from ackproof_model.replication.leader import joins_only_alive
+from ackproof_model.replication.state import Controller, Log, members
 
 Move = tuple[Label, Partition, Replica]
 
@@ -49,7 +53,12 @@ def moves(
         if not fenced:
             after = committed(partition, fence(model.policy, controller, number))
             yield ("fence", number), after, replica
+            if model.profile.failover_keeps_isr:
+                after = committed(partition, expire(controller, number))
+                yield ("expire", number), after, replica
         return
+    if elected := elect(model.policy, controller, number):
+        yield ("elect", number), committed(partition, elected), replica
     if behind(model, partition, replica, number):
         known = learn(model, partition, replica, number)
         leads = controller.leader == number
@@ -62,16 +71,30 @@ def moves(
             replica,
         )
     for label, requested in expansions(model, partition, replica, number):
-        yield label, partition, requested
+        yield from asked(model, partition, requested, number, label)
     if replica.pending:
         yield from _alter_partition(model, partition, replica, number)
-    if replica.status == STOPPING and controller.leader != number:
+    if replica.status == STOPPING and may_exit(model.policy, controller, number):
         down = stopped(model, replica, replica.log)._replace(clean=model.policy.elr)
         yield (
             ("exit", number),
             committed(partition, fence(model.policy, controller, number)),
             down,
         )
+
+
+def asked(
+    model: AdversaryModel, partition: Partition, replica: Replica, number: int, label: Label
+) -> Iterator[Move]:
+    """Yield what follows when a leader asks for the ISR that is `replica.pending`.
+
+    Before 2.7 it writes the ISR to ZooKeeper, and goes on when that has been done.
+    """
+    if model.profile.alter_partition:
+        yield label, partition, replica
+        return
+    for _, after, leader in _alter_partition(model, partition, replica, number):
+        yield label, after._replace(version=0), learn(model, after, leader, number)
 
 
 def _alter_partition(
@@ -89,10 +112,13 @@ def _alter_partition(
     added = replica.pending & ~replica.isr
     renewed = added & replica.stale
     anew = renewed and model.profile.broker_epochs and policy.checks.broker_epoch_check
-    if anew or any(not active(controller, member) for member in members(added)):
+    dead = joins_only_alive(policy) and any(
+        not active(controller, member) for member in members(added)
+    )
+    if anew or dead:
         yield ("refuse", number), partition, replica._replace(pending=0)
         return
-    after = committed(partition, change(model.policy, controller, replica.pending))
+    after = committed(partition, alter_isr(policy, controller, replica.pending))
     yield ("apply", number), after, replica
 
 
@@ -117,9 +143,18 @@ def restart(
     )
 
 
-def stopped(model: AdversaryModel, replica: Replica, log: int) -> Replica:
-    """Return a broker whose process has ended: it keeps `log` and nothing else."""
-    keeps_hw = not model.profile.leader_epochs
-    hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
+def died(model: AdversaryModel, replica: Replica, log: Log) -> Iterator[Replica]:
+    """Yield a broker whose process was ended: its high watermark is that of the last checkpoint.
+
+    `replica.high.watermark.checkpoint.interval.ms`: it may be any earlier one.
+    """
+    down = stopped(model, replica, log)
+    for hw in reversed(range(down.hw + 1)):
+        yield down._replace(hw=hw)
+
+
+def stopped(model: AdversaryModel, replica: Replica, log: Log) -> Replica:
+    """Return a broker whose process has ended: it keeps `log`, and its high watermark if needed."""
+    hw = min(replica.hw, len(log)) if model.profile.keeps_high_watermark else 0
     nothing = (-1,) * model.replicas
     return Replica(DOWN, False, log, -1, 0, hw, 0, 0, 0, 0, nothing, 0)

@@ -139,8 +139,8 @@ class Replicas:
     """The values that replicas take, numbered.
 
     values: the replicas by number. The other lists, by the same number, hold what the inner loop
-    reads: the leader it knows plus 1 (0: none), that with the leader epoch, its log, whether it
-    runs.
+    reads: the leader it knows plus 1 (0: none), that with the leader epoch, the records of its log,
+    whether it runs.
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -163,7 +163,7 @@ class Replicas:
         self.values.append(replica)
         self.leaders.append(replica.leader + 1)
         self.terms.append(self._packing.term(replica.leader, replica.epoch))
-        self.logs.append(replica.log)
+        self.logs.append(replica.records)
         self.living.append(replica.alive)
         return number
 

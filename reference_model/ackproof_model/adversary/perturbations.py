@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.adversary.metadata import Move, committed, stopped
+from ackproof_model.adversary.metadata import Move, asked, committed, died
 from ackproof_model.adversary.replicas import shrinks
 from ackproof_model.adversary.state import (
     STOPPING,
     UP,
     Partition,
     Replica,
-    prefix,
 )
 from ackproof_model.replication.controller import begin_shutdown, fence
 
@@ -22,7 +21,8 @@ def kills(
 ) -> Iterator[Move]:
     """SIGKILL: the page cache survives, so the log stays as appended."""
     if replica.alive:
-        yield ("kill", number), partition, stopped(model, replica, replica.log)
+        for after in died(model, replica, replica.log):
+            yield ("kill", number), partition, after
 
 
 def power_losses(
@@ -35,14 +35,17 @@ def power_losses(
     if replica.alive:
         least = replica.end if model.flush_every_record else 0
         for kept in range(least, replica.end + 1):
-            log = prefix(replica.log, kept)
-            yield ("lose power", number, kept), partition, stopped(model, replica, log)
+            for after in died(model, replica, replica.log[:kept]):
+                yield ("lose power", number, kept), partition, after
 
 
 def clean_stops(
     model: AdversaryModel, partition: Partition, replica: Replica, number: int
 ) -> Iterator[Move]:
-    """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing."""
+    """SIGTERM: a controlled shutdown begins (KIP-143); it ends when the broker leads nothing.
+
+    With ZooKeeper it also ends when nobody can lead in its place.
+    """
     controller = partition.controller
     if replica.status == UP and not controller.fenced >> number & 1:
         after = committed(partition, begin_shutdown(model.policy, controller, number))
@@ -54,7 +57,7 @@ def lags(
 ) -> Iterator[Move]:
     """Lag: a leader asks the controller to remove a follower from the ISR."""
     for label, requested in shrinks(replica, number):
-        yield label, partition, requested
+        yield from asked(model, partition, requested, number, label)
 
 
 def fencings(
@@ -78,5 +81,5 @@ DEPOSING = tuple(kind for kind, perturb in enumerate(KINDS) if perturb is not la
 
 #: Those that read or change what the controller has committed.
 OF_PARTITION = tuple(
-    kind for kind, perturb in enumerate(KINDS) if perturb in {clean_stops, fencings}
+    kind for kind, perturb in enumerate(KINDS) if perturb not in {kills, power_losses}
 )

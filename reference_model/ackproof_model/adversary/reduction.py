@@ -34,4 +34,4 @@ def decided(state: State) -> bool:
         return False
     leading = state.replicas[leader]
     rivals = any(one.leader == n for n, one in enumerate(state.replicas) if n != leader)
-    return leading.alive and not rivals and not state.writes.acked & ~leading.log
+    return leading.alive and not rivals and not state.writes.acked & ~leading.records

@@ -1,8 +1,9 @@
 """The replicas: append, ack, fetch, truncate, the high watermark, requested ISR changes.
 
-The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
-fetch is one step and one record: it reports the follower's log end offset and returns the next
-record. So a leader learns that a follower has a record one fetch later.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
+the versions in which they were different (`Profile`). A fetch is one step and one record: it
+reports the follower's log end offset and returns the next record. So a leader learns that a
+follower has a record one fetch later.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from ackproof_model.adversary.state import (
     Replica,
     Writes,
     follower,
-    prefix,
 )
+from ackproof_model.configuration import Truncation
 from ackproof_model.replication.controller import active
 from ackproof_model.replication.leader import (
     advanced_high_watermark,
     committed,
     enough_in_sync,
     fences_fetch,
+    joins_only_alive,
     may_join,
+    waits_for_epoch_start,
 )
-from ackproof_model.replication.log_truncation import agreed
-from ackproof_model.replication.state import NOBODY, members
+from ackproof_model.replication.log_truncation import agreed, kept, kept_before, refollows
+from ackproof_model.replication.state import NOBODY, Log, members
 
 
 def maximal_isr(replica: Replica) -> int:
@@ -64,24 +67,30 @@ def reached_start(leader: Replica) -> Replica:
 def learn(model: AdversaryModel, partition: Partition, replica: Replica, number: int) -> Replica:
     """Return a broker that has applied the latest metadata (`Partition.makeLeader`).
 
-    A new leader begins an epoch at its log end offset and knows nothing of the followers. Before
-    0.11 it keeps its high watermark; later it begins at 0, which only delays acks. Before 0.11 a
-    new follower truncates to its own high watermark (the defect that KIP-101 fixes).
+    A new leader begins an epoch at its log end offset and knows nothing of the followers. Where
+    followers have a high watermark (before 2.0), it keeps its own; later it begins at 0, which only
+    delays acks. Before 0.11 a new follower truncates to its own high watermark (the defect that
+    KIP-101 fixes); from 0.11 to 2.6 it asks the leader where to truncate before it fetches.
     """
-    controller, n = partition.controller, model.replicas
-    keeps_hw = not model.profile.leader_epochs
+    controller, n, profile = partition.controller, model.replicas, model.profile
+    keeps_hw = profile.keeps_high_watermark
     if controller.leader != number:
-        moved = (replica.leader, replica.epoch) != (controller.leader, controller.epoch)
-        log = prefix(replica.log, replica.hw) if keeps_hw and moved else replica.log
-        hw = min(replica.hw, log.bit_count()) if keeps_hw else 0
-        known = follower(n, controller.leader, controller.epoch, log=log, hw=hw)
-        return known._replace(status=replica.status)
+        known, told = (replica.leader, replica.epoch), (controller.leader, controller.epoch)
+        anew = controller.leader != NOBODY and refollows(profile, known, told)
+        end = kept_before(profile, replica.end, replica.hw) if anew else replica.end
+        return follower(
+            n, *told, log=replica.log[:end], hw=min(replica.hw, end) if keeps_hw else 0
+        )._replace(
+            status=replica.status,
+            truncating=profile.truncates_first and (anew or replica.truncating),
+        )
     if (replica.leader, replica.epoch) == (number, controller.epoch):
         view = replica._replace(isr=controller.isr, version=0, pending=0)
     else:
         view = follower(n, number, controller.epoch, log=replica.log, status=replica.status)
         hw = min(replica.hw, replica.end) if keeps_hw else 0
-        view = view._replace(isr=controller.isr, start=replica.end, hw=hw)
+        start = replica.end if waits_for_epoch_start(model.policy) else 0
+        view = view._replace(isr=controller.isr, start=start, hw=hw)
     return moved_high_watermark(model, view, number)
 
 
@@ -104,7 +113,8 @@ def writes(
     """Yield the append of the next record at a broker, and the acks of earlier ones.
 
     `Partition.appendRecordsToLeader` and `checkEnoughReplicasReachOffset`. With acks=0 and acks=1 a
-    record counts as acked with the append.
+    record counts as acked with the append. A leader whose epoch was raised answers the requests of
+    its earlier epoch, too: this matters where a shrink of the ISR raises it.
     """
     if not replica.alive or replica.leader != number:
         return
@@ -112,15 +122,17 @@ def writes(
     waits = policy.acks == "all"
     record = len(written.epochs)
     if record < model.budgets.records and enough_in_sync(policy, replica.isr):
-        longer = replica._replace(log=replica.log | 1 << record)
+        longer = replica._replace(log=(*replica.log, record))
         acked = written.acked if waits else written.acked | 1 << record
         after = Writes((*written.epochs, replica.epoch), acked)
         yield ("write", number, record), moved_high_watermark(model, longer, number), after
     if not waits or not enough_in_sync(policy, maximal_isr(replica)):
         return
-    for record in members(replica.log & ~written.acked):
-        offset = (replica.log & (1 << record) - 1).bit_count()
-        if written.epochs[record] == replica.epoch and committed(policy, offset, replica.hw):
+    for offset, record in enumerate(replica.log):
+        if written.acked >> record & 1:
+            continue
+        own = written.epochs[record] == replica.epoch or model.profile.shrink_bumps_epoch
+        if own and committed(policy, offset, replica.hw):
             yield (
                 ("ack", number, record),
                 replica,
@@ -142,32 +154,46 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
         return None
     end = fetcher.end
-    if model.profile.leader_epochs and model.checks.epoch_truncation:
-        kept = agreed(_epochs(leader.log, epochs), _epochs(fetcher.log, epochs))
-        if kept < end:
-            return (
-                ("truncate", number, source),
-                fetcher._replace(log=prefix(fetcher.log, kept)),
-                leader,
-            )
-    elif end > leader.end:
+    keeps = _kept(model, fetcher, leader, epochs)
+    if fetcher.truncating or keeps < end:
+        truncated = fetcher._replace(
+            log=fetcher.log[:keeps], hw=min(fetcher.hw, keeps), truncating=False
+        )
+        return ("truncate", number, source), truncated, leader
+    if end > leader.end:
         return None
-    new = prefix(leader.log, end + 1) & ~prefix(leader.log, end)
+    new = leader.log[end : end + 1]
     bit = 1 << number
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
     informed = leader._replace(ends=ends, stale=leader.stale & ~bit)
     informed = moved_high_watermark(model, informed, source)
-    follower_log = fetcher._replace(log=fetcher.log | new)
-    if not model.profile.leader_epochs:  # the response carries the high watermark before it
-        hw = min(follower_log.end, leader.hw)
-        follower_log = follower_log._replace(hw=max(hw, fetcher.hw))
+    follower_log = fetcher._replace(log=fetcher.log + new)
+    if model.profile.keeps_high_watermark:  # the response carries the high watermark before it
+        follower_log = follower_log._replace(hw=min(follower_log.end, leader.hw))
     if informed == leader and follower_log == fetcher:
         return None
     return ("fetch", number, source), follower_log, informed
 
 
-def _epochs(log: int, epochs: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(epochs[record] for record in members(log))
+def _kept(model: AdversaryModel, fetcher: Replica, leader: Replica, epochs: tuple[int, ...]) -> int:
+    """Return up to which offset a follower keeps its log after the leader's next response.
+
+    Where it does not compare epochs, a fetch beyond the leader's log makes it truncate to the end
+    of that (OFFSET_OUT_OF_RANGE, `handleOffsetOutOfRange`).
+    """
+    profile, end = model.profile, fetcher.end
+    if not model.checks.epoch_truncation:
+        return end
+    theirs, own = _epochs(leader.log, epochs), _epochs(fetcher.log, epochs)
+    if fetcher.truncating:
+        return kept(profile, theirs, own, high_watermark=fetcher.hw)
+    if profile.truncation is Truncation.ON_FETCH:
+        return agreed(theirs, own)
+    return min(end, leader.end)
+
+
+def _epochs(log: Log, epochs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(epochs[record] for record in log)
 
 
 def expansions(
@@ -176,7 +202,8 @@ def expansions(
     """Yield the ISR expansions a leader may ask for (`Partition.canAddReplicaToIsr`).
 
     For a follower that has reached the high watermark and the start of the epoch (KAFKA-7128), and
-    is neither fenced nor shutting down. The controller checks its broker epoch (KIP-903).
+    is neither fenced nor shutting down (`leader.joins_only_alive`). The controller checks its
+    broker epoch (KIP-903).
     """
     if replica.pending or not replica.alive or replica.leader != number:
         return
@@ -184,7 +211,7 @@ def expansions(
     for joiner in members(policy.everyone & ~replica.isr):
         fetched = replica.ends[joiner]
         reached = may_join(policy, fetched, high_watermark=replica.hw, epoch_start=replica.start)
-        if reached and active(controller, joiner):
+        if reached and (active(controller, joiner) or not joins_only_alive(policy)):
             requested = replica._replace(pending=replica.isr | 1 << joiner)
             yield ("expand", number, joiner), requested
 
@@ -199,8 +226,16 @@ def shrinks(replica: Replica, number: int) -> Iterator[tuple[Label, Replica]]:
 
 
 def forget(model: AdversaryModel, replica: Replica, restarted: int) -> Replica:
-    """Return a leader whose follower restarted: its last fetch came from the old incarnation."""
-    known = replica.alive and replica.ends[restarted] != NOBODY
-    if not known or not model.profile.broker_epochs:
+    """Return a leader whose follower restarted: its last fetch came from the old incarnation.
+
+    From 3.5 the controller knows that. Before 2.7 a follower joins the ISR by a fetch, so one of an
+    old incarnation does not count.
+    """
+    profile, ends = model.profile, replica.ends
+    if not replica.alive or ends[restarted] == NOBODY:
+        return replica
+    if not profile.alter_partition:
+        return replica._replace(ends=(*ends[:restarted], NOBODY, *ends[restarted + 1 :]))
+    if not profile.broker_epochs:
         return replica
     return replica._replace(stale=replica.stale | 1 << restarted)

@@ -1,9 +1,8 @@
 """One state of the partition as the adversary sees it.
 
-A record is written once, by one leader in one epoch, so a log is the set of the records that it
-holds: their order is the order in which they were written, and `Writes.epochs` has their epochs. (A
-follower's log is always a prefix of some leader's, and leaders append the newest record.)
-Sets of records and of replicas are bitmasks; replicas are numbered in assignment order.
+A record is written once, by one leader in one epoch, so a log is a sequence of records, and
+`Writes.epochs` has their epochs. Sets of records and of replicas are bitmasks; replicas are
+numbered in assignment order.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ackproof_model.adversary.bounds import AdversaryModel
-from ackproof_model.replication.state import NOBODY, Controller
+from ackproof_model.replication.state import NOBODY, Controller, Log
 
 DOWN, UP, STOPPING = range(3)
 
@@ -30,17 +29,17 @@ class Replica(NamedTuple):
     """One broker and its replica.
 
     clean: it stopped by controlled shutdown (`.kafka_cleanshutdown`). leader, epoch: as far as it
-    knows. hw: the high watermark; followers have one before 0.11 only, when they truncate to it.
-    The rest is for a leader only. version, isr: the partition version and ISR that it knows.
-    pending: the ISR that it has requested (0: no request in flight). start: the start offset of its
-    epoch.
-    ends: the followers' log end offsets as of their last fetch (`NOBODY` for none in this epoch).
-    stale: the followers that have restarted since their last fetch.
+    knows. hw: the high watermark; followers have one before 2.0 only, when they truncate to it.
+    truncating: a follower that has to truncate before it fetches (from 0.11 to 2.6). The rest is
+    for a leader only. version, isr: the partition version and ISR that it knows. pending: the ISR
+    that it has requested (0: no request in flight). start: the start offset of its epoch. ends: the
+    followers' log end offsets as of their last fetch (`NOBODY` for none in this epoch). stale: the
+    followers that have restarted since their last fetch.
     """
 
     status: int
     clean: bool
-    log: int
+    log: Log
     leader: int
     epoch: int
     hw: int
@@ -50,6 +49,7 @@ class Replica(NamedTuple):
     start: int
     ends: tuple[int, ...]
     stale: int
+    truncating: bool = False
 
     @property
     def alive(self) -> bool:
@@ -58,7 +58,12 @@ class Replica(NamedTuple):
 
     @property
     def end(self) -> int:
-        return self.log.bit_count()
+        return len(self.log)
+
+    @property
+    def records(self) -> int:
+        """The set of records that its log holds."""
+        return sum(1 << record for record in self.log)
 
 
 class Writes(NamedTuple):
@@ -87,7 +92,7 @@ def initial(model: AdversaryModel) -> State:
     """Return the initial state: full ISR, leader 0, empty logs."""
     n = model.replicas
     leader = Replica(
-        UP, False, 0, 0, 0, 0, 0, model.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
+        UP, False, (), 0, 0, 0, 0, model.policy.everyone, 0, 0, (NOBODY, *(0,) * (n - 1)), 0
     )
     return State(
         Partition(Controller(0, 0, model.policy.everyone, 0, NOBODY, 0, 0), 0),
@@ -98,13 +103,6 @@ def initial(model: AdversaryModel) -> State:
 
 
 def follower(
-    replicas: int, leader: int, epoch: int, *, log: int = 0, hw: int = 0, status: int = UP
+    replicas: int, leader: int, epoch: int, *, log: Log = (), hw: int = 0, status: int = UP
 ) -> Replica:
     return Replica(status, False, log, leader, epoch, hw, 0, 0, 0, 0, (NOBODY,) * replicas, 0)
-
-
-def prefix(log: int, length: int) -> int:
-    """Return the first `length` records of a log."""
-    while log.bit_count() > length:
-        log ^= 1 << log.bit_length() - 1
-    return log

@@ -84,4 +84,4 @@ def lost(state: State) -> int:
     leader = state.replicas[controller.leader]
     if not leader.alive or (leader.leader, leader.epoch) != (controller.leader, controller.epoch):
         return 0
-    return state.writes.acked & ~leader.log
+    return state.writes.acked & ~leader.records

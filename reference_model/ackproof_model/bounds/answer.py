@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
-from ackproof_model.configuration import Configuration, Profile, _numbers
+from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.prediction.predict import Likelihood, _inconsistent
-
-#: KIP-320 and KAFKA-7128 complete truncation by leader epoch.
-_SETTLED = (2, 1)
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
@@ -84,7 +81,7 @@ def _questions(configuration: Configuration, stress: Stress) -> Iterator[Questio
                 min_insync_replicas=min(
                     configuration.min_insync_replicas, replicas, stress.lowered or replicas
                 ),
-                unclean=configuration.unclean_leader_election or stress.unclean,
+                unclean=configuration.unclean_election or stress.unclean,
             )
 
 
@@ -205,13 +202,19 @@ def keeps_everything(question: Question, budget: Budget) -> str:
         question.acks != "all"
         or question.unclean
         or budget.power_losses
-        or _numbers(question.kafka_version)[:2] < _SETTLED
+        or not _settled(Profile.of(question.kafka_version))
     ):
         return ""
     return (
         "acks=all, no unclean election, and no log loses records by itself: every replica that may "
         "lead has every acked record, however often brokers end, lag or lose their session"
     )
+
+
+def _settled(profile: Profile) -> bool:
+    """Whether truncation by leader epoch is complete: from 2.1 on."""
+    by_epoch = profile.truncation in (Truncation.KIP_279, Truncation.ON_FETCH)
+    return by_epoch and profile.epoch_start and profile.fetch_fencing
 
 
 _RESENDS = ("duplicated", "reordered")
@@ -248,7 +251,7 @@ def _resent(configuration: Configuration, stress: Stress, anomaly: str) -> Itera
 
 
 def _loses_producer_state(configuration: Configuration, stress: Stress) -> bool:
-    unclean = stress.unclean or (configuration.unclean_leader_election and stress.budget.total > 0)
+    unclean = stress.unclean or (configuration.unclean_election and stress.budget.total > 0)
     return bool(unclean or stress.altered or stress.budget.power_losses)
 
 
@@ -275,11 +278,11 @@ def _diverged(configuration: Configuration, stress: Stress) -> Answer:
     if stress.altered or stress.rewritten:
         return _POSSIBLE, "a replica's stored bytes may change without the others'"
     versions = (configuration.kafka_version, *stress.versions)
-    if stress.budget.total and min(map(_numbers, versions))[:2] < _SETTLED:
+    if stress.budget.total and not all(_settled(Profile.of(version)) for version in versions):
         return _POSSIBLE, (
             "before 2.1 followers do not truncate all that a new leader lacks (KIP-279, KIP-320)"
         )
-    if any(Profile.of_any(version).stale_fetch for version in versions):
+    if any(Profile.of(version).stale_fetch for version in versions):
         return _POSSIBLE, (
             "before 3.9.1, and in 4.0.0, a follower may append a late fetch response of an older "
             "leader epoch (KAFKA-18723)"

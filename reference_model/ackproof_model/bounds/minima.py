@@ -25,7 +25,10 @@ _RULES = (
     *("configuration.py", "kafka/*.py", "adversary/*.py"),
     *(
         f"replication/{name}.py"
-        for name in ("controller", "leader", "log_truncation", "policy", "safety_checks", "state")
+        for name in (
+            *("controller", "leader", "log_truncation", "policy", "safety_checks", "state"),
+            "zookeeper",
+        )
     ),
 )
 _KINDS = tuple(field.name for field in fields(Budget))

@@ -11,6 +11,9 @@ from ackproof_model.configuration import Acks, Profile
 _OTHERS = frozenset(
     {
         "stale_fetch",
+        "unclean_by_default",
+        "short_timers",
+        "transactions",
         "verifies_transactions",
         "transactions_v2",
         "double_bump",
@@ -36,11 +39,11 @@ class Question:
     @property
     def key(self) -> str:
         """The same for all versions with the same rules."""
-        profile = Profile.of_any(self.kafka_version)
+        profile = Profile.of(self.kafka_version)
         rules = {field.name: getattr(profile, field.name) for field in fields(profile)}
         rules["fenced_last_known"] = rules["fenced_last_known"] and self.elr
         names = [
-            name if value is True else f"{name}={value}"
+            name if value is True else f"{name}={getattr(value, 'value', value)}"
             for name, value in sorted(rules.items())
             if value and name not in _OTHERS
         ]

@@ -138,14 +138,14 @@ class OffsetModel:
             )
         if self.reset not in ("earliest", "latest"):
             raise ValueError(f"reset {self.reset!r} is not 'earliest' or 'latest'")
-        if self.commit == "transaction" and not self.profile.leader_epochs:
+        if self.commit == "transaction" and not self.profile.transactions:
             raise ValueError(
                 f"kafka_version {self.kafka_version} has no transactions: use 0.11 or later"
             )
 
     @cached_property
     def profile(self) -> Profile:
-        return Profile.of_any(self.kafka_version)
+        return Profile.of(self.kafka_version)
 
     @cached_property
     def checks_transactions(self) -> bool:

@@ -197,7 +197,7 @@ def completed(model: AdversaryModel, stages: Sequence[Stage]) -> Plan:
         if healed is not None:
             plan_state = _rest(model, healed)
     leader = plan_state.state.partition.controller.leader
-    log = plan_state.state.replicas[leader].log if leader >= 0 else 0
+    log = plan_state.state.replicas[leader].records if leader >= 0 else 0
     return Plan(model=model, stages=tuple(stages), lost=plan_state.state.writes.acked & ~log)
 
 

@@ -6,6 +6,7 @@ at once unless an operation prevents it. So a plan state is a state and the oper
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,8 +20,8 @@ from ackproof_model.adversary.state import (
     Replica,
     State,
     initial,
-    prefix,
 )
+from ackproof_model.replication.state import Log
 
 
 class OperationKind(StrEnum):
@@ -70,7 +71,7 @@ class PlanState:
     state: State
     in_force: tuple[Operation, ...] = ()
     dying: tuple[int, ...] = ()
-    flushed: tuple[int, ...] = ()
+    flushed: tuple[Log, ...] = ()
     writer: int = 0
 
     def held(self, kind: OperationKind, broker: int) -> bool:
@@ -96,7 +97,7 @@ class PlanState:
 
 
 def initial_plan_state(model: AdversaryModel) -> PlanState:
-    return PlanState(state=initial(model), flushed=(0,) * model.replicas)
+    return PlanState(state=initial(model), flushed=((),) * model.replicas)
 
 
 def performed(
@@ -132,8 +133,8 @@ def _end(model: AdversaryModel, plan_state: PlanState, operation: Operation) -> 
         if not plan_state.held(OperationKind.CUT_OFF, number):  # it could not ask the controller
             yield from clean_stops(model, partition, replica, number)
     elif replica.alive:
-        kept = replica.log if model.flush_every_record else plan_state.flushed[number] & replica.log
-        log = prefix(replica.log, kept.bit_count())
+        flushed = replica.log if model.flush_every_record else plan_state.flushed[number]
+        log = replica.log[: sum(map(operator.eq, replica.log, flushed))]
         if log != replica.log:  # else it would lose nothing
             yield ("lose power", number), partition, stopped(model, replica, log)
 

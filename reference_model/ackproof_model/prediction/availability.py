@@ -25,11 +25,14 @@ class Ability(StrEnum):
 class Availability:
     """A part of the schedule, in words, and whether clients can read, and write with acks=all.
 
+    begun: how many faults have begun. healed: the numbers of those that were healed, from 1.
     Reading needs a leader that clients reach; acks=all also min.insync.replicas, and an ISR whose
     members all fetch.
     """
 
     part: str
+    begun: int
+    healed: tuple[int, ...]
     readable: Ability
     writable: Ability
 
@@ -41,6 +44,8 @@ def availability(model: Model, found: Exploration) -> tuple[Availability, ...]:
     return tuple(
         Availability(
             part=_words(model, part),
+            begun=part[0],
+            healed=tuple(fault + 1 for fault in members(part[1])),
             readable=_ability({read for read, _ in found.available[part]}),
             writable=_ability({write for _, write in found.available[part]}),
         )

@@ -195,6 +195,14 @@ _SENTENCES: dict[str, _Sentence] = {
         f"The controller looks for partitions without a leader. {_elected(b, a)}"
     ),
     "rejoin": _rejoined,
+    "expire": lambda m, n, b, a: (
+        f"The session of {name(n[0])} ends while no broker is the controller; the next controller "
+        f"finds it dead and leaves it in the ISR. {_elected_if_changed(b, a)}"
+    ),
+    "elect": lambda m, n, b, a: f"The new controller elects a leader. {_elected(b, a)}",
+    "offline": lambda m, n, b, a: (
+        f"The new controller takes {name(n[0])}, which is dead, out of the ISR. {_elected(b, a)}"
+    ),
     "end": lambda m, n, b, a: f"The schedule has ended. {_healed(m, b, a)}",
     "give up": lambda m, n, b, a: (
         f"Fault {n[0] + 1} can never begin, so the run ends without it. {_healed(m, b, a)}"

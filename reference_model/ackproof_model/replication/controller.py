@@ -1,12 +1,11 @@
 """The controller: fencing, registration, controlled shutdown, and the changes of the partition.
 
-It is one atomic state machine: its own log is a fsynced quorum (KIP-500), on dedicated nodes. What
-it writes about the partition is `kafka.partition_change`, the exact port of Kafka's class.
+It is one atomic state machine. KRaft: its own log is a fsynced quorum (KIP-500), on dedicated
+nodes; what it writes about the partition is `kafka.partition_change`, the exact port of Kafka's
+class. ZooKeeper: the controller is one of the brokers, and its rules are in `zookeeper`.
 """
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 from ackproof_model.kafka.partition_change import (
     MIGRATING,
@@ -18,12 +17,13 @@ from ackproof_model.kafka.partition_change import (
     apply,
     partition_change,
 )
+from ackproof_model.replication import zookeeper
 from ackproof_model.replication.policy import Policy, effective_min_isr
 from ackproof_model.replication.state import NOBODY, Controller, members
 
-#: A metadata.version at which an ISR that shrinks keeps the leader epoch (from 3.6, KAFKA-15021)
-#: and no directories are recorded (before 3.7).
-_METADATA_VERSION = 16
+#: metadata.version: no directories are recorded (before 3.7). From 3.6 an ISR that shrinks keeps
+#: the leader epoch (KAFKA-15021).
+_METADATA_VERSIONS = {True: 11, False: 16}  # by `Profile.shrink_bumps_epoch`
 
 
 def active(controller: Controller, replica: int) -> bool:
@@ -44,34 +44,28 @@ def change(
     `unclean` are replicas known to have crashed: they are not eligible (KIP-966). `election` is
     one that was asked for.
     """
+    key = (before, target_isr, unclean, election)
+    known = policy.remembered.get(key)
+    if known is None:
+        known = policy.remembered[key] = _changed(
+            policy, before, target_isr, unclean, election or _by_default(policy)
+        )
+    return known
+
+
+def _by_default(policy: Policy) -> Election:
+    return Election.UNCLEAN if policy.unclean_election else Election.ONLINE
+
+
+def _changed(
+    policy: Policy, before: Controller, target_isr: int, unclean: int, election: Election
+) -> Controller:
     if not policy.checks.isr_election:  # anyone may lead, as if in sync
         candidates = [r for r in (before.leader, *range(policy.replicas)) if r != NOBODY]
         target_isr |= next((1 << r for r in candidates if active(before, r)), 0)
-    return _changed(
-        before,
-        target_isr,
-        unclean,
-        replicas=policy.replicas,
-        min_isr=effective_min_isr(policy.min_insync_replicas, policy.replicas),
-        elr=policy.elr,
-        election=election or (Election.UNCLEAN if policy.unclean_election else Election.ONLINE),
-        fenced_last_known=policy.profile.fenced_last_known,
-    )
-
-
-@lru_cache(maxsize=1 << 16)
-def _changed(
-    before: Controller,
-    target_isr: int,
-    unclean: int,
-    *,
-    replicas: int,
-    min_isr: int,
-    elr: bool,
-    election: Election,
-    fenced_last_known: bool,
-) -> Controller:
-    """`change`, remembered: there are few states of a controller."""
+    if policy.profile.zookeeper:
+        return zookeeper.changed(policy, before, target_isr, election)
+    replicas = policy.replicas
     now = Registration(
         replicas=tuple(range(replicas)),
         directories=(MIGRATING,) * replicas,
@@ -89,11 +83,11 @@ def _changed(
         unclean_shutdown=tuple(members(unclean)),
     )
     cluster = Cluster(
-        rules=_RULES[fenced_last_known],
+        rules=_RULES[policy.profile.fenced_last_known],
         acceptable=lambda replica: active(before, replica),
-        min_isr=min_isr,
-        elr=elr,
-        metadata_version=_METADATA_VERSION,
+        min_isr=effective_min_isr(policy.min_insync_replicas, replicas),
+        elr=policy.elr,
+        metadata_version=_METADATA_VERSIONS[policy.profile.shrink_bumps_epoch],
         default_directory=lambda _: MIGRATING,
     )
     written = partition_change(now, target, cluster)
@@ -128,8 +122,49 @@ def alter_partition_accepted(
     return current or not checks.partition_epoch_check
 
 
+def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
+    """Return the state after a leader changed its ISR: by AlterPartition, or in ZooKeeper."""
+    if policy.profile.zookeeper:
+        return controller._replace(isr=isr)
+    return change(policy, controller, isr)
+
+
+def expire(controller: Controller, replica: int) -> Controller:
+    """Return the state after a ZooKeeper session ended while no broker was the controller.
+
+    The next controller finds the broker dead, and leaves it in the ISR: so the ISR keeps all
+    members that die together with the controller (`onControllerFailover`). From 2.4 see `offline`.
+    """
+    leader = NOBODY if controller.leader == replica else controller.leader
+    return controller._replace(leader=leader, fenced=controller.fenced | 1 << replica)
+
+
+def elect(policy: Policy, controller: Controller, replica: int) -> Controller | None:
+    """Return the state after a new ZooKeeper controller elected a replica; None if it does not.
+
+    Where no leader was alive before (`PartitionStateMachine.startup`).
+    """
+    if not policy.profile.zookeeper or controller.leader != NOBODY:
+        return None
+    elected = change(policy, controller, controller.isr)
+    return elected if elected.leader == replica else None
+
+
+def offline(policy: Policy, controller: Controller, replica: int) -> Controller | None:
+    """Return the state after a dead broker that a failover left in the ISR was taken out of it.
+
+    None if there is nothing to do: before 2.4, or if it is the last member of the ISR
+    (`ReplicaStateMachine.startup`, KAFKA-3143).
+    """
+    bit = 1 << replica
+    dead = controller.fenced & controller.isr & bit
+    if policy.profile.failover_keeps_isr or not dead or controller.isr == bit:
+        return None
+    return change(policy, controller, controller.isr & ~bit)
+
+
 def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
-    """Return the state after a broker's session ended (`handleBrokerFenced`)."""
+    """Return the state after a broker's session ended (`handleBrokerFenced`, `onBrokerFailure`)."""
     bit = 1 << replica
     fenced = controller._replace(
         fenced=controller.fenced | bit, stopping=controller.stopping & ~bit
@@ -140,7 +175,19 @@ def fence(policy: Policy, controller: Controller, replica: int) -> Controller:
 def begin_shutdown(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a broker asked for controlled shutdown (KIP-143, KIP-500)."""
     stopping = controller._replace(stopping=controller.stopping | 1 << replica)
+    if policy.profile.zookeeper and not zookeeper.hands_over(controller, replica):
+        return stopping
     return _without(policy, stopping, replica)
+
+
+def may_exit(policy: Policy, controller: Controller, replica: int) -> bool:
+    """Whether a broker in controlled shutdown may end: it leads nothing.
+
+    With ZooKeeper it also ends, after its retries, if nobody can lead in its place.
+    """
+    if controller.leader != replica:
+        return True
+    return policy.profile.zookeeper and not zookeeper.hands_over(controller, replica)
 
 
 def _without(policy: Policy, controller: Controller, replica: int) -> Controller:

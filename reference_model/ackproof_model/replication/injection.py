@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ackproof_model.kafka.partition_change import Election
+from ackproof_model.replication import controller as controllers
 from ackproof_model.replication.controller import active, begin_shutdown, change, fence
 from ackproof_model.replication.fault_effects import (
     ChannelCut,
@@ -62,7 +63,8 @@ def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) ->
         case ProcessEnds(log=kept):
             for number in members(mask):
                 state = kill(model, state, number)
-            return _after_loss(state, members(mask), kept)
+            lost = _after_loss(state, members(mask), kept)
+            return (one for after in lost for one in _checkpoints(model, after, members(mask)))
         case ProcessStarts():
             return [_start(state, mask)]
         case SettingChanges(min_insync_replicas=least):
@@ -91,8 +93,25 @@ def _after_loss(state: State, numbers: Sequence[int], kept: Kept) -> Iterator[St
     for lengths in itertools.product(*choices):
         after = state
         for number, log, length in zip(numbers, logs, lengths, strict=True):
-            down = state.brokers[number]._replace(log=log[:length])
+            broker = state.brokers[number]
+            down = broker._replace(log=log[:length], hw=min(broker.hw, length))
             after = after.with_broker(number, down)
+        yield after
+
+
+def _checkpoints(model: Model, state: State, numbers: Sequence[int]) -> Iterator[State]:
+    """Yield the states with any earlier high watermark of brokers that died, where it matters.
+
+    It is that of the last checkpoint (`replica.high.watermark.checkpoint.interval.ms`, 5 s).
+    """
+    marks = [state.brokers[number].hw for number in numbers]
+    if not any(marks) or not model.policy.profile.keeps_high_watermark:
+        yield state
+        return
+    for kept in itertools.product(*(range(mark + 1) for mark in marks)):
+        after = state
+        for number, hw in zip(numbers, kept, strict=True):
+            after = after.with_broker(number, state.brokers[number]._replace(hw=hw))
         yield after
 
 
@@ -130,8 +149,10 @@ def kill(model: Model, state: State, number: int) -> State:
 
 def _ended(model: Model, state: State, number: int, *, clean: bool) -> State:
     harm, bit = state.harm, 1 << number
-    log = () if harm.unlinked & bit else state.brokers[number].log
-    state = state.with_broker(number, Broker(DOWN, clean, log, NOBODY, 0))
+    broker = state.brokers[number]
+    log = () if harm.unlinked & bit else broker.log
+    hw = min(broker.hw, len(log)) if model.policy.profile.keeps_high_watermark else 0
+    state = state.with_broker(number, Broker(DOWN, clean, log, NOBODY, 0, hw=hw))
     if (harm.stalled | harm.unlinked) & bit:
         harm = harm._replace(stalled=harm.stalled & ~bit, unlinked=harm.unlinked & ~bit)
         state = state._replace(harm=harm)
@@ -156,17 +177,20 @@ def _stop_next(model: Model, state: State) -> State:
     return state
 
 
-def may_exit(state: State, number: int) -> bool:
+def may_exit(model: Model, state: State, number: int) -> bool:
     """Whether a broker in controlled shutdown may end: it leads nothing, and all brokers know.
 
-    `ClusterControlManager`, `BrokerHeartbeatManager.calculateNextBrokerState`.
+    `ClusterControlManager`, `BrokerHeartbeatManager.calculateNextBrokerState`. With ZooKeeper the
+    other brokers need not know.
     """
-    controller = state.controller
+    controller, policy = state.controller, model.policy_in(state)
     return (
         state.harm.governed(number)
-        and controller.leader != number
+        and controllers.may_exit(policy, controller, number)
         and not any(
-            active(controller, n) and (b.status != UP or behind(b, n, controller))
+            not policy.profile.zookeeper
+            and active(controller, n)
+            and (b.status != UP or behind(b, n, controller))
             for n, b in enumerate(state.brokers)
         )
     )

@@ -72,12 +72,27 @@ def join_offset(*, high_watermark: int, epoch_start: int) -> int:
     return max(high_watermark, epoch_start)
 
 
+def waits_for_epoch_start(policy: Policy) -> bool:
+    """Whether a follower must reach the start of the leader epoch, from 2.0.1 (KAFKA-7128)."""
+    return policy.profile.epoch_start and policy.checks.epoch_start_check
+
+
 def may_join(policy: Policy, log_end: int, *, high_watermark: int, epoch_start: int) -> bool:
     """Whether a follower's log end offset lets it join the ISR (`canAddReplicaToIsr`)."""
-    start = epoch_start if policy.checks.epoch_start_check else 0
+    start = epoch_start if waits_for_epoch_start(policy) else 0
     return log_end >= join_offset(high_watermark=high_watermark, epoch_start=start)
+
+
+def joins_only_alive(policy: Policy) -> bool:
+    """Whether a leader adds no replica to the ISR that the controller takes for dead.
+
+    It checks that from KRaft on (KIP-841). Before 2.7 it adds a follower as part of its fetch. In
+    between nobody checks.
+    """
+    return not policy.profile.zookeeper or not policy.profile.alter_partition
 
 
 def fences_fetch(policy: Policy, leader_epoch: int, fetch_epoch: int) -> bool:
     """Whether a fetch is refused: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320)."""
-    return policy.checks.fetch_epoch_check and leader_epoch != fetch_epoch
+    checked = policy.profile.fetch_fencing and policy.checks.fetch_epoch_check
+    return checked and leader_epoch != fetch_epoch

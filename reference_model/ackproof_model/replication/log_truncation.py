@@ -1,7 +1,7 @@
-"""Where a follower truncates its log, by leader epoch (KIP-101, KIP-279, KIP-595).
+"""Where a follower truncates its log: by its high watermark (before 0.11), or by leader epoch.
 
-A log is given as the epochs of Kafka's LeaderEpochFileCache (`kafka.epoch_cache`) and its end
-offset.
+KIP-101, KIP-279, KIP-595. A log is given as the epochs of Kafka's LeaderEpochFileCache
+(`kafka.epoch_cache`) and its end offset, or by the leader epoch of each record.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ackproof_model.configuration import Profile, Truncation
 from ackproof_model.kafka.epoch_cache import UNDEFINED, Epochs, assign, end_offset_for
 
 #: Above every leader epoch.
@@ -47,6 +48,55 @@ def agreed(leader: tuple[int, ...], follower: tuple[int, ...]) -> int:
     while (end := truncation_offset(leading, len(leader), _epochs(follower[:kept]), kept)) < kept:
         kept = end
     return kept
+
+
+def kept(
+    profile: Profile, leader: tuple[int, ...], follower: tuple[int, ...], *, high_watermark: int
+) -> int:
+    """Return up to which offset a follower keeps its log when it truncates by leader epoch.
+
+    Both logs are given by the leader epoch of each record. high_watermark: the follower's own.
+    """
+    if profile.truncation is Truncation.KIP_101:
+        return _by_latest_epoch(leader, follower, high_watermark)
+    return agreed(leader, follower)
+
+
+def _by_latest_epoch(
+    leader: tuple[int, ...], follower: tuple[int, ...], high_watermark: int
+) -> int:
+    """Return the end of the follower's latest epoch in the leader's log (KIP-101).
+
+    If the leader knows no later epoch, the follower's high watermark
+    (`ReplicaFetcherThread.maybeTruncate` of 0.11, `LeaderEpochFileCache.endOffsetFor`).
+    """
+    if not follower:
+        return 0
+    latest, end = follower[-1], len(follower)
+    if leader and leader[-1] == latest:
+        return min(len(leader), end)
+    later = (offset for offset, epoch in enumerate(leader) if epoch > latest)
+    return min(next(later, high_watermark), end)
+
+
+def kept_before(profile: Profile, log_end: int, high_watermark: int) -> int:
+    """Return up to which offset a broker keeps its log when it is told of a new leader.
+
+    Before 0.11 it truncates to its high watermark at once (`ReplicaManager.makeFollowers`).
+    """
+    if profile.truncation is Truncation.HIGH_WATERMARK:
+        return min(high_watermark, log_end)
+    return log_end
+
+
+def refollows(profile: Profile, known: tuple[int, int], told: tuple[int, int]) -> bool:
+    """Whether a broker begins to follow anew when it is told of a leader and its leader epoch.
+
+    (`Partition.makeFollower`.) Before 2.0 a new epoch of the same leader does not count.
+    """
+    if profile.keeps_high_watermark:
+        return known[0] != told[0]
+    return known != told
 
 
 def _epochs(records: Sequence[int]) -> Epochs:

@@ -117,7 +117,7 @@ class Model:
             replicas=self.replicas,
             min_insync_replicas=configuration.min_insync_replicas,
             acks=configuration.acks,
-            unclean_election=configuration.unclean_leader_election,
+            unclean_election=configuration.unclean_election,
             elr=configuration.profile.elr,
             profile=configuration.profile,
             checks=self.checks,
@@ -183,12 +183,14 @@ class Model:
         """Return after how many seconds a timer may fire, and by when it has certainly fired."""
         configuration = self.configuration
         if kind == "session":
-            session = configuration.session_timeout_s
+            session = configuration.session_s
             # Controllers that were without a majority give every broker a new session.
             most = math.inf if self.loses_quorum else session * CERTAINLY
-            return session - HEARTBEAT_S, most
+            # A ZooKeeper client pings at a third of its session timeout.
+            late = session / 3 if configuration.profile.zookeeper else HEARTBEAT_S
+            return session - late, most
         if kind == "lag":
-            lag = configuration.replica_lag_time_max_s
+            lag = configuration.lag_time_s
             return lag, lag * CERTAINLY
         if kind == "request":
             return REQUEST_TIMEOUT_S, math.inf

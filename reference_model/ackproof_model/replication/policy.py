@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ackproof_model.configuration import Acks, Profile
 from ackproof_model.replication.safety_checks import ALL_CHECKS, SafetyChecks
@@ -47,3 +48,8 @@ class Policy:
     def freeze(self) -> bool:
         """Whether the high watermark stands still below the minimum ISR (KAFKA-15583)."""
         return self.profile.hw_freeze and self.checks.hw_freeze
+
+    @cached_property
+    def remembered(self) -> dict[tuple[object, ...], Any]:
+        """The controller's changes under this policy, which `controller.change` remembers."""
+        return {}

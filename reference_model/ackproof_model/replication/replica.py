@@ -1,15 +1,22 @@
 """The replicas: metadata, fetches, truncation, changes of the ISR.
 
-The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1. A
-fetch is atomic: request and response in one step, one record at a time. So a leader learns that a
-follower has a record one fetch later, as in Kafka.
+The rules follow `kafka.cluster.Partition` and `kafka.server.AbstractFetcherThread` of 4.1.1, and of
+the versions in which they were different (`Profile`). A fetch is atomic: request and response in
+one step, one record at a time. So a leader learns that a follower has a record one fetch later, as
+in Kafka.
 """
 
 from __future__ import annotations
 
-from ackproof_model.replication.controller import active, alter_partition_accepted, change
-from ackproof_model.replication.leader import advanced_high_watermark, fences_fetch, may_join
-from ackproof_model.replication.log_truncation import agreed
+from ackproof_model.configuration import Profile, Truncation
+from ackproof_model.replication.controller import active, alter_isr, alter_partition_accepted
+from ackproof_model.replication.leader import (
+    advanced_high_watermark,
+    fences_fetch,
+    joins_only_alive,
+    may_join,
+)
+from ackproof_model.replication.log_truncation import agreed, kept, kept_before, refollows
 from ackproof_model.replication.model import Model
 from ackproof_model.replication.policy import Policy
 from ackproof_model.replication.state import (
@@ -56,13 +63,13 @@ def learn(model: Model, state: State, number: int) -> State:
     """Return the state after a broker applied the latest metadata.
 
     A new leader begins an epoch: its start offset is the log end offset, and it knows nothing of
-    the followers (`Partition.makeLeader`). Its high watermark begins at 0 instead of the
-    checkpointed one; that only delays acks.
+    the followers (`Partition.makeLeader`). Where followers have a high watermark (before 2.0), it
+    keeps its own; later it begins at 0, which only delays acks.
     """
     broker, controller = state.brokers[number], state.controller
+    profile = model.policy.profile
     if controller.leader != number:
-        view = Broker(broker.status, broker.clean, broker.log, controller.leader, controller.epoch)
-        return state.with_broker(number, view)
+        return state.with_broker(number, following(profile, broker, controller))
     if state.run.alone:
         start = len(broker.log)
         view = Broker(
@@ -80,9 +87,46 @@ def learn(model: Model, state: State, number: int) -> State:
             controller.isr,
             controller.isr,
             start=len(broker.log),
+            hw=min(broker.hw, len(broker.log)) if profile.keeps_high_watermark else 0,
             remote=(NOBODY,) * model.replicas,
         )
     return state.with_broker(number, advance_high_watermark(model.policy_in(state), view, number))
+
+
+def following(profile: Profile, broker: Broker, controller: Controller) -> Broker:
+    """Return a broker that has learned of another leader, or that there is none.
+
+    Before 0.11 it truncates to its own high watermark (the defect that KIP-101 fixes); from 0.11 to
+    2.6 it asks the leader where to truncate before it fetches.
+    """
+    known, told = (broker.leader, broker.epoch), (controller.leader, controller.epoch)
+    anew = controller.leader != NOBODY and refollows(profile, known, told)
+    end = len(broker.log)
+    keeps = kept_before(profile, end, broker.hw) if anew else end
+    return Broker(
+        broker.status,
+        broker.clean,
+        broker.log[:keeps],
+        *told,
+        hw=min(broker.hw, keeps) if profile.keeps_high_watermark else 0,
+        truncating=profile.truncates_first and (anew or broker.truncating),
+    )
+
+
+def forget(model: Model, state: State, restarted: int) -> State:
+    """Return the state after a follower restarted: its last fetch came from the old incarnation.
+
+    From 3.5 the controller refuses to add it to the ISR until it fetches again (KIP-903). Before
+    2.7 a follower joins the ISR by a fetch.
+    """
+    profile = model.policy.profile
+    if profile.alter_partition and not profile.broker_epochs:
+        return state
+    for number, broker in enumerate(state.brokers):
+        if broker.remote and broker.remote[restarted] != NOBODY:
+            remote = (*broker.remote[:restarted], NOBODY, *broker.remote[restarted + 1 :])
+            state = state.with_broker(number, broker._replace(remote=remote))
+    return state
 
 
 def advance_high_watermark(policy: Policy, leader: Broker, number: int) -> Broker:
@@ -111,22 +155,40 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     leader = state.brokers[source]
     if model.reduces and leads_for_good(model, state) and model.checks.epoch_truncation:
         return _catch_up(model, state, number)
-    end = len(follower.log)
-    if model.checks.epoch_truncation:
-        kept = agreed(tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log)))
-        if kept < end:
-            return "truncate", state.with_broker(number, follower._replace(log=follower.log[:kept]))
-    elif end > len(leader.log):
-        return None  # without truncation by epoch, the follower cannot know that it diverges
+    end, keeps = len(follower.log), _kept(model, follower, leader)
+    if follower.truncating or keeps < end:
+        truncated = follower._replace(
+            log=follower.log[:keeps], hw=min(follower.hw, keeps), truncating=False
+        )
+        return "truncate", state.with_broker(number, truncated)
+    if end > len(leader.log):
+        return None
     new = leader.log[end : end + 1]
-    if leader.remote[number] == end and not new:
+    after = follower._replace(log=follower.log + new)
+    if model.policy.profile.keeps_high_watermark:  # that of the leader before this fetch counts
+        after = after._replace(hw=min(len(after.log), leader.hw))
+    if leader.remote[number] == end and after == follower:
         return None
     remote = (*leader.remote[:number], end, *leader.remote[number + 1 :])
     leader = advance_high_watermark(model.policy_in(state), leader._replace(remote=remote), source)
-    state = state.with_broker(source, leader)
-    if new:
-        state = state.with_broker(number, follower._replace(log=follower.log + new))
-    return "fetch", state
+    return "fetch", state.with_broker(source, leader).with_broker(number, after)
+
+
+def _kept(model: Model, follower: Broker, leader: Broker) -> int:
+    """Return up to which offset a follower keeps its log after the leader's next response.
+
+    Where it does not compare epochs, a fetch beyond the leader's log makes it truncate to the end
+    of that (OFFSET_OUT_OF_RANGE, `handleOffsetOutOfRange`).
+    """
+    profile, end = model.policy.profile, len(follower.log)
+    if not model.checks.epoch_truncation:
+        return end  # the follower cannot know that it diverges
+    theirs, own = tuple(map(epoch_of, leader.log)), tuple(map(epoch_of, follower.log))
+    if follower.truncating:
+        return kept(profile, theirs, own, high_watermark=follower.hw)
+    if profile.truncation is Truncation.ON_FETCH:
+        return agreed(theirs, own)
+    return min(end, len(leader.log))
 
 
 def _answered(model: Model, state: State, number: int) -> bool:
@@ -166,10 +228,11 @@ def lagging(state: State, number: int) -> int:
 
     `Partition.isFollowerOutOfSync`: the log end offset differs, and the follower has not caught up
     for replica.lag.time.max.ms. Only cut connections and stalled processes make a follower lag in
-    the model: the controller fences dead brokers, and running brokers keep up.
+    the model: the controller fences dead brokers (but see `controller.expire`), and running brokers
+    keep up.
     """
     leader = state.brokers[number]
-    cut = leader.isr & silent(state, number) & ~(1 << number)
+    cut = leader.isr & (silent(state, number) | state.controller.fenced) & ~(1 << number)
     return sum(1 << r for r in members(cut) if leader.remote[r] != len(leader.log))
 
 
@@ -181,7 +244,7 @@ def joining(model: Model, state: State, number: int) -> list[int]:
         r
         for r in members(policy.everyone & ~leader.maximal & ~silent(state, number))
         if may_join(policy, leader.remote[r], high_watermark=hw, epoch_start=start)
-        and active(state.controller, r)
+        and (active(state.controller, r) or not joins_only_alive(policy))
         and state.brokers[r].status == UP
     ]
 
@@ -203,7 +266,7 @@ def shrink(model: Model, state: State, number: int, out: int) -> State:
     The leader itself uses the old ISR until it learns the new one.
     """
     isr = state.brokers[number].isr & ~out
-    return state._replace(controller=change(model.policy_in(state), state.controller, isr))
+    return state._replace(controller=alter_isr(model.policy_in(state), state.controller, isr))
 
 
 def expand(model: Model, state: State, number: int, joiner: int) -> State:
@@ -214,4 +277,4 @@ def expand(model: Model, state: State, number: int, joiner: int) -> State:
     leader = state.brokers[number]
     isr = leader.isr | 1 << joiner
     state = state.with_broker(number, leader._replace(maximal=isr))
-    return state._replace(controller=change(model.policy_in(state), state.controller, isr))
+    return state._replace(controller=alter_isr(model.policy_in(state), state.controller, isr))

@@ -54,10 +54,11 @@ class Controller(NamedTuple):
 class Broker(NamedTuple):
     """One broker: its process, its replica's log, and the metadata that it knows.
 
-    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. The other fields
-    have a meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start
-    offset of its epoch, the high watermark, and the log end offset of each replica as of its last
-    fetch (-1: no fetch in this epoch).
+    clean: it stopped by controlled shutdown. leader, epoch: as far as it knows. truncating: a
+    follower that has to truncate before it fetches (from 0.11 to 2.6). The other fields have a
+    meaning at the leader only: the committed ISR that it knows, the maximal ISR, the start offset
+    of its epoch, the high watermark (before 2.0 followers have one, too), and the log end offset of
+    each replica as of its last fetch (-1: no fetch in this epoch).
     """
 
     status: int
@@ -70,6 +71,7 @@ class Broker(NamedTuple):
     start: int = 0
     hw: int = 0
     remote: tuple[int, ...] = ()
+    truncating: bool = False
 
     @property
     def alive(self) -> bool:

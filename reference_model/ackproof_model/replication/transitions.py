@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ackproof_model.replication import injection, producer, replica
-from ackproof_model.replication.controller import change, fence, register, unfence
+from ackproof_model.replication.controller import (
+    change,
+    elect,
+    expire,
+    fence,
+    offline,
+    register,
+    unfence,
+)
 from ackproof_model.replication.fault_effects import (
     ChannelCut,
     Effect,
@@ -28,6 +36,7 @@ from ackproof_model.replication.state import (
     Broker,
     State,
     Step,
+    Timer,
     members,
 )
 
@@ -115,7 +124,7 @@ def _replication(model: Model, state: State, number: int, broker: Broker) -> Ite
     if replica.may_alter(model, state, number):
         yield from _isr_changes(model, state, number)
     if broker.status == STOPPING:
-        if injection.may_exit(state, number):
+        if injection.may_exit(model, state, number):
             yield ("exit", number), injection.exit_cleanly(model, state, number), None
         elif not state.harm.governed(number):
             yield ("refused", number), injection.exit_refused(model, state, number), None
@@ -153,18 +162,46 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
         # (DUPLICATE_BROKER_REGISTRATION), so a dead broker is always fenced first.
         timer = ("session", _silencing(model, state, number))
         if quiet and model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
-            after = state._replace(controller=fence(policy, controller, number))
-            yield ("fence", number), after, timer
-    elif harm.away & bit:
+            yield from _silence_noticed(model, state, number, timer)
+        if elected := elect(policy, controller, number):
+            yield ("elect", number), state._replace(controller=elected), None
         return
-    elif broker.status == STARTING:
-        view = Broker(UP, False, broker.log, controller.leader, controller.epoch)
+    if _governed(model, state) and (left := offline(policy, controller, number)):
+        yield ("offline", number), state._replace(controller=left), None
+    if harm.away & bit:
+        return
+    if broker.status == STARTING:
+        view = replica.following(policy.profile, broker._replace(status=UP), controller)
         registered = register(policy, controller, number, clean=broker.clean)
-        after = state.with_broker(number, view)._replace(controller=registered)
-        yield ("rejoin", number), after, None
+        after = replica.forget(model, state.with_broker(number, view), number)
+        yield ("rejoin", number), after._replace(controller=registered), None
     elif broker.status == UP and not quiet:
         after = state._replace(controller=unfence(policy, controller, number))
         yield ("unfence", number), after, None
+
+
+def _silence_noticed(model: Model, state: State, number: int, timer: Timer) -> Iterator[Step]:
+    """Yield what happens when a silent broker's session ends.
+
+    With ZooKeeper the controller may be the broker that is silent, or no broker may be alive; then
+    the next controller finds the broker dead.
+    """
+    policy, controller = model.policy_in(state), state.controller
+    governed = _governed(model, state)
+    if governed:
+        fenced = fence(policy, controller, number)
+        yield ("fence", number), state._replace(controller=fenced), timer
+    if policy.profile.zookeeper and (not governed or policy.profile.failover_keeps_isr):
+        expired = expire(controller, number)
+        yield ("expire", number), state._replace(controller=expired), timer
+
+
+def _governed(model: Model, state: State) -> bool:
+    """Whether there is a controller: with ZooKeeper it is one of the brokers that are alive."""
+    if not model.policy.profile.zookeeper:
+        return True
+    elsewhere = (model.configuration.brokers or model.replicas) > model.replicas
+    return elsewhere or any(broker.alive for broker in state.brokers)
 
 
 def _sweep(model: Model, state: State) -> Iterator[Step]:
@@ -187,7 +224,7 @@ def in_force(state: State) -> tuple[int, ...]:
 
 
 def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, ...]:
-    """Return the faults in force that keep replicas from fetching from a leader."""
+    """Return the faults that keep replicas from fetching from a leader."""
 
     def hinders(effect: Effect, targets: int) -> bool:
         match effect:
@@ -197,7 +234,13 @@ def _hindering(model: Model, state: State, leader: int, out: int) -> tuple[int, 
                 return bool(injection.lost_fetches(model, effect, targets)[leader] & out)
         return False
 
-    return _faults(model, state, in_force(state), hinders)
+    dead = out & state.controller.fenced
+
+    def ended(effect: Effect, targets: int) -> bool:
+        return isinstance(effect, ProcessEnds) and bool(targets & dead)
+
+    faults = _faults(model, state, in_force(state), hinders)
+    return faults + _faults(model, state, range(state.run.injected), ended)
 
 
 def _silencing(model: Model, state: State, number: int) -> tuple[int, ...]:

@@ -164,7 +164,7 @@ class TransactionModel:
     checks: TransactionChecks = TransactionChecks()
 
     def __post_init__(self) -> None:
-        if not self.profile.leader_epochs:
+        if not self.profile.transactions:
             raise ValueError(
                 f"kafka_version {self.kafka_version} has no transactions: use 0.11 or later"
             )
@@ -175,7 +175,7 @@ class TransactionModel:
 
     @cached_property
     def profile(self) -> Profile:
-        return Profile.of_any(self.kafka_version)
+        return Profile.of(self.kafka_version)
 
     @cached_property
     def bumps(self) -> bool:

@@ -16,9 +16,9 @@ def absent(tables: RunTables) -> DataFrame:
     """Return acked sends with no intact record in their partition, unless something explains it.
 
     Retention explains an acked offset before `begin_offset`; a corrupt record explains the send it
-    stands for (`corrupt.identified`). `told` says whether the partition was read far enough to call
-    the send lost: completely, or beyond its acked offset. Without an acked offset, retention must
-    not have removed anything either.
+    stands for (`corrupt.identified`). `decidable` says whether the partition was read far enough to
+    call the send lost: completely, or beyond its acked offset. Without an acked offset, retention
+    must not have removed anything either.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -32,7 +32,7 @@ def absent(tables: RunTables) -> DataFrame:
         .join(how_far(tables), ["topic", "partition"], "left")
         .where(~removed)
         .withColumn(
-            "told",
+            "decidable",
             F.when(no_offset, complete & (F.col("begin_offset") == 0)).otherwise(complete | passed),
         )
     )

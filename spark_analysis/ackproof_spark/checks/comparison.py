@@ -115,7 +115,7 @@ def _worth_running(tables: RunTables) -> list[Anomaly]:
     )
     missing = {"lost": 0, "unseen": 0}
     if suspects["absent"]:
-        missing = count(absent(tables), lost="told", unseen=~F.col("told"))
+        missing = count(absent(tables), lost="decidable", unseen=~F.col("decidable"))
     looked_at = {
         Anomaly.LOST: missing["lost"],
         Anomaly.DUPLICATED: suspects["repeated"],

@@ -38,8 +38,8 @@ def find(tables: RunTables) -> DataFrame:
     sends = sends.join(how_far(tables), ["topic", "partition"], "left")
     offset = F.col("offset")
     reached = F.coalesce(F.col("complete") | (offset < F.col("read_to")), F.lit(False))
-    told = reached & (offset >= F.coalesce("begin_offset", F.lit(0)))
-    elsewhere = F.when(told, text("it stands at offset {}", F.col("first_offset")))
+    decidable = reached & (offset >= F.coalesce("begin_offset", F.lit(0)))
+    elsewhere = F.when(decidable, text("it stands at offset {}", F.col("first_offset")))
     shared = text(
         "producer {} sequence {} was acked at offset {}, too",
         F.col("rival.producer"),

@@ -11,7 +11,7 @@ control records leave gaps that are no loss, and what was truncated is often ove
     orders-0 holds, at 6 and 7: sequence 6, sequence 9; complete up to 8
 
 Not lost: failed and unknown sends; what retention removed (acked offset before the log's begin);
-what still stands there but corrupt (`corrupt`); what cannot be told yet (`unseen`). A record
+what still stands there but corrupt (`corrupt`); what cannot be decided yet (`unseen`). A record
 that stands on another partition than its send's is lost on its own and a `phantom` there.
 """
 
@@ -33,9 +33,9 @@ def find(tables: RunTables) -> DataFrame:
     """Return one row a lost send; `found` says what stands at its acked offset now."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    lost = absent(tables).where("told").withColumn("offset", F.col("acked_offset"))
+    lost = absent(tables).where("decidable").withColumn("offset", F.col("acked_offset"))
     # Spark knows that the suspects are few; it does not know that of the result of a join.
-    asked = tables.suspects.where("absent").select(
+    suspects = tables.suspects.where("absent").select(
         "topic", "partition", F.col("acked_offset").alias("offset")
     )
     elsewhere = (
@@ -43,7 +43,7 @@ def find(tables: RunTables) -> DataFrame:
         .groupBy("topic", "producer", "sequence")
         .agg(F.min(F.struct("partition", "first_offset")).alias("elsewhere"))
     )
-    lost = lost.join(standing(tables, asked), PLACE, "left").join(
+    lost = lost.join(standing(tables, suspects), PLACE, "left").join(
         elsewhere, ["topic", "producer", "sequence"], "left"
     )
 

@@ -31,9 +31,9 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
         .where(F.col("times") > 1)
         .withColumn("surplus", F.explode(F.sequence(F.lit(2), F.col("times").cast("int"))))
     )
-    told = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     return as_anomalies(
-        again.join(told, NAME, "left").withColumn("at", F.col("offset")),
+        again.join(sends, NAME, "left").withColumn("at", F.col("offset")),
         Anomaly.REPROCESSED,
         tables=tables,
         offset=F.col("at"),

@@ -39,11 +39,11 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     readers = reads.groupBy("group", *_RECORD).agg(
         F.min(F.struct("read_at", "consumer")).alias("first")
     )
-    told = tables.ledger.select(*NAME, "sent_at", "resolved_at")
+    sends = tables.ledger.select(*NAME, "sent_at", "resolved_at")
     by = F.col("first.consumer")
     return as_anomalies(
         missing.join(readers, ["group", *_RECORD], "left")
-        .join(told, NAME, "left")
+        .join(sends, NAME, "left")
         .withColumn("at", F.col("offset")),
         Anomaly.UNPROCESSED,
         tables=tables,

@@ -37,7 +37,7 @@ def find(tables: RunTables) -> DataFrame:
         )
     )
     return as_anomalies(
-        absent(tables).where(~F.col("told")),
+        absent(tables).where(~F.col("decidable")),
         Anomaly.UNSEEN,
         tables=tables,
         offset=F.col("acked_offset"),

@@ -55,16 +55,11 @@ class Report:
     further: dict[str, list[Any]]
 
 
-def find(micro_ops: DataFrame, *, ww_deps: bool = True) -> DataFrame:
+def find(histories: Histories, *, ww_deps: bool) -> DataFrame:
     """Return every anomaly of these histories, one row each (`tables.ANOMALIES`).
 
-    `micro_ops` has the columns of `tables.MICRO_OPS`; several actions over the result are cheaper
-    if it is persisted. `ww_deps`: whether cycles may use what the order of a log implies.
+    `ww_deps`: whether cycles may use what the order of a log implies.
     """
-    return _find(Histories(micro_ops=micro_ops), ww_deps=ww_deps)
-
-
-def _find(histories: Histories, *, ww_deps: bool) -> DataFrame:
     from pyspark.sql import DataFrame
 
     families = (offsets, lost_writes, unpolled, visibility, operation_order, process_order)
@@ -79,7 +74,7 @@ def check(spark: SparkSession, cases: Cases, defaults: Configuration = DEFAULTS)
     """
     histories = Histories(micro_ops=from_arrow(spark, cases.micro_ops))
     with small_plans(spark, rows=len(cases.micro_ops)), histories.cached():
-        found = _find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist()
+        found = find(histories, ww_deps=defaults.ww_deps).toArrow().to_pylist()
         timed = any(file.times for file in cases.files)
         changes = unpolled.changes(histories).toArrow().to_pylist() if timed else []
     found_in, changes_in = _by_history(found), _by_history(changes)

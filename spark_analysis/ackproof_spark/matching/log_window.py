@@ -21,7 +21,6 @@ from ackproof_spark.matching.row_groups import (
 from ackproof_spark.tables import RecordState
 
 Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 #: Value of a window's `producer` where there is no record.
 NOBODY = MAX_PRODUCERS

@@ -36,7 +36,11 @@ def result(**changes: Any) -> dict[str, Any]:
         "unavailable_s": 3.25,
         "findings": [],
         "causes": ["last replica standing lost its bytes (B6): 1,234 records"],
-        "timeline": [[1.5, "power_loss", "leader", "cut | here"], [2.0, "none", "all", "nothing"]],
+        "timeline": [
+            [1.5, "kill", "leader", "ended"],
+            [2.0, "none", "all", "nothing"],
+            [4.0, "power_loss", "leader", "cut | here"],
+        ],
         "diagram": ["producer o-> 1"],
     } | changes
 
@@ -63,7 +67,7 @@ def test_a_page_tells_what_a_run_lost_and_why(catalogue: ModuleType) -> None:
     assert "lost 1,234 of 2,000 acked records" in page
     assert "1 of 2 stored runs lost records" in page
     assert "last replica standing lost its bytes (B6): 1,234 records" in page
-    assert "| 1.5 | power_loss | leader | cut \\| here |" in page
+    assert "| 2.5 | power_loss | leader | cut \\| here |" in page
     assert "producer o-> 1" in page
     overview = made[ROOT / "docs" / "catalogue" / "README.md"]
     assert "| 3.9.1 | 3.9.1 | a loss | 1 of 2 runs | 1,234 / 2,000 | possible |" in overview
@@ -72,6 +76,19 @@ def test_a_page_tells_what_a_run_lost_and_why(catalogue: ModuleType) -> None:
 def test_an_inconclusive_run_proves_nothing(catalogue: ModuleType) -> None:
     made = catalogue.pages([result(verdict="inconclusive")])
     assert "1,234" not in "".join(made.values())
+
+
+def test_a_run_that_is_judged_again_replaces_its_line(
+    catalogue: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "RESULTS", tmp_path / "results.json")
+    catalogue.store([result(run="a"), result(run="b")])
+    catalogue.store([result(run="a", lost=7), result(run="c")])
+    assert [(one["run"], one["lost"]) for one in catalogue.stored()] == [
+        ("b", 1234),
+        ("a", 7),
+        ("c", 1234),
+    ]
 
 
 def test_cases_are_selected_by_id_version_and_shard(catalogue: ModuleType) -> None:

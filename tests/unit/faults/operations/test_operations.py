@@ -48,8 +48,8 @@ class Paper:
             brokers = self.topics[topic][number].replicas
             self.topics[topic][number] = placement(brokers[0], *brokers)
 
-    def reassign(self, wanted: Mapping[Place, Sequence[int]]) -> None:
-        for (topic, number), brokers in wanted.items() if self.obeys else ():
+    def reassign(self, replicas: Mapping[Place, Sequence[int]]) -> None:
+        for (topic, number), brokers in replicas.items() if self.obeys else ():
             self.topics[topic][number] = placement(brokers[0], *brokers)
 
     def add_partitions(self, topic: str, count: int) -> None:

@@ -78,6 +78,11 @@ def test_a_write_that_waited_for_its_ack_is_one():
     assert outages(rows) == [(3.0, 6.0)]
 
 
+def test_answers_that_all_take_too_long_are_one_outage():
+    slow = [row("read", 3 + tick, 4 + tick) for tick in range(4)]
+    assert outages(working("read", 0, 3) + slow + working("read", 7, 9)) == [(3.0, 7.0)]
+
+
 def test_an_answered_refusal_is_no_ack():
     rows = working("write", 0, 3) + working("write", 5, 8)
     rows += [row("write", tick / 10, tick / 10 + 0.01, ok=False) for tick in range(30, 50)]
@@ -145,6 +150,13 @@ def test_a_step_too_short_to_tell_is_unknown():
     rows = [one for one in rows if not at(2.9) <= one["at"] < at(3.3) or not one["ok"]]
     found = steps(attempts(rows + working("read", 0, 9)), [fault(0, 3, 3.3)])
     assert found[1].partitions[0].writable == "unknown"
+
+
+def test_an_attempt_without_an_answer_lasts_until_the_next_one():
+    # Reads are given up after a second; the step ends in the middle of one.
+    rows = working("read", 0, 3) + [row("read", 3 + tick, None) for tick in range(6)]
+    found = steps(attempts(rows + working("write", 0, 9)), [fault(0, 3, 6.8)])
+    assert found[1].partitions[0].readable == "no"
 
 
 def test_a_step_in_which_the_probe_made_no_attempt_is_unknown():

@@ -293,6 +293,21 @@ def test_an_impossible_anomaly_that_is_observed_is_a_finding():
     assert finding.anomaly == "aborted-read"
 
 
-def test_without_a_profile_there_is_no_prediction_for_clients():
-    record = predict(scenario(version="2.6.2", transactions={}))
+def test_of_unknown_rules_there_is_no_prediction_for_clients():
+    asked = scenario(transactions={})
+    cluster = asked.cluster.model_copy(update={"features": {"metadata.version": "4.0-IV3"}})
+    record = predict(asked.model_copy(update={"cluster": cluster}))
     assert "aborted-read" not in record.predicted
+
+
+@pytest.mark.parametrize(
+    ("direction", "lost"), [("request", "possible"), ("response", "impossible")]
+)
+def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(direction, lost):
+    from ackproof.prediction import replication
+    from ackproof.scenario.loader import load
+    from ackproof.scenario.shipped import find
+
+    arms = {one.name: one.scenario for one in load(find("B13"))}
+    name = {"request": "abort", "response": "response"}[direction]
+    assert replication.predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost

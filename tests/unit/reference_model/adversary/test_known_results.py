@@ -63,8 +63,8 @@ def test_the_way_around_eligible_replicas():
     crashed = {numbers[0] for (what, *numbers), _ in answer.trace if what in ("kill", "lose power")}
     assert len(crashed) == 2
     assert leader in crashed
-    assert not last.replicas[leader].log & last.writes.acked
-    assert any(replica.log & last.writes.acked for replica in last.replicas)
+    assert not last.replicas[leader].records & last.writes.acked
+    assert any(replica.records & last.writes.acked for replica in last.replicas)
 
 
 def test_stopped_cleanly_nothing_is_lost_that_a_power_loss_loses():

@@ -23,6 +23,7 @@ def test_anomalies_are_rows_with_their_history(spark) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from ackproof_spark.jepsen.check import find
+    from ackproof_spark.jepsen.frames import Histories
 
     rows = [
         row(4, 0, "send", 0, "lost"),
@@ -31,7 +32,8 @@ def test_anomalies_are_rows_with_their_history(spark) -> None:
         row(7, 0, "send", 0, "read"),
         row(7, 1, "poll", 0, "read"),
     ]
-    found = find(spark.createDataFrame(pa.Table.from_pylist(rows, schema=MICRO_OPS)))
+    micro_ops = spark.createDataFrame(pa.Table.from_pylist(rows, schema=MICRO_OPS))
+    found = find(Histories(micro_ops=micro_ops), ww_deps=True)
     assert found.schema.names == from_arrow_schema(ANOMALIES).names
     told = {(one["history"], one["anomaly"]): one for one in found.collect()}
     assert sorted(told) == [(4, "lost-write"), (4, "unseen")]
