@@ -9,6 +9,7 @@ from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import AnyCluster
 from ackproof.execution.run_state import RunState, now
 from ackproof.progress import Reporter
+from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof_faults import FaultError, Schedule, SendCounts
 
@@ -38,7 +39,9 @@ def run_fault_phase(
         scenario.faults,
         cluster.interfaces,
         partitions=[
-            (name, n) for name, topic in scenario.topics.items() for n in range(topic.partitions)
+            (name, n)
+            for name, topic in every_topic(scenario).items()
+            for n in range(topic.partitions)
         ],
         sends=sends,
         clock=now,

@@ -1,0 +1,52 @@
+"""The topics of coordinators, as clusters are booted with them and as faults may target them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.fault_validation import problems
+from ackproof.scenario.internal_topics import OFFSETS, TRANSACTIONS, internal_topics
+from ackproof.scenario.model import Scenario
+
+
+@pytest.mark.parametrize(
+    ("brokers", "settings", "kafka", "offsets", "transactions"),
+    [
+        (3, {}, "4.3.1", (3, 1, False), (3, 2, False)),
+        (1, {}, "4.3.1", (1, 1, False), (1, 1, False)),
+        (3, {"offsets.topic.replication.factor": 1}, "4.3.1", (1, 1, False), (3, 2, False)),
+        (3, {"transaction.state.log.min.isr": 1}, "4.3.1", (3, 1, False), (3, 1, False)),
+        # Unclean elections were the default before 0.11, and never for transactions.
+        (3, {}, "0.10.2.2", (3, 1, True), (3, 2, False)),
+    ],
+)
+def test_what_decides_about_losses(brokers, settings, kafka, offsets, transactions):
+    topics = internal_topics(ClusterSpec(brokers=brokers, settings=settings), kafka)
+    for name, expected in ((OFFSETS, offsets), (TRANSACTIONS, transactions)):
+        topic = topics[name]
+        found = topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("partition", "problem"),
+    [
+        ("__transaction_state-3", ""),
+        ("__consumer_offsets-0", ""),
+        ("__transaction_state-4", "__transaction_state has partitions 0 to 3, not 4"),
+        ("__cluster_state-0", "there is no topic '__cluster_state' here"),
+    ],
+)
+def test_faults_may_hit_coordinators(partition, problem):
+    document: dict[str, Any] = {
+        "version": 1,
+        "name": "coordinators",
+        "topics": {"orders": {"partitions": 1}},
+        "workload": {"topic": "orders", "settings": {"acks": "all", "enable.idempotence": True}},
+        "faults": [{"fault": "kill", "target": f"leader of {partition}"}],
+    }
+    found = [text for _, text in problems(Scenario.model_validate(document))]
+    assert any(problem in text for text in found) if problem else not found
