@@ -1,31 +1,34 @@
 """Published claims, tried on brokers of the versions they were written for and of today.
 
-One cluster a version serves every trial. `docs/claims.yaml` says for each claim and version whether
-it is expected to hold; a trial that sees something else fails. With CLAIMS_SEEN=FILE each adds
-what it saw to this file, as a line of JSON: `ci/claims` stores that.
+One cluster a version serves all trials that need brokers. `docs/claims.yaml` says for each claim
+and version whether it is expected to hold; a trial that sees something else fails. With
+CLAIMS_SEEN=FILE each adds what it saw to this file, as a line of JSON: `ci/claims` stores that.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from docker import DockerClient
 from ruamel.yaml import YAML
 
+from ackproof.containers import images
 from ackproof.scenario.cluster import ClusterSpec
-from integration.claims import defaults, outages, requests, transactions
-from integration.claims.subject import VERSIONS, Subject, merged
+from integration.claims import defaults, outages, requests, segments, transactions
+from integration.claims.defaults import Classes
+from integration.claims.subject import VERSIONS, Observed, Subject, T, merged
 from kafka_clusters import NOTICED, boot
 
 LISTED = {
     claim["id"]: claim
     for claim in YAML(typ="safe").load(Path(__file__).parents[2] / "docs" / "claims.yaml")
 }
-TRIALS = merged(requests.trials, transactions.trials, outages.trials, defaults.trials)
+TRIALS = merged(requests.trials, transactions.trials, segments.trials, outages.trials)
+OF_CLASSES = defaults.trials.found
 
 SETTINGS = NOTICED | {
     "zookeeper.session.timeout.ms": 6000,
@@ -35,7 +38,8 @@ SETTINGS = NOTICED | {
 
 
 def test_every_trial_is_of_a_listed_claim_and_its_versions() -> None:
-    for claim, (_, versions) in TRIALS.items():
+    assert not set(TRIALS) & set(OF_CLASSES)
+    for claim, (_, versions) in [*TRIALS.items(), *OF_CLASSES.items()]:
         verdict = LISTED[claim]["verdict"]
         assert isinstance(verdict, str) or set(versions) <= set(verdict), claim
 
@@ -47,28 +51,46 @@ def subject(request: pytest.FixtureRequest, engine: DockerClient) -> Iterator[Su
         yield Subject(cluster=cluster, kafka=kafka)
 
 
-@pytest.mark.cluster
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("subject", "claim"),
-    [
+@pytest.fixture(scope="module")
+def classes(request: pytest.FixtureRequest, engine: DockerClient) -> Classes:
+    image = images.ensure(request.param, client=engine).reference
+    return Classes(engine=engine, image=image, kafka=request.param)
+
+
+def each(found: Mapping[str, tuple[object, tuple[str, ...]]]) -> list[object]:
+    """Return the parameters of a test: every version with each of its claims."""
+    return [
         pytest.param(version, claim, id=f"{version}-{claim}")
         for version in VERSIONS
-        for claim, (_, versions) in TRIALS.items()
+        for claim, (_, versions) in found.items()
         if version in versions
-    ],
-    indirect=["subject"],
-)
+    ]
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize(("classes", "claim"), each(OF_CLASSES), indirect=["classes"])
+def test_a_claim_by_classes(classes: Classes, claim: str) -> None:
+    judge(claim, classes.kafka, OF_CLASSES[claim][0], classes)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize(("subject", "claim"), each(TRIALS), indirect=["subject"])
 def test_a_claim(subject: Subject, claim: str) -> None:
-    trial, _ = TRIALS[claim]
-    verdict = LISTED[claim]["verdict"]
-    expected = verdict if isinstance(verdict, str) else verdict[subject.kafka]
     subject.repair()
-    observed = trial(subject)
+    judge(claim, subject.kafka, TRIALS[claim][0], subject)
+
+
+def judge(claim: str, kafka: str, trial: Callable[[T], Observed], on: T) -> None:
+    """Try a claim; write down what was seen, and require that it is as listed."""
+    verdict = LISTED[claim]["verdict"]
+    expected = verdict if isinstance(verdict, str) else verdict[kafka]
+    observed = trial(on)
     if seen := os.environ.get("CLAIMS_SEEN"):
         line = {
             "claim": claim,
-            "kafka": subject.kafka,
+            "kafka": kafka,
             "holds": observed.holds,
             "evidence": observed.evidence,
             "trial": f"{trial.__module__.rpartition('.')[2]}.{trial.__name__}",

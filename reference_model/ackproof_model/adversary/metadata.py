@@ -18,7 +18,6 @@ from ackproof_model.replication.controller import (
     active,
     alter_isr,
     alter_partition_accepted,
-    elect,
     enrol,
     expire,
     fence,
@@ -54,11 +53,9 @@ def moves(
             after = committed(partition, fence(model.policy, controller, number))
             yield ("fence", number), after, replica
             if model.profile.failover_keeps_isr:
-                after = committed(partition, expire(controller, number))
+                after = committed(partition, expire(model.policy, controller, number))
                 yield ("expire", number), after, replica
         return
-    if elected := elect(model.policy, controller, number):
-        yield ("elect", number), committed(partition, elected), replica
     if behind(model, partition, replica, number):
         known = learn(model, partition, replica, number)
         leads = controller.leader == number

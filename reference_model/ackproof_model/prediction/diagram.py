@@ -102,7 +102,7 @@ def _step(model: Model, label: Label, after: State) -> tuple[list[int], str]:
             shown = [brokers[0], _CONTROLLER], _HEARD[kind]
         case "abandon":
             shown = _marks([_PRODUCER]), f"no response for record {numbers[1] + 1}"
-        case "fence" | "expire" | "elect" | "offline":
+        case "fence" | "expire" | "offline":
             shown = _marks([_CONTROLLER, brokers[0]]), kind
         case _ if kind in _ANSWERS:
             shown = [brokers[0], _PRODUCER], f"{_ANSWERS[kind]} for record {numbers[1] + 1}"

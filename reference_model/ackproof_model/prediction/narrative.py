@@ -199,7 +199,6 @@ _SENTENCES: dict[str, _Sentence] = {
         f"The session of {name(n[0])} ends while no broker is the controller; the next controller "
         f"finds it dead and leaves it in the ISR. {_elected_if_changed(b, a)}"
     ),
-    "elect": lambda m, n, b, a: f"The new controller elects a leader. {_elected(b, a)}",
     "offline": lambda m, n, b, a: (
         f"The new controller takes {name(n[0])}, which is dead, out of the ISR. {_elected(b, a)}"
     ),

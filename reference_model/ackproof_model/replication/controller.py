@@ -129,25 +129,17 @@ def alter_isr(policy: Policy, controller: Controller, isr: int) -> Controller:
     return change(policy, controller, isr)
 
 
-def expire(controller: Controller, replica: int) -> Controller:
+def expire(policy: Policy, controller: Controller, replica: int) -> Controller:
     """Return the state after a ZooKeeper session ended while no broker was the controller.
 
-    The next controller finds the broker dead, and leaves it in the ISR: so the ISR keeps all
-    members that die together with the controller (`onControllerFailover`). From 2.4 see `offline`.
+    The next controller finds the broker dead. It elects another leader if the broker led, and
+    otherwise leaves the ISR as it is: so the ISR keeps all members that die together with the
+    controller (`onControllerFailover`, `PartitionStateMachine.startup`). From 2.4 see `offline`.
     """
-    leader = NOBODY if controller.leader == replica else controller.leader
-    return controller._replace(leader=leader, fenced=controller.fenced | 1 << replica)
-
-
-def elect(policy: Policy, controller: Controller, replica: int) -> Controller | None:
-    """Return the state after a new ZooKeeper controller elected a replica; None if it does not.
-
-    Where no leader was alive before (`PartitionStateMachine.startup`).
-    """
-    if not policy.profile.zookeeper or controller.leader != NOBODY:
-        return None
-    elected = change(policy, controller, controller.isr)
-    return elected if elected.leader == replica else None
+    expired = controller._replace(fenced=controller.fenced | 1 << replica)
+    if controller.leader != replica:
+        return expired
+    return change(policy, expired._replace(leader=NOBODY), controller.isr)
 
 
 def offline(policy: Policy, controller: Controller, replica: int) -> Controller | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from ackproof_model.replication import injection, producer, replica
 from ackproof_model.replication.controller import (
     change,
-    elect,
     expire,
     fence,
     offline,
@@ -163,8 +162,6 @@ def _membership(model: Model, state: State, number: int, broker: Broker) -> Iter
         timer = ("session", _silencing(model, state, number))
         if quiet and model.may_have_fired(timer, state, unhealed=broker.status != STARTING):
             yield from _silence_noticed(model, state, number, timer)
-        if elected := elect(policy, controller, number):
-            yield ("elect", number), state._replace(controller=elected), None
         return
     if _governed(model, state) and (left := offline(policy, controller, number)):
         yield ("offline", number), state._replace(controller=left), None
@@ -192,7 +189,7 @@ def _silence_noticed(model: Model, state: State, number: int, timer: Timer) -> I
         fenced = fence(policy, controller, number)
         yield ("fence", number), state._replace(controller=fenced), timer
     if policy.profile.zookeeper and (not governed or policy.profile.failover_keeps_isr):
-        expired = expire(controller, number)
+        expired = expire(policy, controller, number)
         yield ("expire", number), state._replace(controller=expired), timer
 
 

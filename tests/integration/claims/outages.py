@@ -13,7 +13,7 @@ from integration.reading import records
 from integration.sending import log_end
 from waiting import until
 
-trials = Trials()
+trials: Trials[Subject] = Trials()
 
 #: A send that must be refused, and is not repeated.
 _ONCE = {"retries": 0, "within_s": 20}

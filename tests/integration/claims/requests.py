@@ -16,7 +16,9 @@ from integration.claims.subject import SINCE_0_11, VERSIONS, Observed, Subject, 
 from integration.sending import log_end
 from waiting import until
 
-trials = Trials()
+trials: Trials[Subject] = Trials()
+
+_CONFIGS = ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand")
 
 
 @trials.of("2")
@@ -237,23 +239,6 @@ def a_broker_is_the_controller_and_another_succeeds_it(subject: Subject) -> Obse
     return Observed(holds=True, evidence=f"broker {before} was killed, broker {after} followed it")
 
 
-@trials.of("47")
-def a_full_buffer_drops_records_silently(subject: Subject) -> Observed:
-    topic = subject.topic()
-    producer = subject.producer(**{"acks": 0, "queue.buffering.max.messages": 10, "linger.ms": 900})
-    taken = 0
-    try:
-        for _ in range(100):
-            producer.produce(topic, b"x")
-            taken += 1
-    except BufferError as refusal:
-        producer.flush(60)
-        return Observed(
-            holds=False, evidence=f"librdkafka takes {taken} records and then raises: {refusal}"
-        )
-    return Observed(holds=True, evidence="librdkafka takes 100 records in a queue for 10")
-
-
 @trials.of("27")
 def the_isr_is_kept_in_zookeeper(subject: Subject) -> Observed:
     topic = subject.topic()
@@ -261,3 +246,23 @@ def the_isr_is_kept_in_zookeeper(subject: Subject) -> Observed:
     zookeeper = bool(subject.cluster.topology.zookeeper)
     where = "in a znode" if zookeeper else "by the brokers; no ZooKeeper runs"
     return Observed(holds=zookeeper and isr == [1, 2, 3], evidence=f"the ISR {isr} is told {where}")
+
+
+@trials.of("N24", on=SINCE_0_11)
+def min_isr_of_the_brokers_is_that_of_topics(subject: Subject) -> Observed:
+    topic = subject.topic()
+
+    def change(*how: str) -> str:
+        every = ("--entity-type", "brokers", "--entity-default", "--alter")
+        return subject.tool_says(_CONFIGS, "--bootstrap-server", subject.address, *every, *how)
+
+    said = change("--add-config", "min.insync.replicas=2")
+    value = subject.cluster.interfaces.operations.await_setting(
+        topic, "min.insync.replicas", "2", within_s=20
+    )
+    change("--delete-config", "min.insync.replicas")
+    return Observed(
+        holds=value == "2",
+        evidence=f"kafka-configs says '{said.strip().splitlines()[-1][:120]}'; the topic is "
+        f"described with min.insync.replicas = {value}",
+    )

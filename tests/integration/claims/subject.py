@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 from uuid import uuid4
 
 from confluent_kafka import Producer
@@ -84,19 +85,21 @@ class Subject:
                 node_actions.start(self.cluster, node)
 
 
-Trial = Callable[[Subject], Observed]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Trials:
-    """The trials of claims, each with the versions on which it can be run."""
+class Trials(Generic[T]):
+    """The trials of claims on a T, each with the versions on which it can be run."""
 
-    found: dict[str, tuple[Trial, tuple[str, ...]]] = field(default_factory=dict)
+    found: dict[str, tuple[Callable[[T], Observed], tuple[str, ...]]] = field(default_factory=dict)
 
-    def of(self, *claims: str, on: tuple[str, ...] = VERSIONS) -> Callable[[Trial], Trial]:
+    def of(
+        self, *claims: str, on: tuple[str, ...] = VERSIONS
+    ) -> Callable[[Callable[[T], Observed]], Callable[[T], Observed]]:
         """Register the decorated function as the trial of these claims."""
 
-        def register(trial: Trial) -> Trial:
+        def register(trial: Callable[[T], Observed]) -> Callable[[T], Observed]:
             for claim in claims:
                 assert claim not in self.found, f"claim {claim} has a trial already"
                 self.found[claim] = (trial, on)
@@ -105,6 +108,6 @@ class Trials:
         return register
 
 
-def merged(*every: Trials) -> Mapping[str, tuple[Trial, tuple[str, ...]]]:
+def merged(*every: Trials[T]) -> Mapping[str, tuple[Callable[[T], Observed], tuple[str, ...]]]:
     """Return the trials of several modules by claim."""
     return {claim: trial for trials in every for claim, trial in trials.found.items()}

@@ -11,7 +11,7 @@ from integration.claims.subject import KRAFT, SINCE_0_11, Observed, Subject, Tri
 from integration.sending import log_end
 from waiting import until
 
-trials = Trials()
+trials: Trials[Subject] = Trials()
 
 
 def _begun(subject: Subject, identity: str, **settings: object) -> Producer:

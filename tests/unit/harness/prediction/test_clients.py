@@ -293,6 +293,11 @@ def test_an_impossible_anomaly_that_is_observed_is_a_finding():
     assert finding.anomaly == "aborted-read"
 
 
+def test_a_version_with_zookeeper_is_predicted_too():
+    record = predict(scenario(version="2.6.2", transactions={}))
+    assert "aborted-read" in record.predicted
+
+
 def test_of_unknown_rules_there_is_no_prediction_for_clients():
     asked = scenario(transactions={})
     cluster = asked.cluster.model_copy(update={"features": {"metadata.version": "4.0-IV3"}})

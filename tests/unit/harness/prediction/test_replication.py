@@ -171,6 +171,25 @@ def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
     assert bool(record.prediction.trace) == (lost == "certain")
 
 
+@pytest.mark.parametrize(
+    ("version", "unclean", "session"),
+    [("0.10.2.2", True, 6), ("2.6.2", False, 18), ("3.2.3", False, 18), ("3.9.1", False, 9)],
+)
+def test_the_version_decides_the_defaults(
+    version: str, unclean: bool, session: float, asked: Asked
+) -> None:
+    replication.predict(scenario(kafka=version, topics={"orders": {"partitions": 3}}))
+    configuration = asked[0][0]
+    assert configuration.unclean_election is unclean
+    assert configuration.session_s == session
+
+
+def test_with_zookeeper_the_session_is_that_of_zookeeper(asked: Asked) -> None:
+    settings = {"zookeeper.session.timeout.ms": 4000, "broker.session.timeout.ms": 7000}
+    replication.predict(scenario(kafka="2.6.2", cluster={"settings": settings}))
+    assert asked[0][0].session_s == 4
+
+
 def test_the_feature_level_decides_whether_there_are_eligible_leader_replicas(asked: Asked) -> None:
     for level, elr in ((0, False), (1, True)):
         features = {"eligible.leader.replicas.version": level, "transaction.version": 1}

@@ -10,8 +10,10 @@ import pytest
 
 from ackproof_model import Profile
 from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary.metadata import moves
 from ackproof_model.adversary.replicas import (
     fetch,
+    forget,
     learn,
     moved_high_watermark,
     writes,
@@ -267,10 +269,18 @@ def test_46_what_an_old_leader_had_alone_is_lost_only_if_acked_before_it_was_rep
     assert ask(version, {"records": 2, "fencings": 1}).impossible
 
 
-@pytest.mark.parametrize(("version", "lost"), [("2.8.2", True), ("3.4.1", True), ("3.5.0", False)])
-def test_b31_a_replica_rejoined_as_the_incarnation_that_had_the_records(version, lost):
-    # KIP-903, from 3.5: the leader adds a follower that has since started anew, without its log.
-    assert ask(version, {"power_losses": 2}).lost == lost
+@pytest.mark.parametrize(
+    ("version", "step"), [("2.8.2", "apply"), ("3.4.1", "apply"), ("3.5.0", "refuse")]
+)
+def test_b31_a_replica_joins_as_the_incarnation_that_had_the_records(version, step):
+    # KIP-903, from 3.5: the controller knows that the follower has started anew since its fetch.
+    model, chief = leader(version, A | B)
+    asks = chief._replace(ends=(NOBODY, 0, 0), pending=A | B | C)
+    now = initial(model).partition.controller._replace(isr=A | B)
+    renewed = forget(model, asks, 2)
+    taken = [label for label, *_ in moves(model, Partition(now, 0), renewed, 0)]
+    assert (step, 0) in taken
+    assert ("apply", 0) in [label for label, *_ in moves(model, Partition(now, 0), asks, 0)]
 
 
 @every_version

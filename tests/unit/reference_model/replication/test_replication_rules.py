@@ -148,7 +148,7 @@ def test_replicas_may_diverge_where_late_fetch_responses_are_appended(configure,
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kafka_version": "2.6.2"}, "not modelled"),
+        ({"kafka_version": "0.10.1.1"}, "not modelled"),
         ({"kafka_version": "new"}, "not a version"),
         ({"acks": "2"}, "not one of"),
         ({"idempotence": True, "acks": "1"}, "idempotence needs"),

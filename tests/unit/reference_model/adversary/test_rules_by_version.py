@@ -1,0 +1,225 @@
+"""What each version's rules make of the same question: a rule that came later takes a loss away.
+
+Before and after a rule: each pair is a mutant of the later version, with that rule switched off.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof_model import Profile
+from ackproof_model.adversary import AdversaryModel, Budgets, search
+from ackproof_model.adversary.metadata import died, moves
+from ackproof_model.adversary.state import DOWN, Partition, follower, initial
+from ackproof_model.configuration import Truncation
+from ackproof_model.replication.controller import (
+    alter_isr,
+    begin_shutdown,
+    expire,
+    fence,
+    may_exit,
+    offline,
+    unfence,
+)
+from ackproof_model.replication.leader import fences_fetch, joins_only_alive
+from ackproof_model.replication.log_truncation import kept
+from ackproof_model.replication.state import NOBODY
+
+A, B, C = 1, 2, 4
+ZOOKEEPER = ["0.10.2.2", "1.1.1", "2.3.1", "2.6.2", "3.2.3"]
+
+
+def model(version, **settings):
+    return AdversaryModel(kafka_version=version, **{"unclean_election": False, **settings})
+
+
+def steps(version, **budgets):
+    answer = search(model(version, budgets=Budgets(**budgets)))
+    assert answer.complete
+    return len(answer.trace)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "budgets", "shortest"),
+    [
+        # A restarted follower truncates to its high watermark, and leads next (KIP-101, B10).
+        ("0.10.2.2", "0.11.0.2", {"kills": 2}, 12),
+        ("0.10.2.2", "0.11.0.2", {"fencings": 2}, 10),
+    ],
+)
+def test_a_rule_takes_a_loss_away(before, after, budgets, shortest):
+    assert steps(before, **budgets) == shortest
+    assert steps(after, **budgets) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("budgets", "shortest"), [({"kills": 2, "fencings": 1}, 18), ({"fencings": 3}, 16)]
+)
+def test_fenced_fetches_take_a_loss_away(budgets, shortest):
+    # A follower that has truncated fetches from a leader of another epoch (KIP-320).
+    assert steps("2.0.1", records=2, **budgets) == shortest
+    assert steps("2.1.0", records=2, **budgets) == 0
+
+
+@pytest.mark.parametrize("version", ["0.11.0.2", "1.1.1", "2.0.1", "2.1.1", "2.6.2", "2.8.2"])
+def test_from_0_11_on_two_deaths_lose_nothing(version):
+    assert steps(version, kills=2) == 0
+    assert steps(version, fencings=2) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "truncation", "start", "fenced", "asks", "freeze", "elr"),
+    [
+        ("0.10.2.2", Truncation.HIGH_WATERMARK, False, False, False, False, False),
+        ("1.1.1", Truncation.KIP_101, False, False, False, False, False),
+        ("2.0.0", Truncation.KIP_279, False, False, False, False, False),
+        ("2.0.1", Truncation.KIP_279, True, False, False, False, False),
+        ("2.1.0", Truncation.KIP_279, True, True, False, False, False),
+        ("2.6.2", Truncation.KIP_279, True, True, False, False, False),
+        ("2.7.0", Truncation.ON_FETCH, True, True, True, False, False),
+        ("3.6.2", Truncation.ON_FETCH, True, True, True, False, False),
+        ("3.7.0", Truncation.ON_FETCH, True, True, True, True, False),
+        ("4.1.0", Truncation.ON_FETCH, True, True, True, True, True),
+    ],
+)
+def test_the_rules_of_each_version(version, truncation, start, fenced, asks, freeze, elr):  # noqa: PLR0917
+    profile = Profile.of(version)
+    assert profile.truncation is truncation
+    assert profile.epoch_start is start
+    assert profile.fetch_fencing is fenced
+    assert profile.alter_partition is asks
+    assert (profile.hw_freeze, profile.elr) == (freeze, elr)
+    assert profile.zookeeper == (version < "3.3")
+    assert fences_fetch(model(version).policy, 1, 2) is fenced
+
+
+@pytest.mark.parametrize(
+    ("version", "unclean", "session", "lag"),
+    [
+        ("0.10.2.2", True, 6, 10),
+        ("0.11.0.2", False, 6, 10),
+        ("2.4.1", False, 6, 10),
+        ("2.5.0", False, 18, 30),
+        ("3.2.3", False, 18, 30),
+        ("3.3.1", False, 9, 30),
+    ],
+)
+def test_the_defaults_of_each_version(version, unclean, session, lag):
+    profile = Profile.of(version)
+    assert profile.unclean_by_default is unclean
+    assert (profile.session_timeout_s, profile.lag_time_s) == (session, lag)
+    assert AdversaryModel(kafka_version=version).policy.unclean_election is unclean
+
+
+def test_versions_before_named_listeners_are_refused():
+    with pytest.raises(ValueError, match=r"0\.10\.2 or later"):
+        Profile.of("0.10.1.1")
+
+
+def test_kip_101_truncates_to_the_high_watermark_where_the_leader_knows_no_later_epoch():
+    before, after = Profile.of("1.1.1"), Profile.of("2.0.1")
+    # The follower's epoch 2 is later than all that the leader has records of.
+    assert kept(before, (0, 1), (0, 2), high_watermark=2) == 2  # it keeps what diverges
+    assert kept(after, (0, 1), (0, 2), high_watermark=2) == 1
+    assert kept(before, (0, 1), (0, 0), high_watermark=0) == 1
+
+
+@pytest.mark.parametrize("version", ZOOKEEPER)
+def test_the_last_in_sync_replica_stays_in_the_isr(version):
+    policy = model(version).policy
+    now = initial(model(version)).partition.controller
+    for replica in (0, 1, 2):
+        now = fence(policy, now, replica)
+    assert (now.leader, now.isr) == (NOBODY, C)
+    assert unfence(policy, now, 0).leader == NOBODY
+    assert unfence(policy, now, 2).leader == 2
+
+
+@pytest.mark.parametrize("version", ZOOKEEPER)
+def test_without_a_controller_the_isr_keeps_all_that_die_together(version):
+    # Claim 40: either one restores the partition, if the controller died with them.
+    policy = model(version).policy
+    now = initial(model(version)).partition.controller._replace(isr=A | B)
+    dead = expire(policy, expire(policy, now, 1), 0)
+    assert (dead.leader, dead.isr) == (NOBODY, A | B)
+    for back in (0, 1):
+        restored = unfence(policy, dead, back)
+        assert (restored.leader, restored.isr) == (back, 1 << back)
+    assert unfence(policy, dead, 2).leader == NOBODY
+    # From 2.4 the next controller takes dead replicas out of the ISR, but for the last.
+    one_left = offline(policy, dead, 0)
+    if Profile.of(version).failover_keeps_isr:
+        assert one_left is None
+    else:
+        assert one_left is not None
+        assert one_left.isr == B
+        assert offline(policy, one_left, 1) is None
+
+
+def test_a_new_controller_elects_where_the_old_leader_died_with_the_old_controller():
+    policy = model("2.3.1").policy
+    now = initial(model("2.3.1")).partition.controller
+    elected = expire(policy, now, 0)
+    assert (elected.leader, elected.isr, elected.epoch) == (1, B | C, now.epoch + 1)
+    left = expire(policy, now, 2)  # a dead follower stays in the ISR
+    assert (left.leader, left.isr, left.fenced) == (0, A | B | C, C)
+
+
+def test_a_zookeeper_controller_raises_the_leader_epoch_and_a_leader_does_not():
+    now = initial(model("2.6.2")).partition.controller
+    for version in (*ZOOKEEPER, "3.5.1"):
+        assert fence(model(version).policy, now, 2).epoch == 1  # 3.5: KAFKA-15021
+    assert fence(model("3.6.0").policy, now, 2).epoch == 0
+    assert alter_isr(model("2.6.2").policy, now, A | B).epoch == 0
+    assert alter_isr(model("3.5.1").policy, now, A | B).epoch == 1
+
+
+def test_a_shutdown_without_a_successor_ends_all_the_same():
+    policy = model("2.6.2").policy
+    alone = initial(model("2.6.2")).partition.controller._replace(isr=A)
+    stopping = begin_shutdown(policy, alone, 0)
+    assert stopping.leader == 0
+    assert may_exit(policy, stopping, 0)
+    three = begin_shutdown(policy, alone._replace(isr=A | B | C), 0)
+    assert (three.leader, three.isr) == (1, B | C)
+    kraft = model("3.6.0").policy
+    assert begin_shutdown(kraft, alone, 0).leader == NOBODY
+
+
+def test_between_2_7_and_kraft_a_dead_replica_may_join_the_isr():
+    expected = {"2.6.2": True, "2.7.0": False, "3.2.3": False, "3.3.1": True}
+    for version, alive in expected.items():
+        assert joins_only_alive(model(version).policy) is alive
+        chief, _, last = initial(model(version)).replicas
+        alone = chief._replace(isr=A | B, ends=(NOBODY, 0, 0))
+        now = initial(model(version)).partition.controller._replace(isr=A | B, fenced=C)
+        found = moves(model(version), Partition(now, 0), alone, 0)
+        assert ("expand", 0, 2) not in [label for label, *_ in found] if alive else True
+        joins = [label for label, *_ in moves(model(version), Partition(now, 0), alone, 0)]
+        assert (("expand", 0, 2) in joins) is not alive
+        assert last.status != DOWN
+
+
+def test_before_2_7_the_isr_changes_while_the_leader_waits():
+    joiner = ("expand", 0, 2)
+    for version, waits in (("2.6.2", True), ("2.8.2", False)):
+        one = model(version)
+        start = initial(one)
+        now = start.partition.controller._replace(isr=A | B)
+        chief = start.replicas[0]._replace(isr=A | B, ends=(NOBODY, 0, 0))
+        found = {
+            label: (after, leader)
+            for label, after, leader in moves(one, Partition(now, 0), chief, 0)
+        }
+        after, leader = found[joiner]
+        assert (after.controller.isr == A | B | C) is waits
+        assert (leader.isr == A | B | C) is waits
+        assert bool(leader.pending) is not waits
+
+
+def test_a_killed_broker_may_have_any_earlier_high_watermark_where_that_matters():
+    replica = follower(3, 0, 0, log=(0, 1), hw=2)
+    assert [one.hw for one in died(model("0.10.2.2"), replica, replica.log)] == [2, 1, 0]
+    assert [one.hw for one in died(model("1.1.1"), replica, replica.log[:1])] == [1, 0]
+    assert [one.hw for one in died(model("2.0.1"), replica, replica.log)] == [0]
