@@ -35,9 +35,12 @@ def _in_order(place: Place, steps: Sequence[Any]) -> Stress:
     for step in steps:
         one = _of_step(place, step)
         if isinstance(step, Fault):
-            acked = acked or any(
-                isinstance(condition, ProgressIs) and condition.outcome == "acked"
-                for condition in step.when
+            acked = acked or (
+                step.or_after is None  # otherwise it may begin without an ack
+                and any(
+                    isinstance(condition, ProgressIs) and condition.outcome == "acked"
+                    for condition in step.when
+                )
             )
         total = total.plus(replace(one, emptied=one.emptied and acked))
     return total

@@ -276,7 +276,8 @@ def abandon(model: Model, state: State, number: int, record: int) -> list[State]
     if model.acks == "0":
         return [set_status(state, record, ACKED)]  # written to a connection, and lost with it
     after = [time_out(model, state, record)]
-    if state.client.status[record] == FLYING + number:
+    stored = any(record_of(one) == record for one in state.brokers[number].log)
+    if state.client.status[record] == FLYING + number and not stored:
         late = serve(model, state, number)
         if late is not None and late[0] == "append":
             after.append(time_out(model, late[2], record))

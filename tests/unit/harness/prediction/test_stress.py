@@ -120,6 +120,7 @@ def test_a_drawn_deletion_is_not_certain() -> None:
     recreate = {"fault": "recreate_topic", "topic": "orders", "when": "5 acked"}
     drawn = {"one_of": [recreate, {"fault": "none"}]}
     assert suffered(recreate).emptied
+    assert not suffered({**recreate, "or_after": "5s"}).emptied
     assert not suffered(drawn).emptied
     assert suffered(drawn).removed
     assert not suffered({"sequence": [recreate], "probability": 0.5}).emptied

@@ -57,7 +57,7 @@ def test_a_budget_that_runs_out_excludes_nothing(configure):
     assert not prediction.complete
     assert {prediction.likelihood[name] for name in SEARCHED} == {Likelihood.POSSIBLE}
     assert "search stopped after" in prediction.reasons["lost"]
-    assert prediction.bounds.startswith("INCOMPLETE")
+    assert prediction.bounds.startswith("Incomplete search")
 
 
 def test_the_trace_is_the_shortest_story_to_a_loss(configure):
