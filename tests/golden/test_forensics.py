@@ -106,6 +106,11 @@ WITH_ACKS_1 = {
         expected=["1/3 B2 by 2 in 1, then 1 in 2 from 3, cut by -"] * 3,
     ),
     "b3": ZOMBIE,
+    "b3_longer": replace(  # the zombie's log was longer than the successor's is in the end
+        ZOMBIE,
+        history=history(3, 6, sent=210, end=5, **KILLED),
+        replicas=same((0, 2, 0), (3, 4, 1)),
+    ),
     "b4": replace(
         B2,
         states=[(0, 1, 0, ALL), (30, 1, 0, (1,)), (40, 2, 1, (2,)), (60, 2, 1, ALL)],

@@ -8,8 +8,8 @@ there on was truncated.
 
     terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
     acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
-    sent after epoch 1 had begun, acked at 1500, where a record of epoch 1 stands
-                                                 -> by broker 1 all the same: a zombie leader
+    sent after epoch 1 had begun, acked at 1500, where a record of epoch 1 stands, or where the
+    final leader's log has ended                 -> by broker 1 all the same: a zombie leader
 
 With acks=0 there is no offset; the leader change nearest in time to the send counts.
 
@@ -208,8 +208,26 @@ def _by_offset(offset: Column, acked: Column) -> Column:
         )
         return (term["elected_at"] <= acked) & begun & F.coalesce(older, F.lit(True))
 
+    def replaced(term: Column) -> Column:
+        """Whether a later term began at or before the offset.
+
+        Without one nothing truncates a log. So if the final leader has nothing at an offset, its
+        own term did not ack there: a zombie leader did, whose log was longer.
+        """
+        later = F.exists(
+            "terms",
+            lambda other: (
+                (other["epoch"] > term["epoch"]) & F.coalesce(other["start"] <= offset, F.lit(True))
+            ),
+        )
+        return occupant.isNotNull() | later
+
     in_office = F.filter("terms", lambda term: term["elected_at"] <= acked)
-    return F.coalesce(_last(F.filter("terms", possible)), _last(in_office))
+    return F.coalesce(
+        _last(F.filter("terms", lambda term: possible(term) & replaced(term))),
+        _last(F.filter("terms", possible)),
+        _last(in_office),
+    )
 
 
 def _next_by_offset(offset: Column) -> Column:
