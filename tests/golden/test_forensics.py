@@ -123,6 +123,13 @@ WITH_ACKS_1 = {
         events=[],
         expected=["1/3 B5 by 1 in 0, then 1 in 2 from 3, cut by -"] * 3,
     ),
+    "shorter_elr": replace(  # the same as last known leader: it was alone when it acked, too
+        B2,
+        states=[(0, 1, 0, (1,)), (35, -1, 1, ()), (40, 1, 2, (1,)), (60, 1, 2, ALL)],
+        replicas=same((0, 2, 0), (3, 4, 2)),
+        events=[],
+        expected=["1/3 B5 by 1 in 0, then 1 in 2 from 3, cut by -"] * 3,
+    ),
     "unread": Left(
         history=parse(
             {

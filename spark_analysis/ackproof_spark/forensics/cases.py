@@ -158,16 +158,16 @@ RULES: tuple[_Rule, ...] = (
         lambda c: c.replaced and c.election is Election.UNCLEAN,
     ),
     (
-        Case.B7,
-        "no replica was in sync or eligible, and the last known leader led again with a log that "
-        "had become shorter (KIP-966 part 1)",
-        lambda c: c.replaced and c.same_leader and c.election is Election.LAST_KNOWN,
-    ),
-    (
         Case.B5,
         "the leader was alone in the ISR when it acked, and led again with a log that had "
         "become shorter: nobody else had to hold the records",
         lambda c: c.replaced and c.same_leader and c.alone,
+    ),
+    (
+        Case.B7,
+        "no replica was in sync or eligible, and the last known leader led again with a log that "
+        "had become shorter (KIP-966 part 1)",
+        lambda c: c.replaced and c.same_leader and c.election is Election.LAST_KNOWN,
     ),
     (
         Case.B6,

@@ -48,7 +48,7 @@ def test_an_annotation_stands_at_the_wish_that_was_not_met() -> None:
     [command] = error_commands(ACKS, [violated(2)])
     assert command.startswith("::error file=")
     assert line(command).strip() == "expect: {loss: none, duplicates: none, reordered: none}"
-    assert command.endswith("::loss: wanted none, observed 5")
+    assert command.endswith("::loss: expected none, observed 5")
     assert "title=acks=all%2C min.insync.replicas=2%3A violated" in command
 
 
