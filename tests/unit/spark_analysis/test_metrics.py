@@ -132,4 +132,5 @@ def test_a_run_without_sends_costs_nothing(spark, tmp_path):
         "unavailability_s": 0.0,
         "unavailability_gap_s": 0.5,
         "ack_latency_ms": None,
+        "unacked_partitions": [],
     }
