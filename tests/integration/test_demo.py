@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from ackproof.errors import RunDirectoryError
 from ackproof.judgement.judge import judge_run
+from ackproof.runs import manifest
 from ackproof.runs.verdict import Verdict, Word
 from ackproof_spark.tables import FINAL_LOG, LOCATION
 from integration.command import ackproof, printed
@@ -195,6 +197,9 @@ def test_anomalies_planted_in_a_clean_run_are_found(
     log.mkdir()
     table = pa.concat_tables([pa.Table.from_pylist(rows, schema=FINAL_LOG), others.cast(FINAL_LOG)])
     pq.write_table(table, log / "planted.parquet")
+    with pytest.raises(RunDirectoryError, match=r"manifest\.json"):
+        judge_run(planted)  # it notices that the run was changed
+    manifest.write(planted, clean.name)
     verdict = judge_run(planted)
     assert found(verdict) == {anomaly: 1}
     assert verdict.verdict is Word.VIOLATED
