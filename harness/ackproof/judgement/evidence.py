@@ -37,7 +37,7 @@ def missing_evidence(
         # What keeps faults from happening is a trouble of the run already.
         *(() if record.troubles else _of_faults(scenario, faults)),
         *_of_ends(run_dir, scenario),
-        *_of_clients(run_dir, scenario),
+        *_of_clients(run_dir, scenario, acked=observed["acked"]),
         *_of_outcomes(observed, unacked_partitions),
         *_of_replicas(observed),
     ]
@@ -130,8 +130,10 @@ def _last_offsets(run_dir: Path) -> dict[tuple[str, int], int]:
     return last
 
 
-def _of_clients(run_dir: Path, scenario: Scenario) -> Iterator[str]:
-    """Yield the tables of clients that the scenario has and that left none."""
+def _of_clients(run_dir: Path, scenario: Scenario, *, acked: int) -> Iterator[str]:
+    """Yield the tables of clients that the scenario has and that left none, or no row of them."""
+    import pyarrow.parquet as pq
+
     implied: dict[str, str] = {}
     if scenario.workload.transactions is not None:
         implied["transactions"] = "transactional producers"
@@ -140,8 +142,11 @@ def _of_clients(run_dir: Path, scenario: Scenario) -> Iterator[str]:
         if any(Commit(group.commit) is not Commit.TRANSACTION for group in groups.values()):
             implied["effects"] = "consumers"
     for table, clients in implied.items():
-        if not any((run_dir / LOCATION[table]).rglob("*.parquet")):
+        files = list((run_dir / LOCATION[table]).rglob("*.parquet"))
+        if not files:
             yield f"the scenario has {clients}, and the table {table} is missing"
+        elif acked and not any(pq.read_metadata(file).num_rows for file in files):
+            yield f"the scenario has {clients}, and the table {table} is empty"
 
 
 def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str]) -> Iterator[str]:

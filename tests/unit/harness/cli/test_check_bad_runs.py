@@ -18,6 +18,7 @@ from ackproof.errors import ExitCode, RunDirectoryError
 from ackproof.judgement.judge import judge_run
 from ackproof.runs.verdict import Word
 from ackproof_spark.tables import DISAGREEMENTS, LOCATION, RecordState
+from command_line import ackproof
 from spark_histories import RUN_ID, History, parse
 from stored_runs import TOPIC, store
 
@@ -70,6 +71,19 @@ def test_differing_clocks_change_no_count(spark, tmp_path: Path) -> None:
     verdict = judge_run(store(tmp_path / "run", replace(history, sends=sends)))
     assert verdict.verdict is Word.HOLDS
     assert verdict.observed["lost"] == verdict.observed["reordered"] == 0
+
+
+def test_a_damaged_run_hides_no_violation_of_another(
+    spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    violated = store(tmp_path / "violated", with_(log=[], ends=["0: 0-0"]))
+    damaged = store(tmp_path / "damaged", with_())
+    gone(damaged / "run.json")
+    assert ackproof("check", str(damaged), str(violated), "--json") == ExitCode.VIOLATED
+    printed = capsys.readouterr()
+    (verdict,) = json.loads(printed.out)
+    assert verdict["observed"]["lost"] == 10
+    assert "it has no run.json" in printed.err
 
 
 def cut(path: Path) -> None:

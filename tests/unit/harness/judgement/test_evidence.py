@@ -15,6 +15,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.recovery import seal
 from ackproof.runs.verdict import FaultReport
 from ackproof.scenario.loader import load
+from ackproof_spark import tables
 from ackproof_spark.tables import LOCATION, PARTITION_ENDS
 from spark_histories import RUN_ID, parse
 from stored_runs import TOPIC, store
@@ -137,6 +138,11 @@ def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> No
         f"the scenario has consumers, and the table {table} is missing"
         for table in ("reads", "consumer_events", "effects")
     ]
+    for table in ("reads", "consumer_events", "effects"):
+        (run_dir / LOCATION[table]).mkdir()
+        file = run_dir / LOCATION[table] / "consumer-0.parquet"
+        runs.write_table(file, getattr(tables, table.upper()), RUN_ID, [])
+    assert reasons(run_dir)[0] == "the scenario has consumers, and the table reads is empty"
     change_scenario(run_dir, workload={"consumers": {}, "transactions": {"size": 10}})
     (reason,) = reasons(run_dir)
     assert (
