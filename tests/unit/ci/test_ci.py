@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 import random
@@ -231,3 +233,34 @@ def test_what_a_script_names_exists(path: Path) -> None:
         assert find_spec(module.rstrip(")")), f"there is no module {module}"
     for file in re.findall(r"(?<![\w/])(?:ci|tests|scenarios)/[\w./-]*\w", script):
         assert (ROOT / file).exists(), f"there is no {file}"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_python_within_a_script_calls_functions_as_they_are(path: Path) -> None:
+    script = path.read_text(encoding="utf-8")
+    for block in re.findall(r"<< 'PYTHON'\n(.*?)^PYTHON$", script, re.M | re.S):
+        assert wrong_keywords(block) == []
+
+
+def wrong_keywords(code: str) -> list[str]:
+    """Return the keywords of calls that functions imported from ackproof do not have."""
+    tree = ast.parse(code)
+    functions = {
+        name.name: getattr(import_module(str(node.module)), name.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof")
+        for name in node.names
+    }
+    return [
+        f"{node.func.id}({keyword.arg}=)"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in functions
+        for keyword in node.keywords
+        if keyword.arg not in inspect.signature(functions[node.func.id]).parameters
+    ]
+
+
+def test_a_keyword_that_a_function_lost_is_found() -> None:
+    code = "from ackproof.containers.engine import connect\nconnect(timeout_s=10)"
+    assert wrong_keywords(code) == ["connect(timeout_s=)"]
