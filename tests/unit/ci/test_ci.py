@@ -245,22 +245,28 @@ def test_python_within_a_script_calls_functions_as_they_are(path: Path) -> None:
 def wrong_keywords(code: str) -> list[str]:
     """Return the keywords of calls that functions imported from ackproof do not have."""
     tree = ast.parse(code)
-    functions = {
-        name.name: getattr(import_module(str(node.module)), name.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof")
-        for name in node.names
-    }
-    return [
-        f"{node.func.id}({keyword.arg}=)"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if node.func.id in functions
-        for keyword in node.keywords
-        if keyword.arg not in inspect.signature(functions[node.func.id]).parameters
-    ]
+    known: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof"):
+            module = import_module(str(node.module))
+            for name in node.names:
+                inside = f"{node.module}.{name.name}"
+                known[name.name] = getattr(module, name.name, None) or import_module(inside)
+    wrong = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        head, *rest = ast.unparse(call.func).split(".")
+        if head not in known or len(rest) > 1:
+            continue
+        function = getattr(known[head], rest[0]) if rest else known[head]
+        parameters = inspect.signature(function).parameters
+        wrong += [
+            f"{function.__name__}({k.arg}=)" for k in call.keywords if k.arg not in parameters
+        ]
+    return wrong
 
 
 def test_a_keyword_that_a_function_lost_is_found() -> None:
     code = "from ackproof.containers.engine import connect\nconnect(timeout_s=10)"
     assert wrong_keywords(code) == ["connect(timeout_s=)"]
+    code = "from ackproof.containers import images\nimages.ensure_sidecar(say=print)"
+    assert wrong_keywords(code) == ["ensure_sidecar(say=)"]
