@@ -32,7 +32,7 @@ def test_kafka_2_6_2_keeps_what_it_acked_when_its_leader_is_killed(tmp_path: Pat
     assert verdict["kafka_version"] == "2.6.2"
     assert verdict["observed"]["lost"] == 0
     assert verdict["observed"]["acked"] > 3000
-    assert verdict["predicted"]["lost"] == "possible"
+    assert verdict["predicted"]["lost"] == "impossible"
     (kill,) = verdict["faults"]
     assert kill["verified"]
     run_dir = tmp_path / "runs" / verdict["run_id"]
