@@ -14,7 +14,7 @@ from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
 from ackproof_model.configuration import Configuration, Profile, Truncation
-from ackproof_model.prediction.predict import Likelihood, _inconsistent
+from ackproof_model.prediction.predict import Likelihood, inconsistent
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
 
@@ -49,7 +49,7 @@ def bound(configuration: Configuration, stress: Stress) -> Bound:
         answers = dict.fromkeys(answers, nothing)
     likelihood = {anomaly: answer[0] for anomaly, answer in answers.items()}
     answers["inconsistent"] = (
-        answers["lost"] if stress.anything else _inconsistent(configuration, likelihood)
+        answers["lost"] if stress.anything else inconsistent(configuration, likelihood)
     )
     return Bound(
         likelihood={anomaly: answer[0] for anomaly, answer in answers.items()},

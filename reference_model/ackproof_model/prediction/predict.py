@@ -50,7 +50,7 @@ _FINAL_LOG = {
     "read-then-gone": "without a record that consumers may have read",
 }
 
-#: Derived from the anomalies that were searched: see `_inconsistent`.
+#: Derived from the anomalies that were searched: see `inconsistent`.
 _DERIVED = "inconsistent"
 
 #: All anomalies, in the order in which predictions name them.
@@ -110,7 +110,7 @@ def predict(
         likelihood["diverged"], reasons["diverged"] = Likelihood.POSSIBLE, _STALE_FETCH
     for anomaly in SEARCHED:
         likelihood[anomaly], reasons[anomaly] = _judge(found, anomaly)
-    likelihood[_DERIVED], reasons[_DERIVED] = _inconsistent(configuration, likelihood)
+    likelihood[_DERIVED], reasons[_DERIVED] = inconsistent(configuration, likelihood)
     way = found.trace(found.first["lost"]) if "lost" in found.first else []
     return Prediction(
         likelihood={anomaly: likelihood[anomaly] for anomaly in ANOMALIES},
@@ -162,7 +162,7 @@ def _sent(model: Model, phase: int) -> str:
     return f"after {faults[-1]} is verified"
 
 
-def _inconsistent(
+def inconsistent(
     configuration: Configuration, likelihood: Mapping[str, Likelihood]
 ) -> tuple[Likelihood, str]:
     """Return whether an acked offset may end up without its record.
