@@ -165,3 +165,10 @@ def test_what_the_counts_say_is_named(
 ) -> None:
     observed = OBSERVED | changes
     assert reasons(run_dir, observed=observed, unacked=unacked) == [said]
+
+
+def test_divergence_that_is_expected_and_was_not_looked_for_is_named(run_dir: Path) -> None:
+    change_scenario(run_dir, expect={"diverged": "some"})
+    said = "diverged: some is expected, and the replicas' segments were not compared"
+    assert reasons(run_dir) == [said]
+    assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == []
