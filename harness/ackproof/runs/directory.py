@@ -13,7 +13,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     manifest.json        every file above with its digest
     verdict.json  trace.json  report.html  junit.xml
 
-docs/run-directory.md lists all files and tables.
+docs/reference/run-directory.md lists all files and tables.
 """
 
 from __future__ import annotations
