@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.errors import translated
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark import connector
+from ackproof_spark.spark import class_archive, connector
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.spark.session import is_connect, session
 
@@ -35,6 +35,8 @@ def spark_session() -> Iterator[SparkSession]:
 def preflight() -> None:
     """Check for Java, and fetch Spark's Kafka connector if possible, before a cluster is booted.
 
+    The first fetch also writes the archive of Spark's classes.
+
     With Spark Connect both belong to the server. Raises SparkError without a Java that Spark
     supports.
     """
@@ -42,8 +44,11 @@ def preflight() -> None:
         return
     with translated():
         connector.check_java()
+    if connector.jars():
+        return
     with contextlib.suppress(AnalysisError):
         connector.resolve()  # ackproof's own reader replaces an absent connector
+        class_archive.ensure()
 
 
 @contextlib.contextmanager

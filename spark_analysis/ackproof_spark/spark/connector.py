@@ -8,6 +8,7 @@ that this machine's JVM tools are configured for.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import re
@@ -91,8 +92,17 @@ def check_java() -> int:
 
     Raises `AnalysisError` if there is none or it is older than `OLDEST_JAVA`.
     """
+    return int(java_version().partition(".")[0])
+
+
+def java_version() -> str:
+    """Return the version of the Java that Spark will use; raise as `check_java` does."""
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    return _version_of(str(Path(home) / "bin" / "java") if home else "java")
+
+
+@functools.cache
+def _version_of(java: str) -> str:
     needed = f"Spark needs Java {OLDEST_JAVA} or later"
     remedy = "install a JRE, or set JAVA_HOME to one"
     try:
@@ -100,11 +110,11 @@ def check_java() -> int:
     except (OSError, subprocess.CalledProcessError) as error:
         raise AnalysisError(f"{needed}, but {java!r} does not run ({error}); {remedy}") from None
     # `openjdk version "17.0.15" 2025-04-15`; before Java 9 it was "1.8.0_292".
-    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
-    if version is None or int(version[1]) < OLDEST_JAVA:
+    version = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', said.stderr)
+    if version is None or int(version[2]) < OLDEST_JAVA:
         first_line = (said.stderr.splitlines() or ["nothing"])[0]
         raise AnalysisError(f"{needed}, but {java!r} is {first_line}; {remedy}")
-    return int(version[1])
+    return version[1]
 
 
 def jars(package: Package = Package.KAFKA) -> list[Path]:

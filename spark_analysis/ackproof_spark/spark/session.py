@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark import connector, executor_zip
+from ackproof_spark.spark import class_archive, connector, executor_zip
 from ackproof_spark.spark.errors import cause
 
 if TYPE_CHECKING:
@@ -299,12 +299,18 @@ def _local_settings(scratch: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         # An analysis lasts seconds: the optimising compiler and a concurrent garbage
         # collector cost more than they give back, at a million records still.
-        "spark.driver.extraJavaOptions": (
-            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_quiet(scratch)}"
+        "spark.driver.extraJavaOptions": " ".join(
+            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_archive(), _quiet(scratch)]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
         "spark.local.dir": str(scratch / "local"),
     }
+
+
+def _archive() -> list[str]:
+    """Return the JVM option that maps the archive of classes; a table format's jars forbid it."""
+    archive = None if _used else class_archive.find()
+    return [f'"-XX:SharedArchiveFile={archive}"'] if archive else []
 
 
 def _cluster_settings(scratch: Path) -> dict[str, str]:
