@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
-from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, Anomaly
+from ackproof_spark.anomaly import OF_CLIENTS, OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, Anomaly
 
 #: The count that each key of `expect` is about: of an anomaly, or of an outcome of sends.
 _ANOMALY = {
