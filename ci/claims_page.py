@@ -75,6 +75,12 @@ def stored() -> list[Result]:
     return [*_lines(RESULTS), *runs]
 
 
+def _lines(path: Path) -> list[Result]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str, bool, str, str]]:
     """Return what shows a claim: version, whether as listed, the trial or run, what was seen."""
     found = []
