@@ -45,12 +45,15 @@ _FIELDS: dict[str, list[Document]] = {
     "fill_buffer": [{"client": "producers"}],
     "flapping": [{"peers": "brokers", "up": "500ms", "down": "500ms"}],
     "link": [
-        {"api": "Produce", "direction": "response", "action": "drop", "count": 2},
-        {"api": "Produce", "direction": "response", "action": "cut", "count": 1},
-        {"api": "Produce", "direction": "request", "action": "duplicate", "count": 3},
-        {"api": "Produce", "direction": "request", "action": "delay", "delay": "1s"},
-        {"api": "Fetch", "direction": "response", "action": "hold"},
-        {"api": "Fetch", "direction": "request", "action": "delay", "delay": "1s"},
+        {"target": _LEADER, "api": api, "direction": direction, "action": action, **more}
+        for api, direction, action, more in (
+            ("Produce", "response", "drop", {"count": 2}),
+            ("Produce", "response", "cut", {"count": 1}),
+            ("Produce", "request", "duplicate", {"count": 3}),
+            ("Produce", "request", "delay", {"delay": "1s"}),
+            ("Fetch", "response", "hold", {}),
+            ("Fetch", "request", "delay", {"delay": "1s"}),
+        )
     ],
     "partition": [
         {"peers": "brokers"},
@@ -88,7 +91,7 @@ _AS_LEADER_FALLS = {
     "heal_after": "12s",
 }
 #: To which version `upgrade` goes.
-_NEXT = {"0.10.2.2": "2.6.2", "3.9.1": "4.3.1", "4.1.2": "4.3.1"}
+_NEXT = {"3.9.1": "4.3.1", "4.1.2": "4.3.1"}
 
 #: Operations that older clusters refuse, and the first version that has them.
 _SINCE = {
@@ -156,7 +159,7 @@ def scenario(chance: random.Random, seed: int, kafka: str, main: str) -> Documen
             "topic": "orders",
             "rate": "400/s",
             "records": 24000,
-            "seconds": "60s",
+            "seconds": "45s",
             "tail": 100,
             "settings": {
                 "acks": "all" if idempotent else chance.choice((0, 1, 1, 1, "all", "all", "all")),
@@ -209,10 +212,13 @@ def _faults(
         steps = [step]
     elif chance.random() < 0.55:
         hits_leader = "target" in step and "target" not in _FIELDS.get(main, [{}])[0]
-        steps = [_cut(chance), step | (_AS_LEADER_FALLS if hits_leader else {})]
+        cut = _cut(chance, followers="target" in step and step["target"] != "all")
+        steps = [cut, step | (_AS_LEADER_FALLS if hits_leader else {})]
         steps += [_end_of_leader(chance)] if not hits_leader and chance.random() < 0.5 else []
     else:
-        steps = [step, _end_of_leader(chance)]
+        last = _end_of_leader(chance)
+        del last["or_after"]  # there may be no leader for a while
+        steps = [step, last]
     steps[0] = steps[0] | {"when": ["300 acked", f"isr of orders-0 == {len(assignment[0])}"]}
     return steps
 
@@ -235,18 +241,14 @@ def _fault(chance: random.Random, name: str, kafka: str, assignment: list[list[i
     return step | fields
 
 
-def _cut(chance: random.Random) -> Document:
-    """Return a fault that keeps followers from replicating until the others are over."""
-    name, target = chance.choice(
-        (
-            ("isolate_replication", _LEADER),
-            ("isolate_replication", _LEADER),
-            ("isolate_replication", _LEADER),
-            ("pause", _FOLLOWERS),
-            ("kill", _FOLLOWERS),
-            ("partition", _FOLLOWERS),
-        )
-    )
+def _cut(chance: random.Random, *, followers: bool) -> Document:
+    """Return a fault that keeps followers from replicating until the others are over.
+
+    followers: it may stop their processes.
+    """
+    of_followers = [("pause", _FOLLOWERS), ("kill", _FOLLOWERS), ("partition", _FOLLOWERS)]
+    of_leader = [("isolate_replication", _LEADER)] * 4
+    name, target = chance.choice(of_leader + (of_followers if followers else []))
     return {"fault": name, "target": target}
 
 
