@@ -75,14 +75,23 @@ def _rivals(tables: RunTables) -> DataFrame:
 
     name = F.struct("producer", "sequence")
     mine = _candidates(tables).select(*PLACE, "producer", "sequence")
-    others = (
+    there = (
         tables.ledger.where(F.col("outcome") == Outcome.ACKED)
         .join(mine.select(*PLACE).distinct(), PLACE, "left_semi")
-        .select(*PLACE, name.alias("other"))
+        .select(*PLACE, name.alias("name"))
     )
+    # Two names of each offset are enough: any number of sends may have been acked there.
+    least = there.groupBy(*PLACE).agg(F.min("name").alias("least"))
+    second = (
+        there.join(least, PLACE)
+        .where(F.col("name") != F.col("least"))
+        .groupBy(*PLACE)
+        .agg(F.min("name").alias("second"))
+    )
+    rival = F.when(F.col("least") != name, F.col("least")).otherwise(F.col("second"))
     return (
-        mine.join(others, PLACE)
-        .where(F.col("other") != name)
-        .groupBy(*PLACE, "producer", "sequence")
-        .agg(F.min("other").alias("rival"))
+        mine.join(least, PLACE)
+        .join(second, PLACE, "left")
+        .select(*PLACE, "producer", "sequence", rival.alias("rival"))
+        .where(F.col("rival").isNotNull())
     )
