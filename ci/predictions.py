@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from predictions_draw import VERSIONS, draw
 from predictions_page import RESULTS, Result, compared, page, result, store, stored
@@ -26,14 +26,12 @@ from ackproof.containers.engine import connect
 from ackproof.errors import AckproofError
 from ackproof.execution.runner import record
 from ackproof.judgement.judge import judge_run
-from ackproof.judgement.spark import preflight
+from ackproof.judgement.spark import preflight, spark_session
 from ackproof.prediction import replication
 from ackproof.progress import ConsoleReporter
 from ackproof.runs import directory
 from ackproof.scenario.loader import Configured, load
-
-if TYPE_CHECKING:
-    from ackproof.runs.verdict import Verdict
+from ackproof.scenario.model import Scenario
 
 PAGE = RESULTS.with_suffix(".md")
 
@@ -47,6 +45,7 @@ def main() -> int:
     options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
     options.add_argument("--run", action="store_true", help="run those that are not stored yet")
     options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
+    options.add_argument("--clusters", type=int, default=3, help="how many at the same time")
     options.add_argument("--page", action="store_true", help="predict stored runs, write the page")
     options.add_argument("--out", type=Path, default=Path("runs/predictions"))
     given = options.parse_args()
@@ -54,8 +53,12 @@ def main() -> int:
     seeds = range(given.seed, given.seed + given.number)
     if given.run:
         until = time.monotonic() + given.seconds
-        for one in run(seeds, given.out, lambda: time.monotonic() < until):
-            store(one)
+        run(
+            seeds,
+            given.out,
+            clusters=given.clusters,
+            may_begin=lambda: time.monotonic() < until,
+        )
     elif given.number:
         print("\n".join(said(seeds, given.out)))
     if not given.page:
@@ -81,39 +84,56 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
         yield f"  {anomaly:16} {word:12} {count:5}"
 
 
-def run(seeds: Sequence[int], out: Path, may_begin: Callable[[], bool]) -> Iterator[Result]:
-    """Run the seeds that are not stored; yield each result.
+def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[], bool]) -> None:
+    """Run the seeds that are not stored, on so many clusters at once, and store the results.
 
-    A run is judged while the next one is on the brokers: most of a run's time is waiting.
+    Most of a run's time is waiting, so that clusters share processors well. They share one Spark
+    session, too.
     """
     preflight()
-    reporter = ConsoleReporter(Console(stderr=True))
-    with (
-        ClusterPool(connect(), reuse=True, say=_say) as pool,
-        ThreadPoolExecutor(max_workers=1) as judge,
-    ):
-        judged: list[tuple[Configured, float, Future[Verdict]]] = []
-        for configured in pending(seeds, stored(), out):
-            if not may_begin():
-                break
-            scenario, began = configured.scenario, time.monotonic()
-            run_dir = directory.create(
-                out,
-                scenario=scenario.name,
-                configuration="",
-                seed=scenario.seed,
-                now=datetime.now(UTC),
-            )
+    with spark_session():
+        pass
+    waiting, taking, judging = pending(seeds, stored(), out), threading.Lock(), threading.Lock()
+
+    def take() -> tuple[Configured, Path] | None:
+        with taking:
+            configured = next(waiting, None) if may_begin() else None
+            return None if configured is None else (configured, _run_dir(configured.scenario, out))
+
+    with ThreadPoolExecutor(max_workers=clusters) as pool:
+        for worker in [pool.submit(_work, take, judging) for _ in range(clusters)]:
+            worker.result()
+
+
+def _work(take: Callable[[], tuple[Configured, Path] | None], judging: threading.Lock) -> None:
+    """Run what `take` returns until it returns None, if possible on one cluster."""
+    client, reporter = connect(), ConsoleReporter(Console(quiet=True))
+    with ClusterPool(client, reuse=True, say=_say) as pool:
+        while taken := take():
+            configured, run_dir = taken
+            began = time.monotonic()
             try:
-                record(configured, run_dir, client=connect(), reporter=reporter, pool=pool)
+                record(configured, run_dir, client=client, reporter=reporter, pool=pool)
+                recorded = time.monotonic()
+                with judging:
+                    verdict = judge_run(run_dir)
+                    store(result(configured.path, verdict, recorded - began))
             except AckproofError as error:
-                _say(f"seed {scenario.seed} was not run: {error.message}")
+                _say(f"{run_dir.name}: not run: {error.message}")
                 continue
-            judged.append((configured, time.monotonic() - began, judge.submit(judge_run, run_dir)))
-            while judged and (judged[0][2].done() or len(judged) > 2):
-                yield _result(*judged.pop(0))
-        for one in judged:
-            yield _result(*one)
+            _say(
+                f"{run_dir.name}: Kafka {verdict.kafka_version}, {recorded - began:.1f} s, judged "
+                f"after {time.monotonic() - began:.1f} s, {verdict.verdict}: {verdict.reason[:300]}"
+            )
+            for finding in verdict.findings:
+                _say(f"  FINDING {finding.anomaly} {finding.predicted}: {finding.explanation}")
+
+
+def _run_dir(scenario: Scenario, out: Path) -> Path:
+    now = datetime.now(UTC)
+    return directory.create(
+        out, scenario=scenario.name, configuration="", seed=scenario.seed, now=now
+    )
 
 
 def pending(seeds: Sequence[int], done: Mapping[int, Result], out: Path) -> Iterator[Configured]:
@@ -130,15 +150,6 @@ def pending(seeds: Sequence[int], done: Mapping[int, Result], out: Path) -> Iter
 def _cluster(configured: Configured) -> tuple[str, str, int]:
     scenario = configured.scenario
     return scenario.kafka, scenario.cluster.model_dump_json(), scenario.seed
-
-
-def _result(configured: Configured, seconds: float, judged: Future[Verdict]) -> Result:
-    verdict = judged.result()
-    _say(f"{verdict.run_id}: {verdict.kafka_version} {seconds:.1f} s, {verdict.verdict}: "
-         f"{verdict.reason[:300]}")  # fmt: skip
-    for finding in verdict.findings:
-        _say(f"  FINDING {finding.anomaly} {finding.predicted}: {finding.explanation}")
-    return result(configured.path, verdict, seconds)
 
 
 def _say(text: str) -> None:

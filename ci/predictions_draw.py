@@ -83,7 +83,7 @@ _FIELDS: dict[str, list[Document]] = {
     "upgrade_feature": [{"feature": "transaction.version", "level": 2}],
 }
 #: A fault of the leader that lasts until another one leads, if another one can.
-_AS_LEADER_FALLS = {
+_AS_LEADER_FALLS: Document = {
     "target": _LEADER,
     "when": "200 more acked",
     "or_after": "5s",
@@ -98,6 +98,7 @@ _SINCE = {
     "add_controller": (4, 1),
     "add_partitions": (1, 0),
     "alter_config": (2, 3),
+    "fail_log_dir": (1, 1),
     "preferred_election": (2, 4),
     "remove_controller": (4, 1),
     "unclean_election": (2, 4),
@@ -203,8 +204,13 @@ def _faults(
         first = _end_of_leader(chance, "kill") | {"id": "first"}
         steps = [first, step | {"when": "first recovered", "or_after": "40s"}]
     elif main == "unclean_election":
-        fallen = {"fault": "kill", "target": _FOLLOWERS, "id": "fallen", "heal_when": "last began"}
-        last = {"fault": "kill", "target": _LEADER, "id": "last", "heal_after": "20s"}
+        fallen: Document = {
+            "fault": "kill",
+            "target": _FOLLOWERS,
+            "id": "fallen",
+            "heal_when": "last began",
+        }
+        last: Document = {"fault": "kill", "target": _LEADER, "id": "last", "heal_after": "20s"}
         ready = ["fallen ended", "leader of orders-0 == none", "after 6s"]
         last |= {"when": ["200 more acked", "isr of orders-0 == 1"], "or_after": "15s"}
         steps = [fallen, last, step | {"when": ready, "or_after": "12s", "heal_after": "2s"}]

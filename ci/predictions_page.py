@@ -23,7 +23,12 @@ RESULTS = Path(__file__).parents[1] / "docs" / "predictions.json"
 #: `observed` (without zeros), `steps` (of the probe), `findings` (not about a predicted word).
 Result = dict[str, Any]
 
-_WORDS = ("impossible", "possible", "certain")
+#: What can become of each word, as the tables count it.
+_COLUMNS = {
+    "impossible": ("came true", "contradicted", "inconclusive"),
+    "possible": ("happened", "did not happen", "inconclusive"),
+    "certain": ("came true", "contradicted", "inconclusive"),
+}
 
 _INTRO = """\
 # Predictions, held against real brokers
@@ -32,10 +37,11 @@ Made by `ci/predictions --page` from predictions.json. `ci/predictions 300 1 --r
 scenarios (a seed gives one), runs those that are not stored yet, and stores what happened. The
 predictions on this page are those of the model as it is now.
 
-*came true*: in a conclusive run, what was impossible did not happen, and what was certain did; of
-what was possible, how often it happened. *contradicted*: the opposite. *inconclusive*: a run in
-which a fault was not proved, or a record could not be looked up, neither supports nor refutes a
-word; what it observed all the same counts against *impossible*.
+*impossible*: said / came true (it did not happen) / contradicted (it did) / inconclusive.
+*possible*: said / happened / did not happen / inconclusive. *certain*: said / came true /
+contradicted / inconclusive. A run in which a fault was not proved, or a record could not be looked
+up, is inconclusive: it neither supports nor refutes a word, unless it shows what was impossible. A
+word is about one anomaly of one run. A run counts under each of its faults and their families.
 """
 
 
@@ -178,28 +184,16 @@ def _table(title: str, runs: Sequence[Compared], keys: Any) -> list[str]:
         for said in one.said:
             for key in keys(one, said):
                 cells[key, said.word, outcome(said, conclusive=not one.inconclusive)] += 1
-    head = [f"{word} {column}" for word in _WORDS for column in _COLUMNS[word]]
-    lines = ["", f"## By {title}", "", f"| {title} | {' | '.join(head)} |"]
-    lines.append(f"|---|{'---:|' * len(head)}")
+    lines = ["", f"## By {title}", "", f"| {title} | {' | '.join(_COLUMNS)} |"]
+    lines.append(f"|---|{'---:|' * len(_COLUMNS)}")
     for key in sorted({key for key, _, _ in cells}):
-        row = [
-            str(_count(cells, key, word, column)) for word in _WORDS for column in _COLUMNS[word]
-        ]
+        row = []
+        for word, columns in _COLUMNS.items():
+            said = sum(count for (k, w, _), count in cells.items() if (k, w) == (key, word))
+            counts = [str(cells[key, word, column]) for column in columns]
+            row.append(" / ".join([str(said), *counts]) if said else "-")
         lines.append(f"| {key} | {' | '.join(row)} |")
     return lines
-
-
-_COLUMNS = {
-    "impossible": ("said", "came true", "contradicted", "inconclusive"),
-    "possible": ("said", "happened", "inconclusive"),
-    "certain": ("said", "came true", "contradicted", "inconclusive"),
-}
-
-
-def _count(cells: Counter[tuple[str, str, str]], key: str, word: str, column: str) -> int:
-    if column == "said":
-        return sum(count for (k, w, _), count in cells.items() if (k, w) == (key, word))
-    return cells[key, word, column]
 
 
 def outcome(said: Said, *, conclusive: bool) -> str:

@@ -103,8 +103,7 @@ def test_the_page_counts_an_inconclusive_run_as_such() -> None:
     page = pages.page(runs)
     assert "2 schedules were run, 1 of them conclusively, and 1 lost acked records" in page
     (lost,) = (line for line in page.splitlines() if line.startswith("| lost |"))
-    certain = [cell.strip() for cell in lost.split("|")][-5:-1]
-    assert certain == ["2", "1", "0", "1"]
+    assert lost == "| lost | - | - | 2 / 1 / 0 / 1 |"
     assert "- seed 1, Kafka 4.3.1: kill: not verified" in page
 
 
