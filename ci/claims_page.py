@@ -91,9 +91,7 @@ def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str
     for name, arms in claim.get("runs", {}).items():
         for arm in arms:
             of_arm = [
-                one
-                for one in results
-                if (one.get("scenario"), one.get("arm")) == (name, arm)
+                one for one in results if (one.get("scenario"), one.get("arm")) == (name, arm)
             ]
             found += [
                 (
