@@ -26,6 +26,7 @@ from ackproof.judgement.judge import judge_run
 from ackproof.progress import ConsoleReporter
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.wording import cause_title
+from ackproof.runs.directory import table_rows
 from ackproof.runs.verdict import Step, Verdict, exit_code
 from ackproof.scenario import shipped
 from ackproof.scenario.loader import Configured, load
@@ -36,6 +37,8 @@ RUNS = Path(__file__).parents[1] / "runs" / "catalogue"
 
 #: Causes and findings of a run that a page tells; further causes are of fewer records.
 _TOLD = 2
+#: Runs with more sends are not told record by record.
+_FEW = 20
 #: Bins of a plot.
 _BINS = 120
 
@@ -151,10 +154,23 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
             if fault.verified_at
         ],
         "steps": [_step(verdict, step) for step in verdict.steps],
+        "records": _records(run_dir) if verdict.observed["sent"] <= _FEW else [],
         "trace": verdict.prediction.trace,
         "diagram": verdict.prediction.diagram,
         "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
     }
+
+
+def _records(run_dir: Path) -> list[list[Any]]:
+    """Return each send in order: its outcome, the offset of its ack, its offset in the final log."""
+    final = {
+        (row["producer"], row["sequence"]): row["offset"]
+        for row in table_rows(run_dir, "final_log")
+    }
+    return [
+        [row["outcome"], row["offset"], final.get((row["producer"], row["sequence"]))]
+        for row in sorted(table_rows(run_dir, "ledger"), key=lambda row: row["sequence"])
+    ]
 
 
 def _seconds(began: datetime, at: datetime) -> float:

@@ -54,7 +54,19 @@ def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) 
                 for arm, one in found
                 if one and one.get("steps")
             ]
+        for arm, one in found:
+            if one and one.get("records"):
+                made += ["", f"{arm.name}, record by record:", ""]
+                made += _table(("record", "outcome", "offset of its ack", "in the final log"))
+                made += [
+                    f"| m{number} | {outcome} | {_offset(acked)} | {_offset(final)} |"
+                    for number, (outcome, acked, final) in enumerate(one["records"], start=1)
+                ]
     return [*made, ""]
+
+
+def _offset(offset: int | None) -> str:
+    return "no" if offset is None else f"{offset}"
 
 
 def _table(columns: Sequence[str]) -> list[str]:

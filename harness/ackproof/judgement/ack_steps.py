@@ -120,7 +120,7 @@ def _within(offsets: npt.NDArray[np.int64], batches: pa.Table) -> npt.NDArray[np
     batches = batches.sort_by("base_offset")
     base, last = batches["base_offset"].to_numpy(), batches["last_offset"].to_numpy()
     index = np.searchsorted(base, offsets, side="right") - 1
-    return (index >= 0) & (offsets <= last[index])
+    return np.asarray((index >= 0) & (offsets <= last[index]), dtype=bool)
 
 
 def _states_in_force(
