@@ -9,7 +9,6 @@ sending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -44,8 +43,17 @@ class Partition(Links):
 
     @property
     def effects(self) -> Effects:
-        cut = Cuts(channels=channels(self.peers, self.listener), direction=self.direction)
-        return (replace(cut, some=isinstance(self.peers, tuple), repeated=self.repeated),)
+        reached = channels(self.peers, self.listener)
+        return (
+            Cuts(
+                channels=reached,
+                direction=self.direction,
+                some=isinstance(self.peers, tuple),
+                repeated=self.repeated,
+                resets=self.how == "reject",
+                listener=(self.listener or "") if "clients" in reached else "",
+            ),
+        )
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if self.peers != "clients":
