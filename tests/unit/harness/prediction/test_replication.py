@@ -116,7 +116,7 @@ def test_after_a_kill_the_leader_may_be_another_one(asked: Asked) -> None:
 def test_what_cannot_be_searched_exactly_is_bounded(
     step: dict[str, Any], lost: str, asked: Asked
 ) -> None:
-    record = replication.predict(scenario(faults=[step]))
+    record = replication.predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
     assert record.prediction.bounds.startswith("bounds, since the exact search does not support")
     assert not asked
