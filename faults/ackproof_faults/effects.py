@@ -65,7 +65,7 @@ class Cuts:
     survives either way. served: only connections to the nodes, so that the nodes
     still fetch from others. some: only the channels to some of the other side. repeated: the cut
     comes and goes. among: the nodes are cut off from each other, too. resets: connections are reset
-    at once, instead of hanging. listener: clients of this listener only, all if empty.
+    at once, instead of hanging.
     """
 
     channels: tuple[Channel, ...]
@@ -75,7 +75,6 @@ class Cuts:
     repeated: bool = False
     among: bool = False
     resets: bool = False
-    listener: str = ""
     nodes: Nodes = "targets"
 
 

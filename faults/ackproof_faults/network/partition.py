@@ -9,6 +9,7 @@ sending.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -43,17 +44,9 @@ class Partition(Links):
 
     @property
     def effects(self) -> Effects:
-        reached = channels(self.peers, self.listener)
-        return (
-            Cuts(
-                channels=reached,
-                direction=self.direction,
-                some=isinstance(self.peers, tuple),
-                repeated=self.repeated,
-                resets=self.how == "reject",
-                listener=(self.listener or "") if "clients" in reached else "",
-            ),
-        )
+        cut = Cuts(channels=channels(self.peers, self.listener), direction=self.direction)
+        some, resets = isinstance(self.peers, tuple), self.how == "reject"
+        return (replace(cut, some=some, repeated=self.repeated, resets=resets),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if self.peers != "clients":

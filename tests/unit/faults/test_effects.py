@@ -76,8 +76,8 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         ("partition", {"peers": "clients", "direction": "from_peers"}, [
             Cuts(channels=("clients",), direction="from_peers")
         ]),
-        ("partition", {"peers": "clients", "listener": "EXTERNAL"}, [
-            Cuts(channels=("clients",), listener="EXTERNAL")
+        ("partition", {"peers": "clients", "how": "reject"}, [
+            Cuts(channels=("clients",), resets=True)
         ]),
         ("flapping", {"peers": "controllers"}, [Cuts(channels=("controllers",), repeated=True)]),
         (
