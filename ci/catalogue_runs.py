@@ -162,7 +162,7 @@ def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
 
 
 def _records(run_dir: Path) -> list[list[Any]]:
-    """Return each send in order: its outcome, the offset of its ack, its offset in the final log."""
+    """Return each send: its outcome, the offset of its ack, its offset in the final log."""
     final = {
         (row["producer"], row["sequence"]): row["offset"]
         for row in table_rows(run_dir, "final_log")
