@@ -101,6 +101,7 @@ class Expect(StrictModel):
     reordered: Expectation = "any"
     phantom: Expectation = "none"
     corrupt: Expectation = "none"
+    diverged: Expectation = "none"
     aborted_read: Expectation = "none"
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"

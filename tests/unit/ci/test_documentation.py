@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from typer.main import get_command
 
 from ackproof.cli.main import app
 from ackproof.scenario.loader import load
-from ackproof_spark.tables import Anomaly
+from ackproof_spark.anomaly import Anomaly
 from documented import ROOT, Block, blocks, lines, pages, run_block, run_page, workplace
 
 sys.path.insert(0, str(ROOT / "ci"))
@@ -97,12 +98,17 @@ def test_what_is_not_run_has_a_reason() -> None:
     assert [place for place, reason in reasons.items() if not reason] == []
 
 
+def there(module: str, name: str) -> bool:
+    """Tell whether a module has a name, which may be a module of its own."""
+    found = name == "*" or hasattr(import_module(module), name)
+    return bool(found or find_spec(f"{module}.{name}"))
+
+
 @pytest.mark.parametrize("block", every("python"))
 def test_documented_python_imports_what_exists(block: Block) -> None:
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof"):
-            module = import_module(str(node.module))
-            assert [one.name for one in node.names if not hasattr(module, one.name)] == []
+            assert [one.name for one in node.names if not there(str(node.module), one.name)] == []
 
 
 @pytest.mark.parametrize("block", every("yaml"))
@@ -206,6 +212,11 @@ def test_an_option_and_a_command_that_do_not_exist_are_noticed() -> None:
     assert unknown_words("ackproof run a.yaml --nonsense 3") == ["--nonsense"]
     assert unknown_words("ackproof nonsense a.yaml") == ["nonsense"]
     assert unknown_words("ackproof warehouse nonsense x") == ["nonsense"]
+
+
+def test_a_name_that_does_not_exist_is_noticed() -> None:
+    assert there("ackproof_faults", "Kill")
+    assert not there("ackproof_faults", "Kil")
 
 
 def test_commands_in_other_blocks_are_noticed() -> None:
