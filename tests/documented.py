@@ -19,7 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Pages that a program writes from runs: their blocks are traces.
-_WRITTEN = ("docs/catalogue/", "docs/claims.md", "docs/reference/commands.md")
+_WRITTEN = (
+    "docs/catalogue/",
+    "docs/claims.md",
+    "docs/predictions.md",
+    "docs/reference/commands.md",
+)
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
