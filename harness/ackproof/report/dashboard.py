@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.errors import WarehouseError
-from ackproof.report.html import asset, environment, plot_data, plotly_js
+from ackproof.report.html import asset, environment, plot_data, provide_library
 from ackproof.report.plots.trends import Trends, figures
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             drawn=drawn,
             style=asset("report.css"),
             script=asset("report.js"),
-            plotly=plotly_js(),
+            library=provide_library(path.parent),
             figures={f"trend-{figure.name}": plot_data(figure) for figure in drawn},
         )
     )

@@ -52,6 +52,7 @@ workload:
   rate: 1500.0
   settings:
     acks: '{acks}'
+    enable.idempotence: false
 """
 
 TRACE = [
