@@ -22,7 +22,7 @@ from ackproof.report import advice, agreement, comparison, formatting, sequence,
 from ackproof.report.answer import answer
 from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.data.run import Run, read_run
-from ackproof.report.outcome import Outcome, outcome, sentence
+from ackproof.report.outcome import AS_EXPECTED, Outcome, outcome, sentence
 from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.plots.figure import Figure
 from ackproof.report.plots.of_run import figures
@@ -221,6 +221,7 @@ def environment() -> Environment:
         "agreements": agreement,
         "trials": comparison,
         "Word": Word,
+        "as_expected": {word.value: answer for word, answer in AS_EXPECTED.items()},
         "whole_run": lambda view: json.dumps(time_range(view.run)),
         "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],
         "opacity": lambda colour: colour.partition("/")[2] or "1",

@@ -40,8 +40,8 @@ class Figure:
     keys: tuple[Key, ...] = ()
     #: Whether the x axis is the run's time; the page synchronises these axes.
     timed: bool = True
-    #: How the y axis follows the zoom: all values, the usual ones (a burst is cut off), or all values
-    #: on a log scale; empty for a y axis that stays as it is.
+    #: How the y axis follows the zoom: all values, the usual ones (a burst is cut off), or all of
+    #: them on a log scale; empty for a y axis that stays as it is.
     follow: Literal["", "all", "usual", "log"] = ""
     traces: list[dict[str, Any]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)

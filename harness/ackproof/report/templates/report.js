@@ -96,7 +96,7 @@ function followed(figure, range) {
     annotations: [{
       x: at, y: 1, xref: "x", yref: "paper", yanchor: "top", xanchor: right ? "right" : "left",
       xshift: right ? -6 : 6, showarrow: false, bgcolor: "@surface", borderpad: 1,
-      text: `\u2191 up to ${Math.round(highest).toLocaleString("en")}`,
+      text: `\u2191 up to ${Math.round(highest).toLocaleString("en")}/s`,
       font: { size: 11, color: "@ink" },
     }],
   };

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from ackproof.report.dashboard import write_dashboard
 from ackproof.report.plots.trends import Trends, figures
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+from unit.harness.report.browser import look, needs_browser
 
 
 def run(number: int, **changes: object) -> dict[str, object]:
@@ -141,20 +136,9 @@ def test_data_that_does_not_exist_is_reported_and_not_drawn(tmp_path):
     assert "No conclusive run acked anything" in page
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@needs_browser
 def test_a_browser_draws_every_plot(tmp_path):
     written(tmp_path, TRENDS)
-    done = subprocess.run(
-        [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *("--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"),
-            *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom"),
-            (tmp_path / "page.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
-    assert done.stdout.count('data-drawn="yes"') == 6
-    assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    for one in look(tmp_path / "look", [tmp_path / "page.html"]):
+        assert one.complaints == []
+        assert one.seen["drawn"] == 6
