@@ -1,6 +1,6 @@
 """The table of all faults: what each does, its fields, what it needs, and how it is proved.
 
-`docs/faults.md` is this table; `ackproof faults` prints it.
+`docs/reference/faults.md` is this table; `ackproof faults` prints it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Made by `ackproof faults --markdown`. [scenario.md](scenario.md) says how a scen
 and describes the fields that all faults have: `target`, `when`, `or_after`, `heal_when`,
 `heal_after`. *Uses* are the interfaces of the cluster that the fault uses: a cluster that ackproof
 started has all of them, an attached cluster `metadata`, `clients`, and, if the scenario lists
-containers, `processes` ([attach.md](attach.md)). *Needs* are features of the kernel, checked before
-a run boots anything, and by `ackproof doctor`. A fault whose proof fails makes the run
-inconclusive.
+containers, `processes` ([attach.md](../how-to/attach.md)). *Needs* are features of the kernel,
+checked before a run boots anything, and by `ackproof doctor`. A fault whose proof fails makes the
+run inconclusive.
 """
 
 _TAIL = """

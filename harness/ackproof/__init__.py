@@ -5,8 +5,8 @@
     import ackproof as ap
     from ackproof_faults import Kill, leader
 
-docs/library.md describes it. Names are imported when they are first used: `import ackproof` itself
-imports nothing else.
+docs/reference/library.md describes it. Names are imported when they are first used:
+`import ackproof` itself imports nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An executable model of Kafka's replication of one partition.
 
 `predict` returns what a configuration and a fault schedule can do to acked records, by searching
-all interleavings. Standard library only, pure functions. `docs/model.md` describes what is
-modelled, the source of each rule, and what is left out.
+all interleavings. Standard library only, pure functions. `docs/explanation/model.md` describes what
+is modelled, the source of each rule, and what is left out.
 """
 
 from ackproof_model.configuration import Acks, Configuration, Profile

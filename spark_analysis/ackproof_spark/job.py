@@ -1,4 +1,6 @@
-"""Jobs for a Spark cluster: `spark-submit … job.py diff --input RUN_DIR`; see docs/spark.md.
+"""Jobs for a Spark cluster: `spark-submit … job.py diff --input RUN_DIR`.
+
+docs/reference/spark.md describes them.
 
     final-log   reads topics from Kafka between given offsets, and stores the table
     diff        compares a run's ledger with its final log, and stores the anomalies

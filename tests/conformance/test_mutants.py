@@ -83,7 +83,7 @@ RULES = {
 
 
 def as_documented(rules: ModuleType) -> bool:
-    """Tell whether each version has the rules that docs/conformance.md lists."""
+    """Tell whether each version has the rules that docs/explanation/conformance.md lists."""
     return all(
         getattr(rules, name).of(version) == _flags(getattr(rules, name), on)
         for name, versions in RULES.items()

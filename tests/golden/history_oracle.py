@@ -1,6 +1,6 @@
 """The definitions of a history's anomalies once more, in plain Python: slow, and easy to check.
 
-Written from `docs/anomalies.md`; shares nothing with the code that it tests.
+Written from `docs/reference/anomalies.md`; shares nothing with the code that it tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Found = dict[str, list[Any]]
 
 
 def anomalies(case: Case, *, ww_deps: bool = True) -> Found:
-    """Return the evidence of every anomaly that occurs, in the forms of `docs/anomalies.md`."""
+    """Return the evidence of every anomaly that occurs, as in `docs/reference/anomalies.md`."""
     history = _History(case["ops"])
     found: Found = defaultdict(list)
     _offsets(history, found)

@@ -120,7 +120,7 @@ def package(wheel: Path, bare: Path) -> Path:
 def submit(
     cluster: SparkCluster, bare: Path, wheel: Path, *arguments: str | Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run spark-submit as in docs/spark.md, without this checkout on driver and executors."""
+    """Run spark-submit as in docs/reference/spark.md, without this checkout anywhere."""
     return subprocess.run(
         [
             *(HOME / "bin" / "spark-submit", "--master", cluster.master),

@@ -1,7 +1,8 @@
 """When a fault begins or ends: conditions that must all hold, each with its alternatives.
 
 In a scenario a trigger is one text, or a list of texts that must all hold. A text joins
-alternatives with `` or ``: ``isr of orders-0 == 1 or after 20s``. docs/schedules.md lists them.
+alternatives with `` or ``: ``isr of orders-0 == 1 or after 20s``. docs/reference/schedules.md lists
+them.
 """
 
 from __future__ import annotations

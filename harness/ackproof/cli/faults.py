@@ -12,13 +12,13 @@ from ackproof.cli.options import Json, print_json, stdout
 def faults(
     *,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the documentation page docs/faults.md.")
+        bool, typer.Option("--markdown", help="Print the page docs/reference/faults.md.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List every fault: its fields, what it needs of the machine, how its effect is verified.
 
-    Example: [bold]ackproof faults --markdown > docs/faults.md[/]
+    Example: [bold]ackproof faults --markdown > docs/reference/faults.md[/]
     """
     from ackproof.report.console_tables import print_faults
     from ackproof_faults import registered

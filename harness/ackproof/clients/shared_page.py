@@ -23,6 +23,7 @@ outcomes, never behind them.
 from __future__ import annotations
 
 import mmap
+import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -99,6 +100,18 @@ def total(parts: Iterable[Progress]) -> Progress:
         failed=sum(part.failed for part in parts),
         unknown=sum(part.unknown for part in parts),
     )
+
+
+def recorded(path: Path) -> tuple[State, Progress]:
+    """Return phase and counts of the page at `path`, which is not mapped.
+
+    Raises `ValueError` if it is no whole page.
+    """
+    page = path.read_bytes()
+    if len(page) != _SIZE:
+        raise ValueError(f"{path} has {len(page)} bytes instead of {_SIZE}")
+    state, sent, acked, failed, unknown = struct.unpack_from("=5q", page)
+    return State(state), Progress(sent=sent, acked=acked, failed=failed, unknown=unknown)
 
 
 class _Cell(Generic[T]):

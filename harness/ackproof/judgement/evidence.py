@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ackproof.judgement import progress_pages
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport
@@ -39,7 +40,8 @@ def missing_evidence(
         *_of_ends(run_dir, scenario),
         *_of_clients(run_dir, scenario, acked=observed["acked"]),
         *_of_outcomes(observed, unacked_partitions),
-        *_of_replicas(observed),
+        *progress_pages.contradictions(run_dir, scenario, observed),
+        *_of_replicas(scenario, observed),
     ]
 
 
@@ -49,6 +51,8 @@ def _of_the_record(run_dir: Path, record: RunRecord) -> Iterator[str]:
             f"{manifest.NAME} is missing, so nothing shows that the recorded files are as the run "
             "left them"
         )
+    if record.sealed and not record.readers and any(_last_offsets(run_dir)):
+        yield "run.json names no reader of the final log"
 
 
 def _of_faults(scenario: Scenario, faults: Sequence[FaultReport]) -> Iterator[str]:
@@ -166,6 +170,8 @@ def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str])
             yield f"nothing was acked in {partition}"
 
 
-def _of_replicas(observed: Mapping[str, int]) -> Iterator[str]:
+def _of_replicas(scenario: Scenario, observed: Mapping[str, int]) -> Iterator[str]:
+    if scenario.expect.diverged == "some" and "diverged" not in observed:
+        yield "diverged: some is expected, and the replicas' segments were not compared"
     if gaps := observed.get("gap", 0):
         yield f"replicas hold {gaps} batches that were not read"

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
-from ackproof_spark.tables import OF_CLIENTS, OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, Anomaly
+from ackproof_spark.anomaly import (
+    OF_CLIENTS,
+    OF_CONSUMERS,
+    OF_READS,
+    OF_REPLICAS,
+    OF_TRANSACTIONS,
+    Anomaly,
+)
 
 #: The count that each key of `expect` is about: of an anomaly, or of an outcome of sends.
 _ANOMALY = {
@@ -21,6 +28,7 @@ _ANOMALY = {
     "reordered": "reordered",
     "phantom": "phantom",
     "corrupt": "corrupt",
+    "diverged": "diverged",
     "aborted_read": "aborted-read",
     "zombie_commit": "zombie-commit",
     "unprocessed": "unprocessed",
@@ -87,8 +95,8 @@ def check_expectations(
     """Return every key of `expect` with the observed value."""
     expectations = []
     for key, anomaly in _ANOMALY.items():
-        if anomaly in OF_CLIENTS and anomaly not in observed:
-            continue  # the scenario has no such clients
+        if anomaly in (*OF_CLIENTS, *OF_REPLICAS) and anomaly not in observed:
+            continue  # the scenario has no such clients, or the replicas were not compared
         value = getattr(expect, key)
         count = observed.get(anomaly, 0)
         if metrics.probe and key in ("failed", "unknown"):

@@ -12,6 +12,7 @@ from ackproof.judgement import (
     conclusiveness,
     expectations,
     findings,
+    progress_pages,
     reader_disagreement,
     trace_validation,
 )
@@ -24,8 +25,9 @@ from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
+from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
+from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +44,8 @@ def judge_run(run_dir: Path) -> Verdict:
     Raises RunDirectoryError if this is no run directory, or a damaged one; SparkError if Spark
     cannot be started or fails.
     """
+    if not manifest.exists(run_dir) and (run_dir / "scenario.yaml").exists():
+        progress_pages.check_streams(run_dir, load(run_dir / "scenario.yaml")[0].scenario)
     recover_run(run_dir)
     manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
     with spark_session() as spark:

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.errors import DiskError
+from ackproof.errors import DiskError, RunDirectoryError
 from ackproof_spark.ledger_stream import END_OF_STREAM
 from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, TIME
 
@@ -173,7 +173,9 @@ def close(
 
     def write(path: Path, temporary: Path) -> None:
         tables = [reduced(recover(path, schema))] if reduced else _tables(path, schema)
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            temporary, schema, compression="zstd", write_page_checksum=True
+        ) as writer:
             for rows in tables:
                 writer.write_table(rows, row_group_size=_ROW_GROUP)
 
@@ -184,13 +186,33 @@ def convert_all(folder: Path, suffix: str, write: Callable[[Path, Path], None]) 
     """Convert each `_<process><suffix>` to `<process>.parquet`, then remove it.
 
     `write` writes the Parquet file of its first argument to its second. A conversion that was
-    interrupted is done again. Raises `DiskError`.
+    interrupted is done again. Raises `DiskError`, or `RunDirectoryError` if a stream and its
+    Parquet file both exist and differ.
     """
     for path in sorted(folder.glob(f"_*{suffix}")):
         target = path.with_name(path.stem.removeprefix("_") + ".parquet")
-        if not target.exists():
+        if target.exists():
+            _check_same(path, target, write)
+        else:
             convert(path, target, partial(write, path))
         path.unlink()
+
+
+def _check_same(path: Path, target: Path, write: Callable[[Path, Path], None]) -> None:
+    """Check that `target` is what a conversion of `path` gives: only its end was interrupted."""
+    again = target.with_name(f"_{target.name}.again")
+    convert(path, again, partial(write, path))
+    try:
+        same = pq.read_table(again).equals(pq.read_table(target))
+    except (pa.ArrowException, OSError) as error:
+        raise RunDirectoryError(f"{target} is damaged or cut short: {error}") from None
+    finally:
+        again.unlink()
+    if not same:
+        raise RunDirectoryError(
+            f"{target} and {path.name} are of the same process and differ",
+            hint="Move the one that does not belong to the run out of its directory.",
+        )
 
 
 def convert(path: Path, target: Path, write: Callable[[Path], None]) -> None:

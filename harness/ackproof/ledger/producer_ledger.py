@@ -137,6 +137,12 @@ class _Reader:
                 rows = self._transactions.applied(rows)
             yield _table(rows, origin)
 
+    def extent(self) -> tuple[int, bool]:
+        """Return the number of sends, and whether the producer has closed the stream."""
+        if self._stream.schema is None:
+            return 0, False
+        return sum(batch.num_rows for batch in self._sends()), self._stream.closed
+
     def _sends(self) -> Iterator[pa.RecordBatch]:
         """Yield recorded sends; without an end marker, then reserved sequences as unknown."""
         open_sends = InFlight()
@@ -208,6 +214,11 @@ def recover(path: Path) -> pa.Table:
     return pa.concat_tables(parts) if parts else LEDGER.empty_table()
 
 
+def extent(path: Path) -> tuple[int, bool]:
+    """Return how many sends the stream at `path` has, and whether its producer has closed it."""
+    return _Reader(path).extent()
+
+
 def close(run_dir: Path) -> list[Path]:
     """Convert every stream of a run to Parquet; return all Parquet files of the ledger.
 
@@ -226,6 +237,7 @@ def parquet_writer(path: Path) -> pq.ParquetWriter:
         path,
         LEDGER,
         compression="zstd",
+        write_page_checksum=True,
         use_dictionary=[name for name in LEDGER.names if name not in distinct],
         column_encoding=dict.fromkeys(distinct, "DELTA_BINARY_PACKED"),
     )

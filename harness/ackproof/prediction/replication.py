@@ -31,7 +31,7 @@ from ackproof_model import (
     join,
 )
 from ackproof_model.bounds import Stress, bound
-from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
 #: The exact search of one partition ends after so many states: some seconds. Bounds then answer
 #: what it has not decided.

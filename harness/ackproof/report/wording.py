@@ -105,7 +105,7 @@ def unchecked_sentences(verdict: Verdict) -> list[str]:
 
 
 def cause_sentences(verdict: Verdict) -> list[str]:
-    """Return each cause in words, with its case's number (see docs/forensics.md)."""
+    """Return each cause in words, with its case's number (see docs/explanation/forensics.md)."""
     return [f"{cause_title(cause)}: {cause.sentence}" for cause in verdict.causes]
 
 

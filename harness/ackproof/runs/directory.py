@@ -13,7 +13,7 @@ Its name is ``runs/<utc>-<scenario>-<seed>/``; ``runs/latest`` links to the newe
     manifest.json        every file above with its digest
     verdict.json  trace.json  report.html  junit.xml
 
-docs/run-directory.md lists all files and tables.
+docs/reference/run-directory.md lists all files and tables.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[objec
     common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
     records = [{**common, **_mapping(row)} for row in rows]
     with _replacing(path) as partial:
-        pq.write_table(pa.Table.from_pylist(records, schema=schema), partial)
+        table = pa.Table.from_pylist(records, schema=schema)
+        pq.write_table(table, partial, write_page_checksum=True)
 
 
 def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
@@ -170,8 +171,13 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
 
     path = run_dir / LOCATION[table]
     try:
-        return pq.read_table(path).to_pylist() if path.exists() else []
-    except pa.ArrowException as error:
+        if not path.exists():
+            return []
+        rows: list[dict[str, Any]] = pq.read_table(
+            path, page_checksum_verification=True
+        ).to_pylist()
+        return rows
+    except (pa.ArrowException, OSError) as error:
         raise RunDirectoryError(f"{path} is damaged or cut short: {error}") from None
 
 

@@ -35,6 +35,9 @@ _RESULTS = {
 #: Recorded files that are no tables.
 _DOCUMENTS = ("run.json", "scenario.yaml", "prediction.json", "metadata.log")
 
+#: What shows which clients a run had and how far they came, in the folder `clients`.
+_OF_CLIENTS = ("*.json", "*.progress")
+
 _HINT = "Judge the directory as it was recorded: restore the file from a copy."
 
 
@@ -134,6 +137,8 @@ def _evidence(run_dir: Path) -> Iterator[Path]:
         elif path.is_dir():
             yield from sorted(file for file in path.rglob("*.parquet") if file.is_file())
     yield from sorted((run_dir / "zookeeper").rglob("log.*"))
+    for pattern in _OF_CLIENTS:
+        yield from sorted((run_dir / "clients").glob(pattern))
 
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:

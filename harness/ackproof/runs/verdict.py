@@ -156,7 +156,7 @@ class Metrics(_Record):
 
 
 class CauseReport(_Record):
-    """A cause of lost records, as in the table `causes`; docs/forensics.md describes each `case`.
+    """A cause of lost records, as in the table `causes`; `case`: docs/explanation/forensics.md.
 
     `window` is the number of the fault window that hit their leader, or None.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario.librdkafka import forbidden
+from ackproof.scenario.librdkafka import forbidden, unreadable_files
 from ackproof.scenario.types import Problem, Setting, StrictModel, YamlPath, setting_text
 from ackproof_faults import Fault, registered
 from ackproof_faults.interfaces.cluster import InterfaceName
@@ -110,6 +110,8 @@ def problems(
                 (*where, "client", key),
                 f"{key} is a secret: write '${{env:NAME}}' and set the environment variable NAME",
             )
+    for key, problem in unreadable_files(attach.client):
+        yield (*where, "client", key), problem
     for name in topics:
         if not name.startswith(attach.topic_prefix):
             yield (

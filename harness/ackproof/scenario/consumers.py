@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ackproof.scenario.commit import Commit
-from ackproof.scenario.librdkafka import explained, forbidden
+from ackproof.scenario.librdkafka import explained, forbidden, unreadable_files
 from ackproof.scenario.types import Setting, StrictModel
 
 #: Consumer settings that a scenario cannot set, and why.
@@ -41,6 +41,8 @@ class ConsumerSettings(BaseModel):
                 raise ValueError(f"{key} is {OWNED_CONSUMER_SETTINGS[key]}: remove it")
             if reason := forbidden(key):
                 raise ValueError(reason)
+        for _, problem in unreadable_files(self.__pydantic_extra__):
+            raise ValueError(problem)
         try:
             Consumer({"group.id": "any", **self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:

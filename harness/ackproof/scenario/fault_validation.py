@@ -10,9 +10,14 @@ from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.types import Problem, YamlPath
 from ackproof_faults import Fault, Shape
-from ackproof_faults.conditions.condition import Condition
+from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.conditions.events import FaultHas, LogSays
-from ackproof_faults.conditions.partition_state import IsrIsExactly, LeaderIs, PartitionCondition
+from ackproof_faults.conditions.partition_state import (
+    IsrIs,
+    IsrIsExactly,
+    LeaderIs,
+    PartitionCondition,
+)
 from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
@@ -143,9 +148,19 @@ def _condition_problems(
             )
         case LeaderIs(broker=int() as broker) | LogSays(broker=int() as broker):
             yield from _broker_problems(scenario, place, broker)
+        case IsrIs() if not _possible_size(scenario, condition):
+            yield place, f"'{condition}' never holds with that many replicas"
         case IsrIsExactly():
             for broker in condition.members:
                 yield from _broker_problems(scenario, place, broker)
+
+
+def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:
+    topic = every_topic(scenario).get(condition.topic)
+    most = topic.replication_factor if topic else scenario.cluster.brokers
+    # Replicas can be added while the run goes on.
+    most = max(most, scenario.cluster.brokers if scenario.cluster.attach is None else most)
+    return any(compares(size, condition.op, condition.size) for size in range(most + 1))
 
 
 def _broker_problems(scenario: Scenario, place: YamlPath, broker: int) -> Iterator[Problem]:

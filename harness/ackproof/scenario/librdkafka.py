@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from ackproof.scenario.types import Setting
 
 #: Properties that scenarios may use. librdkafka cannot list its properties, hence this list.
 KNOWN = (
@@ -45,6 +49,17 @@ def forbidden(key: str) -> str:
         if re.fullmatch(pattern, key):
             return f"{key} {reason}: remove it"
     return ""
+
+
+def unreadable_files(settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
+    """Yield settings that name a file which is none, such as a pipe that would block the client.
+
+    A file that does not exist is left to librdkafka: the setting may be a folder or a URI.
+    """
+    for key, value in settings.items():
+        path = Path(str(value))
+        if key.endswith(".location") and path.exists() and not (path.is_file() or path.is_dir()):
+            yield key, f"{key}: {value} is neither a file nor a folder"
 
 
 def explained(refusal: Any) -> str:

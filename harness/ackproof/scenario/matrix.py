@@ -25,6 +25,9 @@ from ackproof.scenario.types import Setting, YamlPath, setting_text
 #: Keys that are the same for all configurations of a file.
 _FIXED = frozenset({"version", "name", "matrix"})
 
+#: Characters of a configuration's name, which is part of the name of its run directory.
+_LONGEST_NAME = 140
+
 #: The most configurations of a file: each is a run of a minute or more.
 _MOST = 1000
 
@@ -49,13 +52,22 @@ class Entry:
 def entries(matrix: object) -> list[Entry]:
     """Return the configurations of a matrix in its order. Raises MatrixError if it is illegal."""
     if isinstance(matrix, Mapping) and matrix:
-        return _named(matrix, ("matrix",))
-    if isinstance(matrix, list) and matrix:
-        return _combinations(matrix)
-    raise MatrixError(
-        ("matrix",),
-        "it must map names of configurations to the keys that they change, or list dimensions",
-    )
+        found = _named(matrix, ("matrix",))
+    elif isinstance(matrix, list) and matrix:
+        found = _combinations(matrix)
+    else:
+        raise MatrixError(
+            ("matrix",),
+            "it must map names of configurations to the keys that they change, or list dimensions",
+        )
+    for entry in found:
+        if len(entry.name) > _LONGEST_NAME:
+            raise MatrixError(
+                ("matrix",),
+                f"the name {entry.name[:40]!r}… has {len(entry.name)} characters, and "
+                f"{_LONGEST_NAME} is the most",
+            )
+    return found
 
 
 def _named(matrix: Mapping[str, Any], path: YamlPath) -> list[Entry]:

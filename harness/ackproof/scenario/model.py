@@ -101,6 +101,7 @@ class Expect(StrictModel):
     reordered: Expectation = "any"
     phantom: Expectation = "none"
     corrupt: Expectation = "none"
+    diverged: Expectation = "none"
     aborted_read: Expectation = "none"
     zombie_commit: Expectation = "none"
     unprocessed: Expectation = "none"
@@ -111,7 +112,7 @@ class Expect(StrictModel):
     cause: str | None = Field(
         default=None,
         pattern=r"^(B[1-9][0-9]*|unexplained)$",
-        description="the case (docs/forensics.md) that explains the most lost records",
+        description="the case (docs/explanation/forensics.md) that explains the most lost records",
         examples=["B6"],
     )
     availability: str | None = Field(
@@ -153,7 +154,7 @@ class Scenario(StrictModel):
     topics: dict[str, TopicSpec] = Field(min_length=1)
     workload: Workload
     faults: Annotated[list[Any], StepList] = Field(
-        default_factory=list, description="faults and blocks of faults (docs/schedules.md)"
+        default_factory=list, description="faults and blocks of them (docs/reference/schedules.md)"
     )
     blast_radius: BlastRadius = BlastRadius()
     expect: Expect = Expect()

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.scenario.librdkafka import explained, forbidden
+from ackproof.scenario.librdkafka import explained, forbidden, unreadable_files
 from ackproof.scenario.types import Setting
 
 #: Client settings that ackproof sets itself.
@@ -95,6 +95,8 @@ class ProducerSettings(BaseModel):
                 raise ValueError(reason)
             if key in ALIASES:
                 raise ValueError(f"{key} is another name of {ALIASES[key]}: use {ALIASES[key]}")
+        for _, problem in unreadable_files(self.__pydantic_extra__):
+            raise ValueError(problem)
         try:
             Producer({**self.as_client_settings(), "log_level": 0}).close()
         except KafkaException as refusal:

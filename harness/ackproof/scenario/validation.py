@@ -97,7 +97,11 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             field = ("topic",) if place == ("workload",) else ()
             yield (*place, *field), f"{name!r} is not a topic here ({legal})"
             continue
-        for key, problem in _removal_problems(scenario.topics[name], scenario.expect.loss):
+        topic = scenario.topics[name]
+        for key, problem in (
+            *_removal_problems(topic, scenario.expect.loss),
+            *_unackable(topic, sends.settings.acks),
+        ):
             yield ("topics", name, "settings", key), problem
         for path, problem in _sends_problems(name, sends, scenario):
             yield (*place, *path), problem
@@ -159,6 +163,15 @@ def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:
         value = topic.settings.get(key)
         if value is not None and not re.fullmatch(pattern, str(value).lower()):
             yield ("topics", name, "settings", key), f"{value!r} is not legal ({legal})"
+
+
+def _unackable(topic: TopicSpec, acks: str) -> Iterator[tuple[str, str]]:
+    if acks == "all" and topic.min_insync_replicas > topic.replication_factor:
+        yield (
+            "min.insync.replicas",
+            f"{topic.min_insync_replicas} is more than the {topic.replication_factor} replicas, so "
+            "nothing is ever acked with acks: all",
+        )
 
 
 def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:

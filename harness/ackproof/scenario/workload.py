@@ -15,6 +15,9 @@ from ackproof.scenario.types import Setting, StrictModel
 from ackproof_faults.conditions.durations import Duration
 from ackproof_spark.record import HEADER_SIZE
 
+#: Beyond these no machine gets: a larger value is a mistake in the file.
+_MOST_PER_SECOND, _MOST_RECORDS, _MOST_SECONDS = 100_000_000, 10**12, 366 * 24 * 3600
+
 
 def _parse_rate(value: object) -> float:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?/ ?s", value) if isinstance(value, str) else None
@@ -99,6 +102,7 @@ class Sends(StrictModel):
     rate: Rate = Field(
         default=1000.0,
         gt=0,
+        le=_MOST_PER_SECOND,
         allow_inf_nan=False,
         description="sends a second, summed over all producers",
     )
@@ -121,7 +125,9 @@ class Sends(StrictModel):
         le=2000,
         description="number of keys, used in turn; librdkafka's default partitioner places them",
     )
-    records: int = Field(default=200_000, ge=1, description="maximum number of sends")
+    records: int = Field(
+        default=200_000, ge=1, le=_MOST_RECORDS, description="maximum number of sends"
+    )
     settings: ProducerSettings
     may_stop_for: tuple[ErrorName, ...] = Field(
         default=(),
@@ -148,7 +154,11 @@ class Workload(Sends):
         description="the listener that they connect to: EXTERNAL or one of cluster.listeners",
     )
     seconds: Duration = Field(
-        default=120.0, gt=0, allow_inf_nan=False, description="maximum duration of sending"
+        default=120.0,
+        gt=0,
+        le=_MOST_SECONDS,
+        allow_inf_nan=False,
+        description="maximum duration of sending",
     )
     tail: int = Field(
         default=1000, ge=0, description="acked sends to wait for after the last fault has recovered"

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables, kept
-from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,14 +76,23 @@ def _rivals(tables: RunTables) -> DataFrame:
 
     name = F.struct("producer", "sequence")
     mine = _candidates(tables).select(*PLACE, "producer", "sequence")
-    others = (
+    there = (
         tables.ledger.where(F.col("outcome") == Outcome.ACKED)
         .join(mine.select(*PLACE).distinct(), PLACE, "left_semi")
-        .select(*PLACE, name.alias("other"))
+        .select(*PLACE, name.alias("name"))
     )
+    # Two names of each offset are enough: any number of sends may have been acked there.
+    least = there.groupBy(*PLACE).agg(F.min("name").alias("least"))
+    second = (
+        there.join(least, PLACE)
+        .where(F.col("name") != F.col("least"))
+        .groupBy(*PLACE)
+        .agg(F.min("name").alias("second"))
+    )
+    rival = F.when(F.col("least") != name, F.col("least")).otherwise(F.col("second"))
     return (
-        mine.join(others, PLACE)
-        .where(F.col("other") != name)
-        .groupBy(*PLACE, "producer", "sequence")
-        .agg(F.min("other").alias("rival"))
+        mine.join(least, PLACE)
+        .join(second, PLACE, "left")
+        .select(*PLACE, "producer", "sequence", rival.alias("rival"))
+        .where(F.col("rival").isNotNull())
     )

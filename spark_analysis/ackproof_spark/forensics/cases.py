@@ -1,7 +1,8 @@
 """The known cases of loss, and the evidence that identifies each.
 
-The numbers are those of docs/forensics.md. The first rule that matches gives the case. A loss that
-no rule matches is `unexplained`; where the model calls the loss impossible, that is a finding.
+The numbers are those of docs/explanation/forensics.md. The first rule that matches gives the
+case. A loss that no rule matches is `unexplained`; where the model calls the loss impossible, that
+is a finding.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ events again, and each micro-batch writes files of its own (see `store`).
 
 It keeps its own state, and does not use Spark's stream-stream join: that emits a pair once and
 cannot retract it when a log is truncated, and emits an unmatched send only after the watermark
-(docs/live.md has what was measured).
+(docs/how-to/live.md has what was measured).
 
 Spark needs pandas for state in Python.
 """

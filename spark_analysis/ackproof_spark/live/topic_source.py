@@ -2,7 +2,7 @@
 
 Spark's own connector is no alternative: before every micro-batch it asks the brokers for the end
 offsets of all partitions. One dead broker stops the whole query, the ledger included, until it is
-back, or fails it when the client's timeout is over (docs/live.md). Here one consumer stays
+back, or fails it when the client's timeout is over (docs/how-to/live.md). Here one consumer stays
 connected; a partition without a leader yields nothing, and the others continue. librdkafka compares
 the leader epoch of its position with the log (KIP-320) and reports truncation.
 

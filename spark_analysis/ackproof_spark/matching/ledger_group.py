@@ -30,7 +30,11 @@ class LedgerGroup:
     ) -> None:
         self._group = group
         self._file = pq.ParquetFile(
-            group.path, filesystem=filesystem, read_dictionary=_WORDS, pre_buffer=False
+            group.path,
+            filesystem=filesystem,
+            read_dictionary=_WORDS,
+            pre_buffer=False,
+            page_checksum_verification=True,
         )
         self._table = self._read([name for name in columns if name not in group.constant])
 

@@ -93,6 +93,7 @@ class LogReader:
                 filesystem=self._filesystem,
                 read_dictionary=["state", "head"],
                 pre_buffer=False,
+                page_checksum_verification=True,
             ) as file:
                 for batch in file.iter_batches(
                     _BATCH, row_groups=[group.number], columns=columns, use_threads=False

@@ -15,6 +15,12 @@ from ackproof_spark.matching.row_groups import (
     Unaligned,
 )
 
+#: Offsets for each row of a topic, beyond which its log is too sparse to walk through.
+_OFFSETS_A_ROW = 100
+
+#: Offsets that are walked through however few rows there are.
+_FEW_OFFSETS = 100_000_000
+
 #: Bytes that one offset of one partition takes in a task's buffer (`LogWindow`).
 _BYTES_AN_OFFSET = 12
 
@@ -41,7 +47,8 @@ class Slice:
 def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
     """Cut every topic into slices of offsets; at least one for each core if there is enough.
 
-    Raises `Unaligned` if too few sends have an offset, or a slice would need too much memory.
+    Raises `Unaligned` if too few sends have an offset, a log is sparse, or a slice would need too
+    much memory.
     """
     sends = sum(group.rows for group in layout.sends)
     without = sum(group.without_offset for group in layout.sends)
@@ -58,6 +65,10 @@ def slices(layout: Layout, *, sizing: Sizing, cores: int) -> list[Slice]:
     cut: list[Slice] = []
     for topic in sorted({*of_topic, *logs}):
         rows = sum(group.rows for group in of_topic[topic]) + sum(g.rows for g in logs[topic])
+        first = min((group.first for group in logs[topic]), default=0)
+        last = max((group.last for group in logs[topic]), default=0)
+        if last - first > max(_OFFSETS_A_ROW * rows, _FEW_OFFSETS):
+            raise Unaligned(f"{topic} has {rows} rows at offsets {first} to {last}")
         count = max(1, -(-rows // sizing.rows_a_slice))
         if rows >= cores * sizing.from_rows:
             count = -(-count // cores) * cores

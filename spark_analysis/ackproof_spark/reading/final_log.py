@@ -42,7 +42,7 @@ _NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data sou
 _NO_CONNECTOR = (
     "this Spark lacks its Kafka connector; fetch it with: "
     "python -m ackproof_spark.spark.connector (a cluster takes it by its Maven coordinates, "
-    "see docs/spark.md)"
+    "see docs/reference/spark.md)"
 )
 
 _PARTITION = ["topic", "partition"]

@@ -39,6 +39,9 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": TIMESTAMP_TYPE,
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
+    # A flipped bit in a file is not to look like an anomaly of Kafka's.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    "spark.hadoop.parquet.page.write-checksum.enabled": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
 }
@@ -157,7 +160,7 @@ def stop() -> None:
 def configure(spark: SparkSession) -> SparkSession:
     """Apply `SETTINGS` to a session that was created elsewhere, and return it."""
     for key, value in SETTINGS.items():
-        spark.conf.set(key, value)
+        spark.conf.set(key.removeprefix("spark.hadoop."), value)
     return spark
 
 

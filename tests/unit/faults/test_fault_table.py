@@ -7,12 +7,12 @@ from pathlib import Path
 from ackproof_faults import registered
 from ackproof_faults.fault_table import entries, markdown
 
-PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "faults.md"
 
 
 def test_the_page_is_the_table() -> None:
     assert PAGE.read_text() == markdown(registered()), (
-        "make it again: ackproof faults --markdown > docs/faults.md"
+        "make it again: ackproof faults --markdown > docs/reference/faults.md"
     )
 
 

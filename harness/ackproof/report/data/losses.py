@@ -20,7 +20,8 @@ from ackproof.report.data.tables import (
     int64,
     moment_of,
 )
-from ackproof_spark.tables import LOCATION, Anomaly
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import LOCATION
 
 #: Maximum number of groups of lost records that a report describes.
 MAX_GROUPS = 8

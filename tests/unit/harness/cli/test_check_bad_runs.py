@@ -145,6 +145,24 @@ def test_an_incomplete_run_directory_is_refused_by_name(
     assert not (run_dir / "verdict.json").exists()
 
 
+@pytest.mark.parametrize("table", ["final_log", "ledger", "partition_ends"])
+def test_a_flipped_bit_is_damage_and_no_anomaly(spark, tmp_path: Path, table: str) -> None:
+    run_dir = store(tmp_path / "run", with_())
+    path = run_dir / LOCATION[table]
+    if path.is_dir():
+        (path,) = path.glob("*.parquet")
+    rows = pq.read_table(path)
+    pq.write_table(rows, path, write_page_checksum=True, compression="none")
+    assert judge_run(run_dir).verdict is Word.HOLDS
+    column = pq.read_metadata(path).row_group(0).column(rows.schema.get_field_index("partition"))
+    start = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        judge_run(run_dir)
+
+
 def test_a_run_without_its_final_log_is_inconclusive(spark, tmp_path: Path) -> None:
     run_dir = store(tmp_path / "run", with_())
     gone(run_dir / LOCATION["final_log"])

@@ -1,7 +1,8 @@
 """Every error that a broker may answer, injected into real Produce requests of a real client.
 
 The mock answers with the error and writes nothing, so what it means for the record is known for a
-sole attempt; `docs/outcomes.md` is held against what the producer's own recorder makes of it.
+sole attempt; `docs/reference/outcomes.md` is held against what the producer's own recorder
+makes of it.
 """
 
 from __future__ import annotations

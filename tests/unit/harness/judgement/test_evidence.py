@@ -103,10 +103,18 @@ def test_a_loop_of_faults_that_left_none_is_named(run_dir: Path) -> None:
 
 
 def test_a_missing_manifest_of_a_sealed_run_is_named(run_dir: Path) -> None:
-    seal(run_dir, runs.read_record(run_dir))
+    seal(run_dir, runs.read_record(run_dir).model_copy(update={"readers": ["kafka"]}))
     assert reasons(run_dir) == []
     (run_dir / "manifest.json").unlink()
     assert "manifest.json is missing" in reasons(run_dir)[0]
+
+
+def test_a_sealed_run_whose_final_log_nobody_read_is_named(run_dir: Path) -> None:
+    record = runs.read_record(run_dir)
+    seal(run_dir, record)
+    assert reasons(run_dir) == ["run.json names no reader of the final log"]
+    seal(run_dir, record.model_copy(update={"readers": ["kafka"]}))
+    assert reasons(run_dir) == []
 
 
 @pytest.mark.parametrize(
@@ -165,3 +173,10 @@ def test_what_the_counts_say_is_named(
 ) -> None:
     observed = OBSERVED | changes
     assert reasons(run_dir, observed=observed, unacked=unacked) == [said]
+
+
+def test_divergence_that_is_expected_and_was_not_looked_for_is_named(run_dir: Path) -> None:
+    change_scenario(run_dir, expect={"diverged": "some"})
+    said = "diverged: some is expected, and the replicas' segments were not compared"
+    assert reasons(run_dir) == [said]
+    assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == []

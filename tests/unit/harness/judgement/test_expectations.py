@@ -68,6 +68,20 @@ def test_every_other_anomaly_can_be_forbidden() -> None:
     assert judged(Expect(), corrupt=1) is Word.VIOLATED
 
 
+@pytest.mark.parametrize(
+    ("value", "some", "none"),
+    [
+        ("none", Word.VIOLATED, Word.HOLDS),
+        ("some", Word.HOLDS, Word.VIOLATED),
+        ("any", Word.HOLDS, Word.HOLDS),
+    ],
+)
+def test_replicas_that_diverged_are_compared(value: str, some: Word, none: Word) -> None:
+    expect = Expect(diverged=value)  # type: ignore[arg-type]
+    assert (judged(expect, diverged=2), judged(expect, diverged=0)) == (some, none)
+    assert judged(expect) is Word.HOLDS  # the replicas were not compared
+
+
 def test_availability_is_a_share_of_the_duration() -> None:
     assert judged(Expect(availability=">= 98%")) is Word.HOLDS
     assert judged(Expect(availability="> 98%")) is Word.VIOLATED

@@ -16,7 +16,7 @@ from ackproof.ledger.outcome import (
 )
 from ackproof_spark.tables import Outcome
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "outcomes.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "reference" / "outcomes.md"
 
 MAY_BE_WRITTEN = [
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
@@ -117,4 +117,4 @@ def test_the_page_lists_every_rule():
         f"| `{name}` | {getattr(KafkaError, name)} | {outcomes[rule.meaning]} | {rule.reason} |"
         for name, rule in RULES.items()
     ]
-    assert "\n".join(rows) in DOCUMENT.read_text(), "write these rows to docs/outcomes.md"
+    assert "\n".join(rows) in DOCUMENT.read_text(), "write these rows to docs/reference/outcomes.md"

@@ -25,7 +25,7 @@ from ackproof_model import (
     Role,
     predict,
 )
-from ackproof_spark.tables import PREDICTED
+from ackproof_spark.anomaly import PREDICTED
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 ANY_TIME = IsrSize(op=">=", size=0)

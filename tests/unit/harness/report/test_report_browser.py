@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report import write_html
+from ackproof.report.html import write_html
 from unit.harness.report.browser import PHONE, WIDE, Look, look, needs_browser
 
 pytestmark = needs_browser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,51 @@ def test_cluster_settings_are_read_as_kafka_reads_them(
     tmp_path: Path, setting: str, said: str
 ) -> None:
     assert said in refusal(tmp_path, SCENARIO.replace("CLUSTER", setting))
+
+
+@pytest.mark.parametrize(
+    ("of", "setting", "said"),
+    [
+        ("WORKLOAD", "records: 18446744073709551616", "workload.records"),
+        ("WORKLOAD", "rate: 1e308", "workload.rate"),
+        ("WORKLOAD", "seconds: 1e308", "workload.seconds"),
+        ("TOPIC", "min.insync.replicas: 9", "nothing is ever acked with acks: all"),
+        ("WHEN", "isr of orders-0 == 99", "'isr of orders-0 == 99' never holds"),
+        ("WHEN", "isr of orders-0 >= 4", "never holds with that many replicas"),
+    ],
+)
+def test_numbers_that_no_run_can_reach_are_refused(
+    tmp_path: Path, of: str, setting: str, said: str
+) -> None:
+    text = SCENARIO.replace("workload:", f"workload:\n  {setting if of == 'WORKLOAD' else ''}")
+    if of == "WHEN":
+        text += f"faults: [{{fault: kill, target: leader of orders-0, when: [{setting}]}}]\n"
+    assert said in refusal(tmp_path, text.replace(of, setting))
+
+
+def test_numbers_that_a_run_can_reach_are_legal(tmp_path: Path) -> None:
+    text = SCENARIO.replace("workload:", "workload:\n  records: 1000000000\n  rate: 1e6")
+    text += "faults: [{fault: kill, target: leader of orders-0, when: [isr of orders-0 < 99]}]\n"
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("length", [140, 141])
+def test_names_of_configurations_fit_into_a_file_name(tmp_path: Path, length: int) -> None:
+    text = SCENARIO + f"matrix: {{{'n' * length}: {{}}}}\n"
+    if length > 140:
+        assert "has 141 characters, and 140 is the most" in refusal(tmp_path, text)
+    else:
+        with pytest.raises(pytest.fail.Exception):
+            refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("of", ["PRODUCER", "CONSUMER"])
+def test_a_pipe_as_a_file_blocks_nothing(tmp_path: Path, of: str) -> None:
+    pipe = tmp_path / "ca.pem"
+    os.mkfifo(pipe)
+    text = SCENARIO.replace(of, f"security.protocol: ssl, ssl.ca.location: {pipe}")
+    assert "is neither a file nor a folder" in refusal(tmp_path, text)
 
 
 def test_an_error_in_merged_keys_has_a_line(tmp_path: Path) -> None:

@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from ackproof.bench.planted import plant
 from ackproof_spark import tables
 from ackproof_spark.matching.offset_pass import Unmatched, unmatched
-from ackproof_spark.matching.row_groups import Sizing, Unaligned, read_layout
+from ackproof_spark.matching.row_groups import (
+    Layout,
+    RecordGroup,
+    Sizing,
+    Unaligned,
+    read_layout,
+)
 from ackproof_spark.matching.slices import slices
 from ackproof_spark.reading.run_tables import RunTables
 
@@ -147,3 +154,26 @@ def test_a_log_out_of_order_is_compared_all_the_same(spark, run, tmp_path):
     with ExitStack() as caches, pytest.raises(Unaligned, match="not sorted by offset"):
         unmatched(spark, tmp_path, whole, sizing=FORCED, caches=caches)
     assert sum(compare(spark, tmp_path, sizing=FORCED).counts.values()) == len(planted)
+
+
+@pytest.mark.parametrize(("last", "aligned"), [(10**6, True), (10**15, False)])
+def test_a_log_with_a_far_offset_takes_the_general_path(last: int, aligned: bool) -> None:
+    groups = [
+        RecordGroup(
+            path="log",
+            number=number,
+            rows=100,
+            topic="orders",
+            partition=0,
+            first=offset,
+            last=offset + 99,
+            constant={},
+        )
+        for number, offset in enumerate([0, last])
+    ]
+    layout = Layout(filesystem=LocalFileSystem(), sends=(), records=tuple(groups))
+    if aligned:
+        assert slices(layout, sizing=FORCED, cores=2)
+        return
+    with pytest.raises(Unaligned, match=f"orders has 200 rows at offsets 0 to {last + 99}"):
+        slices(layout, sizing=FORCED, cores=2)

@@ -181,7 +181,7 @@ def test_a_plain_spark_answers_the_example_queries(loaded, run_dirs, tmp_path):
 
 @contextmanager
 def thrift_server(warehouse: Warehouse, scratch: Path) -> Iterator[str]:
-    """Start Spark's Thrift Server as in docs/warehouse.md; yield its JDBC address."""
+    """Start Spark's Thrift Server as in docs/how-to/warehouse.md; yield its JDBC address."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
