@@ -65,9 +65,16 @@ def read_runs(
                 "configuration_name": verdict.configuration_name,
                 "trial": trials[configuration],
             }
+        record = read_record(directory)
+        if record.run_id != verdict.run_id:  # every row of its tables has the record's
+            raise RunDirectoryError(
+                f"{directory}: verdict.json is of the run {verdict.run_id}, and the tables are of "
+                f"{record.run_id}",
+                hint=f"Judge it again: ackproof check {directory}",
+            )
         judged = _judged(
             verdict,
-            read_record(directory),
+            record,
             directory,
             trial=trial,
             commit=commit,

@@ -25,7 +25,10 @@ from ackproof.runs.verdict import (
     Finding,
     Latency,
     Metrics,
+    PartitionAvailability,
     PredictionReport,
+    ProbeMetrics,
+    Share,
     Verdict,
     Word,
 )
@@ -103,6 +106,14 @@ def make(directory: Path, options: Options, *, name: str | None = None) -> Verdi
     return verdict
 
 
+_SHARE = Share(share=0.75, outages=1, longest_s=9.25)
+PROBE = ProbeMetrics(
+    read=_SHARE,
+    write=_SHARE,
+    partitions=[PartitionAvailability(topic="orders", partition=0, read=_SHARE, write=_SHARE)],
+    writes={},
+)
+
 DIAGRAM = [
     "     producer controller    A         B         C",
     "  1      |         |         *         |         |      fault 1: isolate_replication",
@@ -156,6 +167,7 @@ def tell(directory: Path) -> Verdict:
     told = made.model_copy(
         update={
             "causes": [cause],
+            "metrics": made.metrics.model_copy(update={"probe": PROBE}),
             "prediction": made.prediction.model_copy(update={"diagram": DIAGRAM}),
         }
     )
