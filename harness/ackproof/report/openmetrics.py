@@ -43,7 +43,7 @@ def render(verdicts: Sequence[Verdict]) -> str:
     latest = {_labels(verdict): verdict for verdict in verdicts}
     registry = CollectorRegistry()
     registry.register(_Runs(latest))
-    text: bytes = generate_latest(registry)
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
 
 

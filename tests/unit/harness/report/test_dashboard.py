@@ -125,16 +125,10 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     assert "1aaaaaaaaaaa<" in ours
     drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
     assert list(drawn) == [
-        f"trend-{name}"
-        for name in (
-            "losing-runs",
-            "losses",
-            "causes",
-            "availability",
-            "latency",
-            "recoveries",
-            "duplicates",
-        )
+        "trend-losing-runs",
+        "trend-losses",
+        "trend-causes",
+        *(f"trend-{name}" for name in ("availability", "latency", "recoveries", "duplicates")),
     ]
 
 
