@@ -308,7 +308,7 @@ def _run(configured: Configured, out: Path) -> Path:
     from ackproof.containers.engine import connect
     from ackproof.execution.runner import run
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import write_html
+    from ackproof.report.html import write_html
 
     client = connect() if configured.scenario.cluster.attach is None else None
     reporter = ConsoleReporter(Console(file=sys.stderr))

@@ -78,8 +78,8 @@ def compare(
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import print_comparison, print_trials
     from ackproof.report.ci import announce
+    from ackproof.report.terminal import print_comparison, print_trials
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
@@ -166,7 +166,7 @@ def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
     """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
-    from ackproof.report import write_junit
+    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     html = store.directory / "report.html"
@@ -181,8 +181,8 @@ def _write_reports(
 def _write_page(
     path: Path, store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> None:
-    from ackproof.report import write_html
     from ackproof.report.comparison import shown_runs
+    from ackproof.report.html import write_html
     from ackproof.runs.directory import disk_errors
 
     with disk_errors(path):

@@ -52,7 +52,7 @@ def run(
     Examples: [bold]ackproof run scenarios/acks-all.yaml[/], [bold]ackproof run B6[/],
     [bold]ackproof run catalogue --kafka 4.3.1[/]
     """
-    from ackproof.report import print_run
+    from ackproof.report.terminal import print_run
 
     configurations = configurations_of(scenario, shard=shard, arm=arm, kafka=kafka)
     results, failure = _run_all(
@@ -83,8 +83,9 @@ def _run_all(
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import write_html, write_junit
     from ackproof.report.ci import announce
+    from ackproof.report.html import write_html
+    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     results: list[tuple[Path, Any]] = []

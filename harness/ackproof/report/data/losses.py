@@ -19,7 +19,8 @@ from ackproof.report.data.tables import (
     RunTables,
     int64,
 )
-from ackproof_spark.tables import LOCATION, Anomaly
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import LOCATION
 
 #: Maximum number of lost records that a report describes in full.
 MAX_EXAMPLES = 8

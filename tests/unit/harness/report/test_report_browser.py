@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.report import write_html
+from ackproof.report.html import write_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -14,8 +14,10 @@ from ackproof.comparison.sequential import Sequential
 from ackproof.comparison.statistics import Design
 from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
-from ackproof.report import comparison, print_trials, write_html
+from ackproof.report import comparison
+from ackproof.report.html import write_html
 from ackproof.report.plots import comparison as comparison_plots
+from ackproof.report.terminal import print_trials
 from ackproof.runs.verdict import Latency, Word
 from unit.harness.report.test_report_browser import CHROMIUM, opened
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof import report
-from ackproof.report import wording, write_html
+from ackproof.report import wording
 from ackproof.report.data.run import read_run
+from ackproof.report.html import write_html
 from ackproof.report.plots import time_axis
 from ackproof.report.plots.rate import rate
 from ackproof_spark.tables import LOCATION, OPTIONAL

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.report import print_comparison, print_run
 from ackproof.report.agreement import agreement
+from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import Word
 
 
