@@ -79,7 +79,7 @@ class _Runs(Collector):
         )
         yield self._gauge(
             "ackproof_lost_by_cause",
-            "Lost records by the case of docs/forensics.md.",
+            "Lost records by the case of docs/explanation/forensics.md.",
             lambda verdict: _by_case(verdict).items(),
             "case",
         )

@@ -102,7 +102,7 @@ FINDINGS = _table(
     _required("explanation", pa.string()),
 )
 
-#: One row a cause of lost records, that of most records first; `case` is that of docs/forensics.md,
+#: One row a cause of lost records, that of most records first; `case` is that of docs/explanation/forensics.md,
 #: `title` its name.
 CAUSES = _table(
     _required("case", pa.string()),

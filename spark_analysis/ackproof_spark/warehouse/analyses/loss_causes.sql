@@ -1,5 +1,5 @@
 -- Why each configuration lost records: the causes, with the runs and the records of each. The case is
--- that of docs/forensics.md and docs/catalogue. Inconclusive runs are left out.
+-- that of docs/explanation/forensics.md and docs/catalogue. Inconclusive runs are left out.
 SELECT
   r.scenario, r.configuration_name, r.kafka_version, c.`case`, first(c.title) AS title,
   count(DISTINCT c.run_id) AS runs,
