@@ -102,8 +102,8 @@ FINDINGS = _table(
     _required("explanation", pa.string()),
 )
 
-#: One row a cause of lost records, that of most records first; `case` is that of docs/explanation/forensics.md,
-#: `title` its name.
+#: One row a cause of lost records, that of most records first; `case` is that of
+#: docs/explanation/forensics.md, `title` its name.
 CAUSES = _table(
     _required("case", pa.string()),
     _required("title", pa.string()),

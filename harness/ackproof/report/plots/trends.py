@@ -107,7 +107,8 @@ def _causes(rows: _Rows) -> Figure | None:
     return Figure(
         name="causes",
         title="Why records were lost",
-        caption="Lost records of conclusive runs by cause; docs/explanation/forensics.md describes the cases.",
+        caption="Lost records of conclusive runs by cause; docs/explanation/forensics.md "
+        "describes the cases.",
         spoken="; ".join(texts) + ".",
         height=height,
         timed=False,
