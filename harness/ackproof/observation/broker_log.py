@@ -89,7 +89,9 @@ _PATTERNS = {
         r"id=(?P<leader>\d+),.*?[\])], ?(?P<leader_epoch>\d+), ?(?P<offset>\d+)\)"
     ),
     Kind.LOADED: re.compile(
-        r"Completed load of Log\(.*?topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), "
+        # The directory of a deleted topic is loaded, too, until it is removed.
+        r"Completed load of Log\((?!dir=[^,]*-(?:delete|stray),)"
+        r".*?topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), "
         r".*?logEndOffset=(?P<offset>\d+)\)"
     ),
     Kind.TRUNCATING: re.compile(

@@ -130,6 +130,8 @@ NOTHING = [
     LOG + "Truncating to 0 has no effect as the largest offset in the log is -1 (kafka.log.X)",
     "[BrokerServer id=1] Waiting for the broker to be unfenced (kafka.server.BrokerServer)",
     "java.io.IOException: ISR updated to nothing",
+    # A deleted topic of the same name, whose directory is not removed yet.
+    LINES["a log loaded"][0].replace("/data/orders-0,", "/data/orders-0.89e6322c-delete,"),
 ]
 
 
