@@ -48,7 +48,7 @@ def main() -> int:
     options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
     options.add_argument("--run", action="store_true", help="run those that are not stored yet")
     options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
-    options.add_argument("--clusters", type=int, default=3, help="how many at the same time")
+    options.add_argument("--clusters", type=int, default=4, help="how many at the same time")
     options.add_argument("--page", action="store_true", help="predict stored runs, write the page")
     options.add_argument("--out", type=Path, default=Path("runs/predictions"))
     given = options.parse_args()
@@ -90,8 +90,8 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
 def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[], bool]) -> None:
     """Run the seeds that are not stored, on so many clusters at once, and store the results.
 
-    Most of a run's time is waiting, so that clusters share processors well. One process judges all
-    runs, with one Spark session: a search for a prediction here does not hold it up.
+    Most of a run's time is waiting, so that clusters share processors well. Processes with a warm
+    Spark session each judge the runs: a search for a prediction here does not hold them up.
     """
     preflight()
     with spark_session():
@@ -104,7 +104,7 @@ def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[
             return None if configured is None else (configured, _run_dir(configured.scenario, out))
 
     with (
-        ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as judge,
+        ProcessPoolExecutor(max_workers=clusters, mp_context=get_context("spawn")) as judge,
         ThreadPoolExecutor(max_workers=clusters) as pool,
     ):
         for worker in [pool.submit(_work, take, judge) for _ in range(clusters)]:
