@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +52,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def place(recorded: list[Path]) -> Iterator[Path]:
     """A folder on the disk of the runs, whose files mutants link to."""
-    folder = recorded[0].parent / "mutants"
-    folder.mkdir()
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=recorded[0].parent) as folder:
+        yield Path(folder)
 
 
 def refused(mutant: Mutant) -> bool:
