@@ -100,7 +100,9 @@ def test_a_falsified_run_never_holds_unnoticed(
         run_dir = recorded[seed % len(recorded)]
         mutant = falsify(run_dir, place / str(seed), seed)
         verdict = judged(mutant)
-        answers["refused" if verdict is None else str(verdict.verdict)] += 1
+        answer = "refused" if verdict is None else str(verdict.verdict)
+        print(f"{mutant.what} of {run_dir.name}: {answer}")  # noqa: T201  ci/run-mutants shows it
+        answers[answer] += 1
         if not noticed(mutant, verdict, before[run_dir]):
             unnoticed.append(f"{mutant.what} of {run_dir.name}")
         shutil.rmtree(mutant.run_dir)
