@@ -41,7 +41,7 @@ def shown(comparison: Path) -> str:
     console = Console(file=said, width=80, no_color=True, highlight=False)
     page = Path("runs") / comparison.name / "report.html"
     print_comparison(console, [read_verdict(run_dir) for run_dir in run_dirs], run_dirs, page)
-    lines = "\n".join(line.rstrip() for line in said.getvalue().strip("\n").splitlines())
+    lines = "\n".join(line.rstrip() for line in said.getvalue().splitlines()).strip("\n")
     return (
         f"```text\n{lines}\n```\n\n![The report of this comparison](docs/report.png)\n\n"
         "`-`: no latency is reported, because the harness's own producer delayed acks there.\n\n"
