@@ -6,6 +6,7 @@ Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: int
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -88,6 +89,8 @@ def main() -> None:
     """Run the command. Every error becomes one message and an exit code."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    # Libraries log tracebacks of their own, such as py4j when a signal interrupts it.
+    logging.getLogger().addHandler(logging.NullHandler())
     sys.stdout = cast("TextIO", _Results(sys.stdout))
     sys.exit(_run_command())
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ackproof.console import Console
 from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError
 
 if TYPE_CHECKING:

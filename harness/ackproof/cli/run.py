@@ -45,6 +45,10 @@ def run(
     arm: Arm = "",
     kafka: OnlyKafka = "",
     shard: ShardOption = "",
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Write OpenMetrics text to this file, too: for Prometheus and Grafana."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
@@ -59,6 +63,12 @@ def run(
         configurations, out, title=scenario.stem, reuse=not fresh, live=live
     )
     verdicts = [verdict for _, verdict in results]
+    if metrics is not None:
+        from ackproof.report.openmetrics import write_metrics
+        from ackproof.runs.directory import disk_errors
+
+        with disk_errors(metrics):
+            write_metrics(metrics, verdicts)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
         print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
