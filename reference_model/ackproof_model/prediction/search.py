@@ -217,8 +217,13 @@ class _Search:
         model = self._model
         injected, healed, over = layer
         unhealable = set(members)  # states in which no fault will be healed by its own condition
-        for fault in _to_heal(model, injected, healed):
-            unhealable &= self._fire(Pending(model, fault, heals=True), members)
+        heals = [Pending(model, fault, heals=True) for fault in _to_heal(model, injected, healed)]
+        due = [one.fault for one in heals if model.ordered and one.due_in(injected, healed)]
+        for pending in heals:
+            if not due or pending.fault <= due[0]:
+                unhealable &= self._fire(pending, members)
+        if due:
+            return  # what is due is healed before anything else is done, the oldest fault first
         if over or (injected == model.faults and healed == (1 << injected) - 1):
             self._judge(members)
         elif injected == model.faults:

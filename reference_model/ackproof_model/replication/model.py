@@ -56,13 +56,17 @@ UNLIMITED_RETRIES = 3
 
 @dataclass(frozen=True)
 class Model:
-    """One configuration, schedule and set of safety checks to search."""
+    """One configuration, schedule and set of safety checks to search.
+
+    Without `reduction` (see there) and `ordered` (`Pending.due_in`) more states are searched.
+    """
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
     checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
+    ordered: bool = True
 
     @cached_property
     def reduces(self) -> bool:

@@ -69,6 +69,7 @@ def rate(run: Run, sends: Sends) -> Figure:
         height=230 + band_height(run),
         keys=tuple(Key(colour=colour, text=text) for colour, _, text, _ in drawn),
         traces=traces,
+        follow="usual",
         layout=timed_layout(
             run,
             height=230 + band_height(run),
