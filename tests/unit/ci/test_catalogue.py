@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from ackproof.scenario import shipped
 
 ROOT = Path(__file__).parents[3]
-#: Entries that set up, clean up or show something.
-NOT_TESTS = {"demo", "image", "left-by", "leftovers", "nightly", "setup", "test"}
+#: Entries that set up, build, show or write something.
+NOT_TESTS = {"demo", "image", "left-by", "nightly", "reference", "setup", "site", "test"}
 
 
 def result(**changes: Any) -> dict[str, Any]:
@@ -128,7 +129,9 @@ def test_every_shipped_scenario_is_run_and_every_entry_is_called() -> None:
     skipped = {arm.path for arms in catalogue.everything().values() for arm in arms if arm.skip}
     assert run | skipped == set(shipped.files())
     called = "".join((ROOT / "ci" / one).read_text() for one in ("test", "nightly"))
-    entries = {path.name for path in (ROOT / "ci").iterdir() if path.is_file() and not path.suffix}
+    entries = {
+        path.name for path in (ROOT / "ci").iterdir() if path.is_file() and os.access(path, os.X_OK)
+    }
     assert {one for one in entries if f"ci/{one}" not in called} <= NOT_TESTS
 
 
@@ -147,9 +150,11 @@ def test_a_comparison_of_runs_is_a_table() -> None:
                 probe=[0.9, 0.5],
                 acked_per_s=99.6,
                 ack_ms=[1.5, 20.0],
+                records=[["acked", 7, 7], ["acked", 8, None]],
             )
         ]
     )
     page = made[catalogue.DOCS / "tables.md"]
     assert "| 1,234 / 2,000 | 100 | 1.5 / 20 | 3.2 | 90% | 50% | `run-1` |" in page
     assert "| nothing: yes / yes; kill 1: yes / no |" in page
+    assert "| m1 | acked | 7 | 7 |\n| m2 | acked | 8 | no |" in page
