@@ -13,9 +13,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from ackproof.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 #: Pages that a program writes from runs: their blocks are traces.
@@ -87,6 +93,19 @@ def lines(block: Block) -> list[str]:
         for line in (re.sub(r"(^|\s)#.*", "", one).strip() for one in joined.splitlines())
         if line
     ]
+
+
+def unknown_words(command: str) -> list[str]:
+    """Return the words of an `ackproof` command that are no command and no option of it."""
+    known: Any = get_command(app)
+    words = shlex.split(command)[1:]
+    while words and (commands := getattr(known, "commands", None)):
+        if words[0] not in commands:
+            return [] if words[0].startswith("-") else [words[0]]
+        known = commands[words.pop(0)]
+    options = {option for one in known.params for option in (*one.opts, *one.secondary_opts)}
+    given = (word.split("=")[0] for word in words if word.startswith("--"))
+    return [word for word in given if word not in options | {"--help"}]
 
 
 def workplace(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +52,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture
 def place(recorded: list[Path]) -> Iterator[Path]:
     """A folder on the disk of the runs, whose files mutants link to."""
-    folder = recorded[0].parent / "mutants"
-    folder.mkdir()
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=recorded[0].parent) as folder:
+        yield Path(folder)
 
 
 def refused(mutant: Mutant) -> bool:
@@ -101,7 +100,9 @@ def test_a_falsified_run_never_holds_unnoticed(
         run_dir = recorded[seed % len(recorded)]
         mutant = falsify(run_dir, place / str(seed), seed)
         verdict = judged(mutant)
-        answers["refused" if verdict is None else str(verdict.verdict)] += 1
+        answer = "refused" if verdict is None else str(verdict.verdict)
+        print(f"{mutant.what} of {run_dir.name}: {answer}")  # noqa: T201  ci/run-mutants shows it
+        answers[answer] += 1
         if not noticed(mutant, verdict, before[run_dir]):
             unnoticed.append(f"{mutant.what} of {run_dir.name}")
         shutil.rmtree(mutant.run_dir)

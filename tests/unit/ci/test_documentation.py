@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -14,12 +13,10 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.main import get_command
 
-from ackproof.cli.main import app
 from ackproof.scenario.loader import load
 from ackproof_spark.anomaly import Anomaly
-from documented import ROOT, Block, blocks, lines, pages, run_block, run_page, workplace
+from documented import ROOT, Block, blocks, lines, pages, run_page, unknown_words, workplace
 
 sys.path.insert(0, str(ROOT / "ci"))
 from reference_pages import pages as reference_pages
@@ -54,19 +51,6 @@ def unmarked(text: str) -> list[int]:
         text.count("\n", 0, found.start()) + 1
         for found in re.finditer(r"^ {4}(ackproof|\.venv/|pip|python -) ?", text, re.M)
     ]
-
-
-def unknown_words(command: str) -> list[str]:
-    """Return the words of an `ackproof` command that are no command and no option of it."""
-    known: Any = get_command(app)
-    words = shlex.split(command)[1:]
-    while words and (commands := getattr(known, "commands", None)):
-        if words[0] not in commands:
-            return [] if words[0].startswith("-") else [words[0]]
-        known = commands[words.pop(0)]
-    options = {option for one in known.params for option in (*one.opts, *one.secondary_opts)}
-    given = (word.split("=")[0] for word in words if word.startswith("--"))
-    return [word for word in given if word not in options | {"--help"}]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
@@ -224,8 +208,3 @@ def test_commands_in_other_blocks_are_noticed() -> None:
     assert unmarked("```\nsome output\n```\n") == [1]
     assert unmarked("see\n\n    ackproof run a.yaml\n") == [3]
     assert unmarked("```sh\nackproof run a.yaml\n```\n") == []
-
-
-def test_a_pipe_that_is_closed_early_changes_no_exit_code(tmp_path: Path) -> None:
-    block = Block(line=1, kind="sh", text="ackproof faults | head -1\n")
-    assert run_block(block, folder=tmp_path, timeout_s=60) == ""
