@@ -168,6 +168,18 @@ def page(runs: Sequence[Compared]) -> str:
     ]
     lines += ["", "## Contradictions", ""]
     lines += [f"- seed {one.seed}, Kafka {one.kafka}: {text}" for one, text in against] or ["None."]
+    lines += [
+        "",
+        "## Other findings",
+        "",
+        "Of the traces of controllers and replicas, and of readers.",
+        "",
+    ]
+    lines += [
+        f"- seed {one.seed}, Kafka {one.kafka}: {text[:200]}"
+        for one in runs
+        for text in one.findings
+    ] or ["None."]
     lines += ["", "## Inconclusive runs", ""]
     lines += [
         f"- seed {one.seed}, Kafka {one.kafka}: {one.inconclusive[:200]}"
