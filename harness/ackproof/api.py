@@ -100,11 +100,11 @@ def start_cluster(
             name: TopicSpec.model_validate(topic) for name, topic in (topics or {}).items()
         }
     client = connect()
-    image = images.ensure(version, client=client)
+    broker_image = images.ensure(version, client=client)
     with booted(
         spec,
         client=client,
-        image=image.reference,
+        image=broker_image.reference,
         run_id=f"library-{uuid4().hex[:12]}",
         kafka=version,
     ) as kafka_cluster:
