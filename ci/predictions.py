@@ -13,8 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 
 from predictions_draw import VERSIONS, draw
@@ -38,6 +39,8 @@ PAGE = RESULTS.with_suffix(".md")
 #: So many seeds are run in the order of their clusters, so that one cluster serves several.
 _CHUNK = 60
 
+_STORING = threading.Lock()
+
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
@@ -45,7 +48,7 @@ def main() -> int:
     options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
     options.add_argument("--run", action="store_true", help="run those that are not stored yet")
     options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
-    options.add_argument("--clusters", type=int, default=3, help="how many at the same time")
+    options.add_argument("--clusters", type=int, default=4, help="how many at the same time")
     options.add_argument("--page", action="store_true", help="predict stored runs, write the page")
     options.add_argument("--out", type=Path, default=Path("runs/predictions"))
     given = options.parse_args()
@@ -87,25 +90,28 @@ def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
 def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[], bool]) -> None:
     """Run the seeds that are not stored, on so many clusters at once, and store the results.
 
-    Most of a run's time is waiting, so that clusters share processors well. They share one Spark
-    session, too.
+    Most of a run's time is waiting, so that clusters share processors well. Processes with a warm
+    Spark session each judge the runs: a search for a prediction here does not hold them up.
     """
     preflight()
     with spark_session():
-        pass
-    waiting, taking, judging = pending(seeds, stored(), out), threading.Lock(), threading.Lock()
+        pass  # workers share it; it must not be started twice
+    waiting, taking = pending(seeds, stored(), out), threading.Lock()
 
     def take() -> tuple[Configured, Path] | None:
         with taking:
             configured = next(waiting, None) if may_begin() else None
             return None if configured is None else (configured, _run_dir(configured.scenario, out))
 
-    with ThreadPoolExecutor(max_workers=clusters) as pool:
-        for worker in [pool.submit(_work, take, judging) for _ in range(clusters)]:
+    with (
+        ProcessPoolExecutor(max_workers=clusters, mp_context=get_context("spawn")) as judge,
+        ThreadPoolExecutor(max_workers=clusters) as pool,
+    ):
+        for worker in [pool.submit(_work, take, judge) for _ in range(clusters)]:
             worker.result()
 
 
-def _work(take: Callable[[], tuple[Configured, Path] | None], judging: threading.Lock) -> None:
+def _work(take: Callable[[], tuple[Configured, Path] | None], judge: Executor) -> None:
     """Run what `take` returns until it returns None, if possible on one cluster."""
     client, reporter = connect(), ConsoleReporter(Console(quiet=True))
     with ClusterPool(client, reuse=True, say=_say) as pool:
@@ -115,12 +121,12 @@ def _work(take: Callable[[], tuple[Configured, Path] | None], judging: threading
             try:
                 record(configured, run_dir, client=client, reporter=reporter, pool=pool)
                 recorded = time.monotonic()
-                with judging:
-                    verdict = judge_run(run_dir)
-                    store(result(configured.path, verdict, recorded - began))
+                verdict = judge.submit(judge_run, run_dir).result()
             except AckproofError as error:
                 _say(f"{run_dir.name}: not run: {error.message}")
                 continue
+            with _STORING:
+                store(result(configured.path, verdict, recorded - began))
             _say(
                 f"{run_dir.name}: Kafka {verdict.kafka_version}, {recorded - began:.1f} s, judged "
                 f"after {time.monotonic() - began:.1f} s, {verdict.verdict}: {verdict.reason[:300]}"

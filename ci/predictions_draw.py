@@ -159,8 +159,8 @@ def scenario(chance: random.Random, seed: int, kafka: str, main: str) -> Documen
         "workload": {
             "topic": "orders",
             "rate": "400/s",
-            "records": 24000,
-            "seconds": "45s",
+            "records": 32000,
+            "seconds": "80s",
             "tail": 100,
             "settings": {
                 "acks": "all" if idempotent else chance.choice((0, 1, 1, 1, "all", "all", "all")),
@@ -222,7 +222,7 @@ def _faults(
         steps = [cut, step | (_AS_LEADER_FALLS if hits_leader else {})]
         steps += [_end_of_leader(chance)] if not hits_leader and chance.random() < 0.5 else []
     else:
-        last = _end_of_leader(chance)
+        last = _end_of_leader(chance) | {"when": "200 more acked"}
         del last["or_after"]  # there may be no leader for a while
         steps = [step, last]
     steps[0] = steps[0] | {"when": ["300 acked", f"isr of orders-0 == {len(assignment[0])}"]}

@@ -35,7 +35,8 @@ _INTRO = """\
 
 Made by `ci/predictions --page` from predictions.json. `ci/predictions 300 1 --run` draws the
 scenarios (a seed gives one), runs those that are not stored yet, and stores what happened. The
-predictions on this page are those of the model as it is now.
+predictions on this page are those of the model as it is now. A result has the schedule that was
+run; after a change of the drawing its seed may draw another one.
 
 *impossible*: said / came true (it did not happen) / contradicted (it did) / inconclusive.
 *possible*: said / happened / did not happen / inconclusive. *certain*: said / came true /
@@ -168,6 +169,18 @@ def page(runs: Sequence[Compared]) -> str:
     ]
     lines += ["", "## Contradictions", ""]
     lines += [f"- seed {one.seed}, Kafka {one.kafka}: {text}" for one, text in against] or ["None."]
+    lines += [
+        "",
+        "## Other findings",
+        "",
+        "Of the traces of controllers and replicas, and of readers.",
+        "",
+    ]
+    lines += [
+        f"- seed {one.seed}, Kafka {one.kafka}: {text[:200]}"
+        for one in runs
+        for text in one.findings
+    ] or ["None."]
     lines += ["", "## Inconclusive runs", ""]
     lines += [
         f"- seed {one.seed}, Kafka {one.kafka}: {one.inconclusive[:200]}"

@@ -242,8 +242,7 @@ def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
 
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:
     """Run every configuration of a scenario file; return the run directories and verdicts."""
-    from rich.console import Console
-
+    from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter

@@ -304,8 +304,7 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
 def _run(configured: Configured, out: Path) -> Path:
     import sys
 
-    from rich.console import Console
-
+    from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.runner import run
     from ackproof.progress import ConsoleReporter
@@ -321,7 +320,7 @@ def _run(configured: Configured, out: Path) -> Path:
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     """Return why a run (or one expectation of it) does not hold; '' if it does."""
     from ackproof.report import wording
-    from ackproof.report.data.losses import read_examples
+    from ackproof.report.data.losses import read_groups
 
     judged = [one for one in verdict.expectations if what in ("", "verdict", one.what)]
     broken = [one for one in judged if not one.met]
@@ -331,7 +330,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     lines = [f"{head}: {verdict.reason}"]
     lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)
-    lines += [wording.story(record, verdict.faults) for record in read_examples(run_dir)[:8]]
+    lines += [wording.story(group, verdict.faults) for group in read_groups(run_dir)]
     lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
     lines.append(f"report: {run_dir / 'report.html'}")
     return "\n".join(lines)

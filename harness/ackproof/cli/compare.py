@@ -166,6 +166,7 @@ def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
     """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
+    from ackproof.report.html import provide_library
     from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -175,6 +176,7 @@ def _write_reports(
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
         shutil.copyfile(html, last / html.name)
+        provide_library(last)
     return last / "report.html" if summary.plan.trials == 1 else html
 
 

@@ -75,6 +75,10 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._say = say
         self._kept: tuple[tuple[str, str, ClusterSpec], KafkaCluster] | None = None
         self._holding = contextlib.ExitStack()
+        #: Whether the next run's cluster is left up when the run has ended.
+        self.leave_up = False
+        #: The cluster that was left up.
+        self.left: KafkaCluster | None = None
 
     @contextlib.contextmanager
     def lease(self, scenario: Scenario, *, image: str, run_id: str, logs: Path) -> Iterator[Lease]:
@@ -100,11 +104,16 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         lease = Lease(cluster=cluster, reused=reused)
         try:
             yield lease
-        finally:
-            if lease.reusable and self._reuse and leaves_no_trace(scenario):
-                self._kept = kind, cluster
-            else:
-                self.close()
+        except BaseException:
+            self.close()
+            raise
+        if self.leave_up:
+            self.left = cluster
+            self._holding.pop_all()
+        elif lease.reusable and self._reuse and leaves_no_trace(scenario):
+            self._kept = kind, cluster
+        else:
+            self.close()
 
     def _renewed(self, kind: tuple[str, str, ClusterSpec]) -> KafkaCluster | None:
         """Return the kept cluster, renewed; remove it and return None if that is not possible."""

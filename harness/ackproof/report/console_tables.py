@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
+
+from ackproof.report.outcome import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
 
+#: The colour of what became of the acked records.
+TONE = {"kept": "green", "lost": "red", "unclear": "yellow"}
 _COLOUR = {
     "impossible": "green",
     "possible": "yellow",
@@ -70,19 +75,18 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
-    """Print one line for each run: start, verdict, lost records, name of its directory."""
+    """Print each run: the name of its directory, and what became of its acked records."""
     if not runs:
         console.print("no runs")
         return
     for run_dir, verdict in runs:
+        console.print(run_dir.name, soft_wrap=True, highlight=False, markup=False)
         if verdict is None:
-            line = f"{'no verdict':<30}{'':>26}  {run_dir.name}"
+            console.print(Text("  no verdict", style="dim"))
         else:
-            lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
-            began = f"{verdict.started_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-            losses = f"{lost:,} lost of {acked:,}"
-            line = f"{began}  {verdict.verdict.value:<12}{losses:>26}  {run_dir.name}"
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+            became = outcome(verdict)
+            text = Text(became.text, style=TONE[became.tone])
+            console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
