@@ -98,7 +98,7 @@ def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> 
 def test_what_is_inconclusive_never_passes(project: Path) -> None:
     done = pytested(project, VERDICT="inconclusive")
     assert done.returncode == 1
-    assert "4 failed" in done.stdout
+    assert "5 failed" in done.stdout
 
 
 def test_trials_and_seed(project: Path) -> None:
