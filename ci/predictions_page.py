@@ -35,7 +35,8 @@ _INTRO = """\
 
 Made by `ci/predictions --page` from predictions.json. `ci/predictions 300 1 --run` draws the
 scenarios (a seed gives one), runs those that are not stored yet, and stores what happened. The
-predictions on this page are those of the model as it is now.
+predictions on this page are those of the model as it is now. A result has the schedule that was
+run; after a change of the drawing its seed may draw another one.
 
 *impossible*: said / came true (it did not happen) / contradicted (it did) / inconclusive.
 *possible*: said / happened / did not happen / inconclusive. *certain*: said / came true /

@@ -38,6 +38,8 @@ def _put(document: Any, path: tuple[str | int, ...], value: Any) -> None:
     node = document
     for part in path[:-1]:
         if part not in node:
+            if not value:
+                return  # nothing to replace, and nothing to put there
             # `cluster` stands before `topics`, as in shipped files.
             place = list(node).index("topics") if "topics" in node else len(node)
             node.insert(place, part, {})

@@ -29,8 +29,10 @@ from ackproof_model import (
     Injection,
     IsrSize,
     LeaderChanged,
+    ProcessEnds,
     ProcessStalls,
     Progress,
+    QuorumLost,
     Role,
     SettingChanges,
 )
@@ -55,7 +57,15 @@ def unsupported(place: Place) -> str:
         return "faults on brokers that are also controllers"
     if unknown := sorted(one.name for one in scenario.faults if model_effects(one, place) is None):
         return f"the fault {unknown[0]} here"
-    effects = [one for fault in scenario.faults for one in model_effects(fault, place) or ()]
+    return _unsupported_together(
+        [one for fault in scenario.faults for one in model_effects(fault, place) or ()]
+    )
+
+
+def _unsupported_together(effects: Sequence[Effect]) -> str:
+    if QuorumLost() in effects and any(isinstance(one, ProcessEnds) for one in effects):
+        # Controllers that return know no sessions: a broker may lead again, never fenced.
+        return "brokers that end while the controllers may have ended, too"
     deaf = any(
         isinstance(one, ProcessStalls)
         or (isinstance(one, ChannelCut) and one.channel == "controllers")

@@ -98,17 +98,28 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
     console.print(table)
 
 
-def print_faults(console: Console, entries: Sequence[Entry]) -> None:
-    """Print every fault: its effect, fields, proof and requirements."""
-    for entry in entries:
-        console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
+def print_families(console: Console, families: Mapping[str, Sequence[Entry]]) -> None:
+    """Print the name and the summary of every fault, by family."""
+    for family, entries in families.items():
+        console.print(f"[bold]{escape(family)}[/]", highlight=False)
         table = _table()
-        for field, text in entry.fields.items():
-            table.add_row(field, escape(text))
-        table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
-        if entry.needs:
-            table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
+        table.add_column(no_wrap=True)
+        for entry in entries:
+            table.add_row(entry.name, escape(entry.summary))
         console.print(table)
+
+
+def print_fault(console: Console, entry: Entry) -> None:
+    """Print a fault: its effect, fields, proof and requirements."""
+    console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
+    table = _table()
+    table.add_column(no_wrap=True)
+    for field, text in entry.fields.items():
+        table.add_row(field, escape(text))
+    table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
+    if entry.needs:
+        table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
+    console.print(table)
 
 
 def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -140,6 +140,12 @@ def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
     ("faults", "changes", "why"),
     [
         ([{"fault": "kill", **LEADER}], {"cluster": {"combined": True}}, "also controllers"),
+        ([{"fault": "kill_cluster"}], {}, "while the controllers may have ended"),
+        (
+            [{"fault": "kill", "target": "active controller"}, {"fault": "power_loss", **LEADER}],
+            {},
+            "while the controllers may have ended",
+        ),
         (
             [
                 {"fault": "pause", **LEADER},

@@ -25,7 +25,6 @@ def warned(*assignments: str) -> list[str]:
     [
         ("topics.orders.settings.min.insync.replicas=2", ""),
         ("topics.orders.settings.min.insync.replicas=3", "3 is the replication factor"),
-        ("topics.orders.settings.min.insync.replicas=4", "4 is above the replication factor 3"),
         ("topics.orders.settings.min.insync.replica=2", "did you mean 'min.insync.replicas'?"),
         ("topics.orders.settings.segment.bytes=1048576", ""),
         ("cluster.settings.num.io.threads=2", ""),
@@ -38,6 +37,14 @@ def test_warnings(assignment: str, warning: str) -> None:
     found = warned(assignment)
     assert len(found) == bool(warning)
     assert warning in "".join(found)
+
+
+def test_more_than_the_replicas_is_a_warning_where_no_producer_asks_for_acks_all() -> None:
+    more = "topics.orders.settings.min.insync.replicas=4"
+    one = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")
+    assert "4 is above the replication factor 3" in "".join(warned(more, *one))
+    with pytest.raises(ScenarioError, match="4 is more than the 3 replicas"):
+        warned(more)
 
 
 def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:
