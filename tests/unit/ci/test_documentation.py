@@ -186,7 +186,7 @@ def test_a_block_that_fails_is_noticed(tmp_path: Path) -> None:
         "```\n<!-- slow -->\n```sh\nfalse\n```\n<!-- not run: why -->\n```sh\nfalse\n```\n"
     )
     [failed] = run_page(page, folder=tmp_path, slow=False, timeout_s=60)
-    assert failed.startswith("line 14 ended with 2, not 0")
+    assert failed.startswith("line 15 ended with 2, not 0")
     assert "none.yaml" in failed
     assert len(run_page(page, folder=tmp_path, slow=True, timeout_s=60)) == 2
 
