@@ -1,69 +1,98 @@
-"""Runs the catalogue, stores one line a run, and writes docs/catalogue/*.md from these lines.
+"""The results that are stored of shipped scenarios, and the pages of docs/catalogue made from them.
 
-`ci/catalogue` calls it.
+`ci/catalogue` writes the pages after its runs; `ci/catalogue --pages` writes them again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ackproof.errors import ExitCode
-from ackproof.report.wording import cause_title
-from ackproof.runs.verdict import CauseReport
+import catalogue_plots
+import catalogue_tables
+
+from ackproof.comparison.statistics import clopper_pearson
 from ackproof.scenario import shipped
 from ackproof.scenario.case import Case
 from ackproof.scenario.loader import Configured, load
 from ackproof.scenario.model import Expect
-from ackproof.scenario.shards import Shard, share
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs" / "catalogue"
+DOCS = Path(__file__).parents[1] / "docs" / "catalogue"
 RESULTS = DOCS / "results.json"
-RUNS = ROOT / "runs" / "catalogue"
 
 Result = dict[str, Any]
 
-#: Exit codes of `ackproof run` in rising order; any other is a defect, and outranks them.
-_RANK = (ExitCode.HOLDS, ExitCode.INCONCLUSIVE, ExitCode.ENVIRONMENT, ExitCode.VIOLATED)
-_MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/catalogue. -->"
-#: Causes and findings of a run that a page tells; further causes are of fewer records.
-_TOLD = 2
+_MADE = "<!-- Made by `ci/catalogue --pages` from results.json and scenarios/. -->"
+_ALPHA = 0.05
 
 
-def main() -> int:
-    """Run the selected cases and return the exit code of the suite."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("ids", nargs="*", metavar="ID")
-    parser.add_argument("--kafka", default="", help="only arms of this version")
-    parser.add_argument("--shard", default="", metavar="I/N")
-    parser.add_argument("--pages", action="store_true", help="run nothing, write the pages")
-    chosen = parser.parse_args()
-    worst = int(ExitCode.HOLDS)
-    if not chosen.pages:
-        cases = selected(chosen.ids, kafka=chosen.kafka, shard=chosen.shard)
-        for case in cases:
-            code, results = run(case, kafka=chosen.kafka)
-            store(results)
-            sys.stderr.write(f"catalogue: {case} ended with {code}\n")
-            worst = max(worst, code, key=lambda one: _RANK.index(one) if one in _RANK else 9)
-    for path, text in pages(stored()).items():
+def write() -> None:
+    """Write every page, and remove those of scenarios that are gone."""
+    made = pages(stored())
+    for old in {*DOCS.glob("*.md"), *DOCS.glob("*.svg")} - set(made):
+        old.unlink()
+    for path, text in made.items():
         path.write_text(text, encoding="utf-8")
-    return worst
 
 
-def catalogue() -> dict[str, list[Configured]]:
-    """Return the arms of each case, by its id."""
-    found = {}
-    for path in sorted((shipped.folder() / "catalogue").glob("*.yaml")):
-        arms = load(path)
-        found[case_of(arms).id] = arms
+def name_of(arm: Configured) -> str:
+    return shipped.name_of(arm.path)
+
+
+@cache
+def everything() -> dict[str, list[Configured]]:
+    """Return the arms of each shipped scenario, by its name."""
+    return {shipped.name_of(path): load(path) for path in shipped.files()}
+
+
+def stored() -> list[Result]:
+    """Return the stored results, the oldest first: the id of a run begins with its time."""
+    if not RESULTS.exists():
+        return []
+    found = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return sorted(found, key=lambda one: str(one["run"]))
+
+
+def store(results: Sequence[Result]) -> None:
+    """Add results; those of a run that is stored already replace the old ones."""
+    new = {one["run"]: one for one in results}
+    kept = {one["run"]: one for one in stored()} | new
+    lines = [json.dumps(kept[run], ensure_ascii=False) + "\n" for run in sorted(kept)]
+    RESULTS.write_text("".join(lines), encoding="utf-8")
+
+
+def runs_of(arm: Configured, results: Sequence[Result] | None = None) -> list[Result]:
+    """Return the stored runs of an arm that are not inconclusive, the oldest first."""
+    key = (name_of(arm), arm.name, arm.scenario.kafka)
+    return [
+        one
+        for one in (stored() if results is None else results)
+        if (one["scenario"], one["arm"], one["kafka"]) == key and one["verdict"] != "inconclusive"
+    ]
+
+
+def pages(results: Sequence[Result]) -> dict[Path, str]:
+    """Return the text of every file: the list of cases, a page a case, tables, and plots."""
+    every = everything()
+    cases = {name: arms for name, arms in every.items() if arms[0].scenario.case}
+    others = {name: arms for name, arms in every.items() if name not in cases}
+    found = {
+        DOCS / "README.md": _overview(cases, results),
+        DOCS / "scenarios.md": _others(others, results),
+        DOCS / "tables.md": "\n".join([_MADE, *catalogue_tables.lines(every, results)]),
+    }
+    for arms in cases.values():
+        found[DOCS / f"{arms[0].path.stem}.md"] = _page(arms, results)
+        for number, arm in enumerate(arms, start=1):
+            runs = runs_of(arm, results)
+            if runs and runs[-1].get("plot"):
+                title = f"{case_of(arms).id}, {arm.name}: {runs[-1]['run']}"
+                found[_plot_path(arm, number)] = catalogue_plots.timeline(
+                    runs[-1]["plot"], title=title
+                )
     return found
 
 
@@ -73,97 +102,11 @@ def case_of(arms: Sequence[Configured]) -> Case:
     return case
 
 
-def selected(ids: Iterable[str], *, kafka: str, shard: str) -> list[str]:
-    """Return the cases that have an arm to run."""
-    every = catalogue()
-    wanted = [one.upper() for one in ids] or [one.upper() for one in every]
-    if unknown := set(wanted) - {one.upper() for one in every}:
-        sys.exit(f"{', '.join(sorted(unknown))}: no such case ({', '.join(every)})")
-    runnable = [
-        case
-        for case, arms in every.items()
-        if case.upper() in wanted and any(kafka in ("", one.scenario.kafka) for one in arms)
-        if not all(one.skip for one in arms)
-    ]
-    return share(runnable, Shard.parse(shard))
+def _plot_path(arm: Configured, number: int) -> Path:
+    return DOCS / f"{arm.path.stem}-{number}.svg"
 
 
-def run(case: str, *, kafka: str) -> tuple[int, list[Result]]:
-    """Run a case; return the exit code and what is stored of each run."""
-    version = ["--kafka", kafka] if kafka else []
-    command = [sys.executable, "-c", "from ackproof.cli.main import main; main()"]
-    done = subprocess.run(
-        [*command, "run", case, *version, "--json", "--out", RUNS],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if not done.stdout:
-        return done.returncode, []
-    verdicts = json.loads(done.stdout)
-    verdicts = verdicts if isinstance(verdicts, list) else [verdicts]
-    return done.returncode, [summary(case, verdict) for verdict in verdicts]
-
-
-def summary(case: str, verdict: Result) -> Result:
-    """Return what the pages need of a run."""
-    began = datetime.fromisoformat(verdict["started_at"])
-    return {
-        "case": case,
-        "arm": verdict["configuration_name"],
-        "kafka": verdict["kafka_version"],
-        "run": verdict["run_id"],
-        "verdict": verdict["verdict"],
-        "reason": verdict["reason"],
-        "acked": verdict["observed"]["acked"],
-        "lost": verdict["observed"]["lost"],
-        "predicted": verdict["predicted"]["lost"],
-        "unavailable_s": verdict["metrics"]["unavailability_s"],
-        "findings": [one["explanation"] for one in verdict["findings"][:_TOLD]],
-        "causes": [
-            f"{cause_title(CauseReport.model_validate(one))}: {one['sentence']}"
-            for one in verdict["causes"][:_TOLD]
-        ],
-        "timeline": [
-            [
-                round((datetime.fromisoformat(fault["verified_at"]) - began).total_seconds(), 1),
-                fault["fault"],
-                fault["target"],
-                fault["evidence"],
-            ]
-            for fault in verdict["faults"]
-            if fault["verified_at"]
-        ],
-        "diagram": verdict["prediction"]["diagram"],
-    }
-
-
-def stored() -> list[Result]:
-    """Return the stored results, the oldest first."""
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-
-
-def store(results: Sequence[Result]) -> None:
-    """Add the results of runs; those of a run that is stored already replace the old ones."""
-    new = {one["run"]: one for one in results}
-    kept = [one for one in stored() if one["run"] not in new]
-    lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in (*kept, *new.values())]
-    RESULTS.write_text("".join(lines), encoding="utf-8")
-
-
-def pages(results: Sequence[Result]) -> dict[Path, str]:
-    """Return the text of every page: the list, and one page a case."""
-    cases = catalogue()
-    found = {DOCS / "README.md": _overview(cases, results)}
-    for case, arms in cases.items():
-        of_case = [one for one in results if one["case"] == case]
-        found[DOCS / f"{arms[0].path.stem}.md"] = _page(arms, of_case)
-    return found
-
-
-def _overview(cases: dict[str, list[Configured]], results: Sequence[Result]) -> str:
+def _overview(cases: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> str:
     lines = [
         _MADE,
         "# Catalogue of known losses",
@@ -171,19 +114,42 @@ def _overview(cases: dict[str, list[Configured]], results: Sequence[Result]) -> 
         "Each case is a scenario in `scenarios/catalogue/`, found by its number: `ackproof run",
         "B6`, `ackproof predict B6`, `ackproof scenarios show B6`. Some arms lose records; the",
         "safe twin loses none under the same schedule. `ci/catalogue` runs them and writes",
-        "these pages. *Lost in* counts stored runs; the records are those of the newest.",
+        "these pages. *Lost in* counts stored runs that were conclusive, with the exact 95 %",
+        "interval of the rate; the records are those of the newest. [Tables](tables.md) ·",
+        "[other scenarios](scenarios.md)",
         "",
-        "| case | arm | Kafka | expected | lost in | lost / acked | predicted |",
-        "|---|---|---|---|---|---|---|",
+        "| case | arm | Kafka | expected | as expected | lost in | lost / acked | predicted |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for case, arms in cases.items():
-        title = f"[{case}]({arms[0].path.stem}.md) {case_of(arms).title}"
-        for arm in arms:
-            runs = _runs(results, case, arm)
-            row = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
-            lines.append("| " + " | ".join([*row, *_counts(runs, arm.skip)]) + " |")
-            title = ""
+    for name, arms in cases.items():
+        title = f"[{case_of(arms).id}]({Path(name).name}.md) {case_of(arms).title}"
+        lines += _rows(title, arms, results)
     return "\n".join(lines) + "\n"
+
+
+def _others(others: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> str:
+    lines = [
+        _MADE,
+        "# Other shipped scenarios",
+        "",
+        "Recommended configurations, guarantees, claims and examples: what their arms expect, and",
+        "what stored runs did. Columns as in the [catalogue](README.md).",
+        "",
+        "| scenario | arm | Kafka | expected | as expected | lost in | lost / acked | predicted |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, arms in others.items():
+        lines += _rows(f"`{name}`", arms, results)
+    return "\n".join(lines) + "\n"
+
+
+def _rows(title: str, arms: Sequence[Configured], results: Sequence[Result]) -> list[str]:
+    lines = []
+    for arm in arms:
+        cells = [title, arm.name, arm.scenario.kafka, _expected(arm.scenario.expect)]
+        lines.append("| " + " | ".join([*cells, *_counts(runs_of(arm, results), arm.skip)]) + " |")
+        title = ""
+    return lines
 
 
 def _expected(expect: Expect) -> str:
@@ -193,24 +159,23 @@ def _expected(expect: Expect) -> str:
     return ", ".join([loss, *(key.replace("_", " ") for key in others)])
 
 
-def _runs(results: Sequence[Result], case: str, arm: Configured) -> list[Result]:
-    """Return the runs of an arm, the oldest first: the id of a run begins with its time."""
-    of_arm = (case, arm.name, arm.scenario.kafka)
-    found = [one for one in results if (one["case"], one["arm"], one["kafka"]) == of_arm]
-    return sorted(found, key=lambda one: str(one["run"]))
-
-
 def _counts(runs: Sequence[Result], skip: str) -> list[str]:
-    """Return the cells `lost in`, `lost / acked` and `predicted`."""
+    """Return the cells `as expected`, `lost in`, `lost / acked` and `predicted`."""
     if skip:
-        return ["skipped", "", ""]
-    decided = [one for one in runs if one["verdict"] != "inconclusive"]
-    if not decided:
-        return ["not run", "", ""]
-    last = decided[-1]
-    lost = sum(one["lost"] > 0 for one in decided)
+        return ["skipped", "", "", ""]
+    if not runs:
+        return ["not run", "", "", ""]
+    last = runs[-1]
+    as_expected = sum(one["verdict"] == "holds" for one in runs)
     records = f"{last['lost']:,} / {last['acked']:,}"
-    return [f"{lost} of {len(decided)} runs", records, last["predicted"]]
+    return [f"{as_expected} of {len(runs)}", losing(runs), records, last["predicted"]]
+
+
+def losing(runs: Sequence[Result]) -> str:
+    """Return how many runs lost records, with the interval of the rate."""
+    lost = sum(one["lost"] > 0 for one in runs)
+    rate = clopper_pearson(lost, len(runs), _ALPHA)
+    return f"{lost} of {len(runs)} runs ({rate.low:.0%} to {rate.high:.0%})"
 
 
 def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
@@ -228,24 +193,21 @@ def _page(arms: Sequence[Configured], results: Sequence[Result]) -> str:
         "",
         f"`ackproof run {case.id}` · [scenario](../../scenarios/catalogue/{arms[0].path.name})",
     ]
-    for arm in arms:
-        runs = _runs(results, case.id, arm)
-        decided = [one for one in runs if one["verdict"] != "inconclusive"]
-        if decided:
-            lines += ["", *_arm(arm, decided)]
+    for number, arm in enumerate(arms, start=1):
+        if runs := runs_of(arm, results):
+            lines += ["", *_arm(arm, runs, _plot_path(arm, number).name)]
     return "\n".join(lines) + "\n"
 
 
-def _arm(arm: Configured, runs: Sequence[Result]) -> list[str]:
+def _arm(arm: Configured, runs: Sequence[Result], plot: str) -> list[str]:
     """Return the section of an arm: its newest run, and how many of all its runs lost records."""
     last = runs[-1]
-    lost = sum(one["lost"] > 0 for one in runs)
     lines = [
         f"## {arm.name or arm.scenario.name} (Kafka {arm.scenario.kafka})",
         "",
         f"Run `{last['run']}`: lost {last['lost']:,} of {last['acked']:,} acked records; the worst "
         f"partition acked nothing for {last['unavailable_s']:.1f} s. Predicted: "
-        f"{last['predicted']}. {lost} of {len(runs)} stored runs lost records.",
+        f"{last['predicted']}. Records were lost in {losing(runs)}.",
         "",
         f"Verdict {last['verdict']}: {last['reason']}.",
     ]
@@ -253,20 +215,22 @@ def _arm(arm: Configured, runs: Sequence[Result]) -> list[str]:
         lines += ["", *(f"- {cause}" for cause in last["causes"])]
     if last["findings"]:
         lines += ["", *(f"- Finding: {text}" for text in last["findings"])]
+    if last.get("plot"):
+        lines += ["", f"![{arm.name}: sends, faults and leaders over time]({plot})"]
     happened = [one for one in last["timeline"] if one[1] != "none"]
-    lines += ["", "| seconds | fault | target | evidence |", "|---|---|---|---|"]
+    if happened:
+        lines += ["", "| seconds | fault | target | evidence |", "|---|---|---|---|"]
     lines += [
-        f"| {at - happened[0][0]:.1f} | {fault} | {target} | {_cell(evidence)} |"
+        f"| {at - happened[0][0]:.1f} | {fault} | {target} | {cell(evidence)} |"
         for at, fault, target, evidence in happened
     ]
     if last["diagram"]:
         lines += ["", "The model's shortest way to a loss:", "", "```", *last["diagram"], "```"]
+    elif last.get("trace"):
+        steps = (f"{number}. {step}" for number, step in enumerate(last["trace"], start=1))
+        lines += ["", "The model's shortest way to a loss:", "", *steps]
     return lines
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
-"""Stores what trials and runs showed of the published claims, and writes docs/claims.md from it.
+"""Stores what trials showed of the published claims, and writes docs/claims.md.
 
 `ci/claims` calls it. docs/claims.yaml lists the claims; docs/claims-results.json has one line a
-trial or run, the newest of each; runs of the catalogue are in docs/catalogue/results.json.
+trial, the newest of each; runs of shipped scenarios are in docs/catalogue/results.json.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import catalogue_pages
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "docs" / "claims.yaml"
 RESULTS = ROOT / "docs" / "claims-results.json"
-CATALOGUE = ROOT / "docs" / "catalogue" / "results.json"
 PAGE = ROOT / "docs" / "claims.md"
 VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.3.1")
 
@@ -44,13 +44,8 @@ def main() -> int:
     """Store the given results and write the page; return 1 if a result contradicts the list."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", nargs="*", type=Path, default=[], help="what trials saw")
-    parser.add_argument(
-        "--runs", nargs="*", type=Path, default=[], help="what `ackproof run --json` printed"
-    )
     given = parser.parse_args()
-    found = [one for path in given.trials for one in _lines(path)]
-    found += [one for path in given.runs for one in runs(path)]
-    store(found)
+    store(one for path in given.trials for one in _lines(path))
     claims = listed()
     PAGE.write_text(page(claims, stored()), encoding="utf-8")
     wrong = contradictions(claims, stored())
@@ -67,45 +62,17 @@ def listed() -> list[dict[str, Any]]:
     return list(claims)
 
 
-def runs(path: Path) -> list[Result]:
-    """Return what is stored of the runs whose verdicts a file has."""
-    verdicts = json.loads(path.read_text(encoding="utf-8"))
-    return [
-        {
-            "scenario": one["scenario"],
-            "arm": one["configuration_name"],
-            "kafka": one["kafka_version"],
-            "run": one["run_id"],
-            "verdict": one["verdict"],
-            "reason": one["reason"],
-        }
-        for one in (verdicts if isinstance(verdicts, list) else [verdicts])
-    ]
-
-
-def _key(result: Result) -> tuple[str, ...]:
-    if "claim" in result:
-        return ("trial", result["claim"], result["kafka"])
-    return ("run", result["scenario"], result["arm"], result["kafka"])
-
-
-def store(results: Iterable[Result]) -> None:
-    """Replace older results of the same trials and arms."""
-    by_key = {_key(one): one for one in [*_lines(RESULTS), *results]}
+def store(trials: Iterable[Result]) -> None:
+    """Replace older results of the same trials."""
+    by_key = {(one["claim"], one["kafka"]): one for one in [*_lines(RESULTS), *trials]}
     lines = [json.dumps(by_key[key], ensure_ascii=False) + "\n" for key in sorted(by_key)]
     RESULTS.write_text("".join(lines), encoding="utf-8")
 
 
 def stored() -> list[Result]:
-    """Return every stored result, those of the catalogue among them; inconclusive runs are none."""
-    stems = {
-        path.name.split("-")[0].lstrip("b").lstrip("0"): path.stem
-        for path in (ROOT / "scenarios" / "catalogue").glob("b*.yaml")
-    }
-    catalogue = [
-        {**one, "scenario": stems[one["case"].removeprefix("B")]} for one in _lines(CATALOGUE)
-    ]
-    return [one for one in [*_lines(RESULTS), *catalogue] if one.get("verdict") != "inconclusive"]
+    """Return every trial, and every run of a shipped scenario that is not inconclusive."""
+    runs = [one for one in catalogue_pages.stored() if one["verdict"] != "inconclusive"]
+    return [*_lines(RESULTS), *runs]
 
 
 def _lines(path: Path) -> list[Result]:
@@ -124,9 +91,7 @@ def shown(claim: Mapping[str, Any], results: Sequence[Result]) -> list[tuple[str
     for name, arms in claim.get("runs", {}).items():
         for arm in arms:
             of_arm = [
-                one
-                for one in results
-                if (one.get("scenario"), one.get("arm")) == (name.rpartition("/")[2], arm)
+                one for one in results if (one.get("scenario"), one.get("arm")) == (name, arm)
             ]
             found += [
                 (

@@ -1,196 +1,165 @@
-"""Draw scenarios at random, predict them, and hold observations of real runs against the words.
+"""Draw scenarios at random, predict them, run them on real brokers, and compare.
 
-`ci/predictions N SEED [--run K]` calls it. Every fault that works on a cluster that ackproof
-starts can be drawn, on every version that is listed below.
+`ci/predictions` calls it; its usage is there. Results are stored in docs/predictions.json, one line
+a run, with the scenario that was run. Predictions are not stored: they are made again each time, so
+that a changed model is held against all runs so far.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import random
-import subprocess
 import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
+from predictions_draw import VERSIONS, draw
+from predictions_page import RESULTS, Result, compared, page, result, store, stored
+from rich.console import Console
 
-from ackproof.errors import ScenarioError
+from ackproof.cluster.pool import ClusterPool
+from ackproof.containers.engine import connect
+from ackproof.errors import AckproofError
+from ackproof.execution.runner import record
+from ackproof.judgement.judge import judge_run
+from ackproof.judgement.spark import preflight, spark_session
 from ackproof.prediction import replication
-from ackproof.scenario.loader import load
-from ackproof_faults import registered
+from ackproof.progress import ConsoleReporter
+from ackproof.runs import directory
+from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.model import Scenario
 
-VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.1.2", "4.3.1")
+PAGE = RESULTS.with_suffix(".md")
 
-#: What a fault must or may be given, to draw from; a target is drawn unless one is here.
-FIELDS: dict[str, list[dict[str, Any]]] = {
-    "add_partitions": [{"topic": "orders", "partitions": 4}],
-    "alter_config": [
-        {"topic": "orders", "key": "min.insync.replicas", "value": 1},
-        {"topic": "orders", "key": "unclean.leader.election.enable", "value": True},
-        {"topic": "orders", "key": "segment.bytes", "value": 1048576},
-    ],
-    "change_replication_factor": [{"topic": "orders", "replication_factor": 2}],
-    "crash_client": [{"client": "producer 0"}, {"client": "consumer 0", "how": "exit"}],
-    "crash_loop": [{"times": 2}],
-    "fail_log_dir": [{"log_dir": 2}],
-    "fill_buffer": [{"client": "producers"}],
-    "flapping": [{"peers": "brokers", "up": "500ms", "down": "500ms"}],
-    "link": [
-        {"api": "Produce", "direction": "response", "action": "drop", "count": 2},
-        {"api": "Produce", "direction": "request", "action": "duplicate"},
-        {"api": "Produce", "direction": "request", "action": "delay", "delay": "1s"},
-    ],
-    "partition": [{"peers": "brokers"}, {"peers": "controllers"}, {"peers": "clients"}],
-    "pause_client": [{"client": "producers"}, {"client": "consumers"}],
-    "power_loss": [{}, {"last": 20}, {"torn": True}],
-    "preferred_election": [{"topic": "orders"}],
-    "purge_client": [{"client": "producers"}],
-    "reassign": [{"topic": "orders", "to": [3, 1, 2]}],
-    "rebalance_storm": [{"client": "consumers"}],
-    "recreate_topic": [{"topic": "orders"}],
-    "remove_controller": [{"target": "active controller"}],
-    "rolling_restart": [{"target": "all"}, {"target": "all", "stop": "hard"}],
-    "skew_clock": [{"by": "90m"}, {"by": "-90m"}],
-    "skew_timestamps": [{"client": "producers", "by": "90m"}],
-    "slow_client": [{"client": "producers", "delay": "200ms"}],
-    "split": [{"controllers": "others"}, {"controllers": "targets"}],
-    "unclean_election": [{"topic": "orders"}],
-    "upgrade": [{"target": "all", "to": "4.3.1"}],
-    "upgrade_feature": [{"feature": "transaction.version", "level": 2}],
-}  # fmt: skip
-TARGETS = ("leader of orders-0", "followers of orders-0", "any broker", "all", 1, [1, 2])
-#: Faults that need another cluster, or a user's command.
-LEFT_OUT = {"command", "docker", "majorities_ring", "add_controller", "add_broker", "remove_broker"}
+#: So many seeds are run in the order of their clusters, so that one cluster serves several.
+_CHUNK = 60
+
+_STORING = threading.Lock()
 
 
 def main() -> int:
-    options = argparse.ArgumentParser()
-    options.add_argument("number", type=int, help="how many scenarios")
-    options.add_argument("seed", type=int, help="the seed of the first one")
-    options.add_argument("--run", type=int, default=0, metavar="K", help="run K of them")
-    options.add_argument("--kafka", nargs="*", default=VERSIONS, help="versions to draw from")
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("number", type=int, nargs="?", default=0, help="how many scenarios")
+    options.add_argument("seed", type=int, nargs="?", default=1, help="the seed of the first one")
+    options.add_argument("--run", action="store_true", help="run those that are not stored yet")
+    options.add_argument("--seconds", type=float, default=float("inf"), help="then begin no run")
+    options.add_argument("--clusters", type=int, default=4, help="how many at the same time")
+    options.add_argument("--page", action="store_true", help="predict stored runs, write the page")
     options.add_argument("--out", type=Path, default=Path("runs/predictions"))
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     seeds = range(given.seed, given.seed + given.number)
-    drawn = [draw(seed, given.kafka, given.out) for seed in seeds]
-    said: Counter[tuple[str, str]] = Counter()
+    if given.run:
+        until = time.monotonic() + given.seconds
+        run(
+            seeds,
+            given.out,
+            clusters=given.clusters,
+            may_begin=lambda: time.monotonic() < until,
+        )
+    elif given.number:
+        print("\n".join(said(seeds, given.out)))
+    if not given.page:
+        return 0
+    runs = compared(stored().values())
+    PAGE.write_text(page(runs), encoding="utf-8")
+    for one in runs:
+        for finding in one.contradictions:
+            print(f"seed {one.seed}, Kafka {one.kafka}: {finding}")
+    return int(any(one.contradictions for one in runs))
+
+
+def said(seeds: Sequence[int], out: Path) -> Iterator[str]:
+    """Yield how often each word is said of these seeds."""
+    words: Counter[tuple[str, str]] = Counter()
     methods: Counter[str] = Counter()
-    for path in drawn:
-        record = replication.predict(load(path)[0].scenario, max_states=20_000)
-        said.update(record.predicted.items())
-        methods[record.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
-    print(f"{given.number} scenarios predicted: {dict(methods)}")
-    for (anomaly, word), count in sorted(said.items()):
-        print(f"  {anomaly:16} {word:12} {count:5}")
-    chance = random.Random(given.seed)  # noqa: S311 - repeatable, not secret
-    return compare(chance.sample(drawn, min(given.run, len(drawn))), given.out)
+    for seed in seeds:
+        found = replication.predict(load(draw(seed, VERSIONS, out))[0].scenario)
+        words.update(found.predicted.items())
+        methods[found.prediction.bounds.partition(":")[0].partition(",")[0]] += 1
+    yield f"{len(seeds)} scenarios predicted: {dict(methods)}"
+    for (anomaly, word), count in sorted(words.items()):
+        yield f"  {anomaly:16} {word:12} {count:5}"
 
 
-def draw(seed: int, versions: Sequence[str], folder: Path) -> Path:
-    """Write a scenario; what the loader refuses is drawn again."""
-    chance = random.Random(f"predictions {seed}")  # noqa: S311 - repeatable, not secret
-    path = folder / f"drawn-{seed}.yaml"
-    while True:
-        path.write_text(json.dumps(scenario(chance, seed, versions), indent=1))
-        try:
-            load(path)
-        except (ScenarioError, ValidationError):
-            continue
-        return path
+def run(seeds: Sequence[int], out: Path, *, clusters: int, may_begin: Callable[[], bool]) -> None:
+    """Run the seeds that are not stored, on so many clusters at once, and store the results.
+
+    Most of a run's time is waiting, so that clusters share processors well. Processes with a warm
+    Spark session each judge the runs: a search for a prediction here does not hold them up.
+    """
+    preflight()
+    with spark_session():
+        pass  # workers share it; it must not be started twice
+    waiting, taking = pending(seeds, stored(), out), threading.Lock()
+
+    def take() -> tuple[Configured, Path] | None:
+        with taking:
+            configured = next(waiting, None) if may_begin() else None
+            return None if configured is None else (configured, _run_dir(configured.scenario, out))
+
+    with (
+        ProcessPoolExecutor(max_workers=clusters, mp_context=get_context("spawn")) as judge,
+        ThreadPoolExecutor(max_workers=clusters) as pool,
+    ):
+        for worker in [pool.submit(_work, take, judge) for _ in range(clusters)]:
+            worker.result()
 
 
-def scenario(chance: random.Random, seed: int, versions: Sequence[str]) -> dict[str, Any]:
-    names = sorted(set(registered()) - LEFT_OUT)
-    faults = [fault(chance, chance.choice(names)) for _ in range(chance.choice((1, 1, 2, 2, 3)))]
-    used = {step["fault"] for step in faults}
-    idempotent = chance.random() < 0.4
-    steps: list[dict[str, Any]] = list(faults)
-    block = chance.choice(("none", "none", "sequence", "one_of", "parallel"))
-    if block == "sequence":
-        steps = [{"sequence": faults, "repeat": 2}]
-    elif block != "none" and len(faults) > 1:
-        steps = [{block: faults}]
-    proxied = {"listeners": ["LINK"], "proxied": ["LINK"]} if "link" in used else {}
-    consumers = {"readers": {"members": 2}} if any("client" in step for step in faults) else {}
-    return {
-        "version": 1,
-        "name": f"drawn-{seed}",
-        "seed": seed,
-        "kafka": chance.choice(versions),
-        "cluster": {
-            "brokers": 3,
-            **proxied,
-            **({"controllers": 3} if "remove_controller" in used else {}),
-            **({"log_dirs": 2} if used & {"fail_log_dir", "replace_disk"} else {}),
-            **({"disk": "200m"} if "disk_full" in used else {}),
-            **({"clock": "adjustable"} if "skew_clock" in used else {}),
-            "settings": {"replica.lag.time.max.ms": chance.choice((5000, 30000))},
-        },
-        "topics": {
-            "orders": {
-                "partitions": chance.choice((1, 2)),
-                "replication_factor": chance.choice((2, 3, 3)),
-                "settings": {
-                    "min.insync.replicas": chance.choice((1, 2)),
-                    "unclean.leader.election.enable": chance.random() < 0.2,
-                },
-            }
-        },
-        "workload": {
-            "topic": "orders",
-            "rate": "300/s",
-            "records": 12000,
-            "seconds": "40s",
-            "settings": {
-                "acks": "all" if idempotent else chance.choice((0, 1, "all", "all")),
-                "enable.idempotence": idempotent,
-            },
-            **({"listener": "LINK"} if proxied else {}),
-            **({"consumers": consumers} if consumers else {}),
-        },
-        "faults": steps,
-        "expect": {"loss": "any", "phantom": "any", "corrupt": "any", "unprocessed": "any"},
-    }
+def _work(take: Callable[[], tuple[Configured, Path] | None], judge: Executor) -> None:
+    """Run what `take` returns until it returns None, if possible on one cluster."""
+    client, reporter = connect(), ConsoleReporter(Console(quiet=True))
+    with ClusterPool(client, reuse=True, say=_say) as pool:
+        while taken := take():
+            configured, run_dir = taken
+            began = time.monotonic()
+            try:
+                record(configured, run_dir, client=client, reporter=reporter, pool=pool)
+                recorded = time.monotonic()
+                verdict = judge.submit(judge_run, run_dir).result()
+            except AckproofError as error:
+                _say(f"{run_dir.name}: not run: {error.message}")
+                continue
+            with _STORING:
+                store(result(configured.path, verdict, recorded - began))
+            _say(
+                f"{run_dir.name}: Kafka {verdict.kafka_version}, {recorded - began:.1f} s, judged "
+                f"after {time.monotonic() - began:.1f} s, {verdict.verdict}: {verdict.reason[:300]}"
+            )
+            for finding in verdict.findings:
+                _say(f"  FINDING {finding.anomaly} {finding.predicted}: {finding.explanation}")
 
 
-def fault(chance: random.Random, name: str) -> dict[str, Any]:
-    fields = chance.choice(FIELDS.get(name, [{}]))
-    step = {"fault": name, "target": chance.choice(TARGETS), "when": "300 more acked"}
-    step |= {"or_after": "5s", "heal_after": f"{chance.randint(2, 14)}s"}
-    if "client" in fields or "topic" in fields or name in ("kill_cluster", "upgrade_feature"):
-        del step["target"]
-    return step | fields
+def _run_dir(scenario: Scenario, out: Path) -> Path:
+    now = datetime.now(UTC)
+    return directory.create(
+        out, scenario=scenario.name, configuration="", seed=scenario.seed, now=now
+    )
 
 
-def compare(paths: list[Path], out: Path) -> int:
-    """Run the scenarios; print for each word how often it was said and came true."""
-    told: Counter[tuple[str, bool]] = Counter()
-    refuted = []
-    for path in paths:
-        command = ["ackproof", "run", str(path), "--out", str(out / "runs"), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        try:
-            verdict = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            print(f"{path.name}: not run ({done.returncode}): {done.stderr.strip()[-300:]}")
-            continue
-        print(f"{path.name}: Kafka {verdict['kafka_version']}, {verdict['verdict']}: "
-              f"{verdict['reason'][:150]}")  # fmt: skip
-        for anomaly, word in verdict["predicted"].items():
-            told[word, verdict["observed"].get(anomaly, 0) > 0] += 1
-        refuted += [(path.name, finding) for finding in verdict["findings"]]
-    for word in ("impossible", "possible", "certain"):
-        came, not_so = told[word, True], told[word, False]
-        if came + not_so:
-            print(f"{word}: said {came + not_so} times, observed {came} times")
-    for name, finding in refuted:
-        print(f"FINDING {name}: {finding}")
-    return 1 if refuted else 0
+def pending(seeds: Sequence[int], done: Mapping[int, Result], out: Path) -> Iterator[Configured]:
+    """Yield the seeds without a result, those that can share a cluster one after the other."""
+    for first in range(0, len(seeds), _CHUNK):
+        drawn = [
+            load(draw(seed, VERSIONS, out))[0]
+            for seed in seeds[first : first + _CHUNK]
+            if seed not in done
+        ]
+        yield from sorted(drawn, key=_cluster)
+
+
+def _cluster(configured: Configured) -> tuple[str, str, int]:
+    scenario = configured.scenario
+    return scenario.kafka, scenario.cluster.model_dump_json(), scenario.seed
+
+
+def _say(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof_spark import record, tables
-from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import Outcome, RecordState
 
 #: Outcomes of a send.
 OUTCOMES = (Outcome.ACKED, Outcome.FAILED, Outcome.UNKNOWN, Outcome.ABORTED)

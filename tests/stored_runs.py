@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ackproof.runs import directory as runs
 from ackproof.runs.verdict import PredictionReport
-from ackproof_spark.tables import LOCATION, PREDICTED
+from ackproof_spark.anomaly import PREDICTED
+from ackproof_spark.tables import LOCATION
 from spark_histories import RUN_ID, History, write_run
 
 TOPIC = "orders"

@@ -64,7 +64,8 @@ class Cuts:
     direction: which packets are lost: all, those to the other side, or those from it; no connection
     survives either way. served: only connections to the nodes, so that the nodes
     still fetch from others. some: only the channels to some of the other side. repeated: the cut
-    comes and goes.
+    comes and goes. among: the nodes are cut off from each other, too. resets: connections are reset
+    at once, instead of hanging.
     """
 
     channels: tuple[Channel, ...]
@@ -72,6 +73,8 @@ class Cuts:
     served: bool = False
     some: bool = False
     repeated: bool = False
+    among: bool = False
+    resets: bool = False
     nodes: Nodes = "targets"
 
 

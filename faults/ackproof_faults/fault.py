@@ -85,7 +85,8 @@ class Fault(BaseModel, ABC):
     takes_bytes: ClassVar[bool] = False
     #: Whether it sets brokers' clocks, so that their logs cannot be ordered by time.
     skews_clocks: ClassVar[bool] = False
-    #: Whether a healed cluster is as before, so that a next run may use it.
+    #: Whether a healed cluster is as before once the run's topics are deleted, so that a next run
+    #: may use it.
     traceless: ClassVar[bool] = False
     #: What it did to a broker that it stopped or damaged ("was killed"), for the stories of lost
     #: records; '' for faults that do neither.

@@ -72,13 +72,16 @@ def start_cluster(
     cluster: ClusterSpec | None = None,
     *,
     kafka: str = "",
+    image: str = "",
     **cluster_fields: Any,
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster with these topics, and remove it in the end.
 
     A topic is a `TopicSpec` or a mapping of its fields. The cluster is a `ClusterSpec`, or its
-    fields as keyword arguments. `kafka` is a version. Raises ScenarioError if a field is wrong;
-    EngineError, ImageError or ClusterError if the cluster cannot be booted.
+    fields as keyword arguments. `kafka` is a version; or give an `image`: `apache/kafka:4.3.1`.
+
+    Raises ScenarioError if a field is wrong; EngineError, ImageError or ClusterError if the cluster
+    cannot be booted.
     """
     from uuid import uuid4
 
@@ -90,18 +93,18 @@ def start_cluster(
     if cluster is not None and cluster_fields:
         fields = ", ".join(cluster_fields)
         raise ScenarioError(f"both a ClusterSpec and fields of one ({fields}): pass one of them")
-    version = kafka or DEFAULT_KAFKA
+    version = kafka or (images.version_of(image) if image else DEFAULT_KAFKA)
     with _scenario_errors("a cluster"):
         spec = cluster or ClusterSpec.model_validate(cluster_fields)
         topic_specs = {
             name: TopicSpec.model_validate(topic) for name, topic in (topics or {}).items()
         }
     client = connect()
-    image = images.ensure(version, client=client)
+    broker_image = images.ensure(version, client=client)
     with booted(
         spec,
         client=client,
-        image=image.reference,
+        image=broker_image.reference,
         run_id=f"library-{uuid4().hex[:12]}",
         kafka=version,
     ) as kafka_cluster:
@@ -242,8 +245,7 @@ def predict(scenario: Path | str) -> dict[str, PredictionRecord]:
 
 def run(scenario: Path | str, *, out: Path | str = "runs") -> list[tuple[Path, Verdict]]:
     """Run every configuration of a scenario file; return the run directories and verdicts."""
-    from rich.console import Console
-
+    from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter

@@ -51,15 +51,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("seed", "", "first seed of every scenario (default: the seed in its file)"),
         ("trials", "1", "number of runs of each scenario, each with the next seed (default: 1)"),
         ("out", "runs", "folder for run directories (default: runs)"),
+        ("no-engine", "error", "without a container engine: error (the default) or skip"),
     ):
         group.addoption(f"--chaos-{name}", default=None, metavar=name.upper(), help=text)
-        parser.addini(f"chaos_{name}", text, default=default)
+        parser.addini(f"chaos_{name.replace('-', '_')}", text, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and name the session, so that its workers share finished runs."""
     config.addinivalue_line("markers", _MARK)
     config.stash[_LOSSES] = {}
+    if (choice := _option(config, "no_engine")) not in ("error", "skip"):
+        raise pytest.UsageError(f"chaos_no_engine: {choice!r} is neither error nor skip")
     if not hasattr(config, "workerinput"):
         os.environ[_SESSION] = uuid.uuid4().hex
 
@@ -111,6 +114,10 @@ class ChaosRun:
         """The `bootstrap.servers` of clients."""
         return self.cluster.bootstrap_servers
 
+    def get_bootstrap_server(self) -> str:
+        """Return the `bootstrap.servers` of clients; the name is that of testcontainers."""
+        return self.cluster.get_bootstrap_server()
+
     def inject(self, fault: Fault | str, **fields: Any) -> AbstractContextManager[Guard]:
         """Hold a fault in force, as `ackproof.inject` does; its conditions count this ledger."""
         from ackproof.api import inject
@@ -145,13 +152,37 @@ class ChaosLedger:
         return result
 
 
+@contextlib.contextmanager
+def _environment(config: pytest.Config) -> Iterator[None]:
+    """End with one message, and no traceback of ackproof, where no scenario can be run.
+
+    In the setup of a test this is an error; the test has not failed, and nothing is said of loss.
+    """
+    from ackproof.errors import AckproofError, EngineError, translated
+
+    try:
+        with translated():
+            yield
+    except EngineError as error:
+        if _option(config, "no_engine") == "skip":
+            pytest.skip(f"no container engine: {error.message}")
+        pytest.fail(f"{error}\n  To skip such tests: --chaos-no-engine=skip", pytrace=False)
+    except AckproofError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
 @pytest.fixture(scope="session")
-def cluster_factory() -> Iterator[Callable[..., KafkaCluster]]:
+def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaCluster]]:
     """Boot clusters, with the arguments of `ackproof.start_cluster`, until the session ends."""
     from ackproof.api import start_cluster
 
     with contextlib.ExitStack() as stack:
-        yield lambda *args, **kwargs: stack.enter_context(start_cluster(*args, **kwargs))
+
+        def start(*args: Any, **kwargs: Any) -> KafkaCluster:
+            with _environment(request.config):
+                return stack.enter_context(start_cluster(*args, **kwargs))
+
+        yield start
 
 
 @pytest.fixture(scope="session")
@@ -182,7 +213,8 @@ def chaos_run(request: pytest.FixtureRequest) -> FinishedRun | ChaosRun:
 
         return ChaosRun(cluster, ChaosLedger(Ledger(cluster), remember_loss))
     configured = _marked_scenario(request.node.path.parent, mark)
-    run_dir, verdict = _run_once(config, configured, trial=0)
+    with _environment(config):
+        run_dir, verdict = _run_once(config, configured, trial=0)
     return FinishedRun(run_dir=run_dir, verdict=verdict)
 
 
@@ -234,8 +266,9 @@ class ChaosFile(pytest.File):
                         self, name=name, configured=configured, trial=trial, what=what
                     )
                     # With `--dist loadgroup` one worker gets all items of a run, and none waits.
-                    group = f"{self.nodeid}[{', '.join(label)}]"
-                    item.add_marker(pytest.mark.xdist_group(group))
+                    if self.config.pluginmanager.hasplugin("xdist"):
+                        group = f"{self.nodeid}[{', '.join(label)}]"
+                        item.add_marker(pytest.mark.xdist_group(group))
                     yield item
 
 
@@ -251,21 +284,26 @@ class ChaosItem(pytest.Item):
         self.configured = configured
         self.trial = trial
         self.what = what
+        self.result: tuple[Path, Verdict] | None = None
 
-    def runtest(self) -> None:
-        """Run the scenario, if this session has not, and judge this expectation."""
+    def setup(self) -> None:
+        """Run the scenario, if this session has not. What prevents that is an error of the test."""
         if self.configured.skip:
             pytest.skip(self.configured.skip)
-        run_dir, verdict = _run_once(self.config, self.configured, trial=self.trial)
+        with _environment(self.config):
+            self.result = _run_once(self.config, self.configured, trial=self.trial)
+
+    def runtest(self) -> None:
+        """Judge this expectation."""
+        assert self.result is not None
+        run_dir, verdict = self.result
         problem = _evidence(verdict, run_dir, self.what)
         if problem:
             pytest.fail(problem, pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
         """Return the evidence, or the message of an error, without a traceback of ackproof."""
-        from ackproof.errors import AckproofError
-
-        if isinstance(excinfo.value, (AckproofError, pytest.fail.Exception)):
+        if isinstance(excinfo.value, pytest.fail.Exception):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo, style))
 
@@ -304,12 +342,11 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
 def _run(configured: Configured, out: Path) -> Path:
     import sys
 
-    from rich.console import Console
-
+    from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.runner import run
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import write_html
+    from ackproof.report.html import write_html
 
     client = connect() if configured.scenario.cluster.attach is None else None
     reporter = ConsoleReporter(Console(file=sys.stderr))
@@ -321,7 +358,7 @@ def _run(configured: Configured, out: Path) -> Path:
 def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     """Return why a run (or one expectation of it) does not hold; '' if it does."""
     from ackproof.report import wording
-    from ackproof.report.data.losses import read_examples
+    from ackproof.report.data.losses import read_groups
 
     judged = [one for one in verdict.expectations if what in ("", "verdict", one.what)]
     broken = [one for one in judged if not one.met]
@@ -331,7 +368,7 @@ def _evidence(verdict: Verdict, run_dir: Path, what: str = "") -> str:
     lines = [f"{head}: {verdict.reason}"]
     lines += map(wording.unmet, broken)
     lines += wording.cause_sentences(verdict)
-    lines += [wording.story(record, verdict.faults) for record in read_examples(run_dir)[:8]]
+    lines += [wording.story(group, verdict.faults) for group in read_groups(run_dir)]
     lines += [f"{text}: {command}" for text, command in wording.reproduce(run_dir)]
     lines.append(f"report: {run_dir / 'report.html'}")
     return "\n".join(lines)

@@ -46,60 +46,6 @@ class RecordState(StrEnum):
     FOREIGN = "foreign"
 
 
-class Anomaly(StrEnum):
-    """One named deviation between what was acknowledged and what can be read."""
-
-    LOST = "lost"
-    DUPLICATED = "duplicated"
-    REORDERED = "reordered"
-    INCONSISTENT = "inconsistent"
-    PHANTOM = "phantom"
-    CORRUPT = "corrupt"
-    DIVERGED = "diverged"
-    GAP = "gap"
-    UNSEEN = "unseen"
-    ABORTED_READ = "aborted-read"
-    ZOMBIE_COMMIT = "zombie-commit"
-    UNPROCESSED = "unprocessed"
-    REPROCESSED = "reprocessed"
-    POLL_SKIP = "poll-skip"
-    NONMONOTONIC_POLL = "nonmonotonic-poll"
-    READ_THEN_GONE = "read-then-gone"
-
-
-#: Anomalies about which a prediction is made (`unseen` is not Kafka's doing but ours).
-PREDICTED = (
-    Anomaly.LOST,
-    Anomaly.DUPLICATED,
-    Anomaly.REORDERED,
-    Anomaly.INCONSISTENT,
-    Anomaly.PHANTOM,
-    Anomaly.CORRUPT,
-    Anomaly.DIVERGED,
-    Anomaly.GAP,
-)
-
-#: Anomalies that only the replicas' own segments can show: not counted where these are absent.
-OF_REPLICAS = (Anomaly.DIVERGED, Anomaly.GAP)
-
-#: Anomalies of transactions: not counted where there were none.
-OF_TRANSACTIONS = (Anomaly.ABORTED_READ, Anomaly.ZOMBIE_COMMIT)
-
-#: Anomalies that only consumers can show: not counted where there were none.
-OF_CONSUMERS = (
-    Anomaly.UNPROCESSED,
-    Anomaly.REPROCESSED,
-    Anomaly.POLL_SKIP,
-    Anomaly.NONMONOTONIC_POLL,
-)
-
-#: Anomalies that only consumers or the probe can show.
-OF_READS = (Anomaly.READ_THEN_GONE,)
-
-#: Anomalies that the ledger and the final log do not show alone.
-OF_CLIENTS = (*OF_TRANSACTIONS, *OF_CONSUMERS, *OF_READS)
-
-
 def _table(*fields: pa.Field) -> pa.Schema:
     common = [
         pa.field("schema_version", pa.int32(), nullable=False),

@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ackproof_spark import record
-from ackproof_spark.tables import Anomaly, Outcome
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import Outcome
 from spark_histories import (
     RUN_ID,
     History,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import Outcome, RecordState
 from spark_histories import History, Record, Send
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof_spark import tables
+from ackproof_spark.anomaly import OF_CLIENTS
 from ackproof_spark.matching.row_groups import Sizing
 from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import anomalies
@@ -178,4 +179,4 @@ def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
     for topic, history in histories.items():
         assert sorted(found[topic]) == anomalies(history), f"seed {SEED}, {topic}: {history}"
     seen = Counter(row["anomaly"] for row in by_pass)
-    assert all(seen[kind] > 10 for kind in CHECKS if kind not in tables.OF_CLIENTS), seen
+    assert all(seen[kind] > 10 for kind in CHECKS if kind not in OF_CLIENTS), seen

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ackproof_spark.anomaly import OF_CLIENTS
 from ackproof_spark.checks.comparison import CHECKS
-from ackproof_spark.tables import OF_CLIENTS
 from spark_histories import (
     anomalies_of,
     parse,

@@ -16,8 +16,9 @@ import pytest
 
 from ackproof.judgement.judge import fault_kinds
 from ackproof_spark import tables
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import Settings
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION, Anomaly
+from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 from spark_histories import (
     RUN_ID,
     History,

@@ -6,13 +6,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from ackproof_spark.tables import (
-    OF_CLIENTS,
-    OF_REPLICAS,
-    Anomaly,
-    Outcome,
-    RecordState,
-)
+from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
+from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import anomalies
 from golden.test_anomalies import CASES
 from spark_histories import (

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import Outcome, RecordState
 from golden.oracle import _stands_for
 from golden.test_aligned import damaged_history
 from spark_histories import History, Read, parse, show, write_run

@@ -7,10 +7,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from docker import DockerClient
 
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
 from ackproof.containers.engine import LABEL_RUN
+from ackproof.scenario.internal_topics import OFFSETS
 from ackproof.scenario.model import Scenario, TopicSpec
 
 pytestmark = pytest.mark.cluster
@@ -42,19 +44,36 @@ class Suite:
         self.folder = folder
         self.names: list[str] = []
 
-    def run(self, wanted: Scenario, *, leave: str = "", trouble: bool = False) -> tuple[bool, str]:
+    def run(
+        self, wanted: Scenario, *, leave: str = "", trouble: bool = False, group: str = ""
+    ) -> tuple[bool, str]:
         """Return whether the cluster was reused, and the id of its first container."""
         self.names.append(f"test-{uuid4().hex[:8]}")
         with self.pool.lease(
             wanted, image=self.image, run_id=self.names[-1], logs=self.folder
         ) as lease:
-            assert lease.cluster.partitions() == {}, "a topic of the previous run exists"
+            topics = {topic for topic, _ in lease.cluster.partitions()}
+            assert topics <= {OFFSETS}, "a topic of the previous run exists"
             lease.cluster.create_topics(TOPICS)
             if leave:
                 assert lease.cluster.interfaces.network.run(1, leave).exit_status == 0
+            if group:
+                consume(lease.cluster.bootstrap_servers, commit=group == "commits")
             if not trouble:
                 lease.allow_reuse()
             return lease.reused, str(lease.cluster.nodes[1].container.id)
+
+
+def consume(servers: str, *, commit: bool) -> None:
+    """Let a consumer group ask for its offsets, and maybe commit one."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    place = TopicPartition("orders", 0, 0)
+    try:
+        consumer.committed([place], timeout=60)
+        if commit:
+            consumer.commit(offsets=[place], asynchronous=False)
+    finally:
+        consumer.close()
 
 
 @pytest.fixture
@@ -80,6 +99,16 @@ def test_a_cluster_is_reused_until_a_run_leaves_a_trace(suite: Suite) -> None:
     assert third != first
     reused, _ = suite.run(scenario())
     assert not reused, "the cluster of a run with trouble was reused"
+
+
+def test_internal_topics_are_state_only_if_they_hold_records(suite: Suite) -> None:
+    _, first = suite.run(scenario())
+    reused, second = suite.run(scenario(), group="reads")
+    assert (reused, second) == (True, first)
+    reused, third = suite.run(scenario(), group="commits")
+    assert (reused, third) == (True, first), "an empty offsets topic was taken for state"
+    reused, _ = suite.run(scenario())
+    assert not reused, "committed offsets of the previous run were not noticed"
 
 
 def test_reuse_depends_on_the_scenario() -> None:

@@ -117,6 +117,10 @@ def test_no_secret_is_left_anywhere(
     for secret in secrets:
         assert holders(tmp_path, secret) == []
         assert not witness.saw(secret)
+    # No container of a run can reach the engine, or is privileged.
+    assert not witness.saw("docker.sock")
+    assert not witness.saw('"Privileged": true')
+    assert witness.saw('"Privileged": false')
     # The positive control: the same search finds text that is there.
     assert witness.saw("ackproof.clients.producer")
     assert witness.saw(f"{run_dir.name}-{os.getpid()}-broker-1")

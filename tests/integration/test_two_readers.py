@@ -158,8 +158,8 @@ def test_a_log_that_ends_early_is_incomplete(spark, cluster, ends, tmp_path: Pat
 
 
 def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Path) -> None:
-    readers = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
-    assert readers == ["kafka", "ackproof-kafka"]
+    reading = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
+    assert reading.readers == ["kafka", "ackproof-kafka"]
     assert not reader_disagreement.read(tmp_path).rows
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
@@ -175,8 +175,8 @@ def test_without_the_connector_the_own_reader_is_used(
         return take(*args, reader=reader, **rest)
 
     monkeypatch.setattr(final_log, "take_final_log", no_connector)
-    readers = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
-    assert readers == ["ackproof-kafka"]
+    reading = take_final_log(tmp_path, bootstrap_servers=cluster.bootstrap_servers, ends=ends)
+    assert reading.readers == ["ackproof-kafka"]
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 

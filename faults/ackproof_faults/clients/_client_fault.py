@@ -23,6 +23,7 @@ class ClientFault(Fault):
     requires: ClassVar[InterfaceNames] = ("clients",)
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
 
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the fault hits clients"

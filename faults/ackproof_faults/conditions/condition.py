@@ -96,6 +96,10 @@ class Condition(ABC):
     def holds(self, observation: Observation) -> bool:
         """Whether the condition holds now; it does not if a value that it needs is unknown."""
 
+    def known(self, observation: Observation) -> bool:
+        """Whether what the condition is about is known now."""
+        return True
+
     @property
     def alternatives(self) -> tuple[Condition, ...]:
         """The conditions of which one must hold."""

@@ -40,6 +40,9 @@ class PartitionCondition(SimpleCondition):
     topic: Annotated[str, Token(TOPIC)]
     partition: Number
 
+    def known(self, observation: Observation) -> bool:
+        return observation.isr(self.topic, self.partition) is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderIs(PartitionCondition):

@@ -67,6 +67,9 @@ class AnyOf(Condition):
     def holds(self, observation: Observation) -> bool:
         return any(condition.holds(observation) for condition in self.conditions)
 
+    def known(self, observation: Observation) -> bool:
+        return all(condition.known(observation) for condition in self.conditions)
+
     def __str__(self) -> str:
         return " or ".join(map(str, self.conditions))
 
@@ -85,6 +88,14 @@ class Conditions(tuple[Condition, ...]):
     def hold(self, observation: Observation) -> bool:
         """Whether every condition holds now."""
         return all(condition.holds(observation) for condition in self)
+
+    def unmet(self, observation: Observation) -> str:
+        """Return the conditions that do not hold, and of which the state is unknown, in words."""
+        return ", ".join(
+            f"{one} {'does not hold' if one.known(observation) else 'is unknown'}"
+            for one in self
+            if not one.holds(observation)
+        )
 
     @property
     def simple(self) -> Iterator[Condition]:

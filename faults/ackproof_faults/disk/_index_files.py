@@ -26,6 +26,7 @@ class DamagedIndex(Ended):
 
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     partitions: Partitions
 
     @property

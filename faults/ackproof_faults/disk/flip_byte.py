@@ -28,6 +28,7 @@ class FlipByte(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "volumes")
     occupies: ClassVar[str] = "process"
     takes_bytes: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     fault: Literal["flip_byte"] = "flip_byte"
     proof: ClassVar[str] = "the byte in the file has changed, and the batch's CRC does not match"
     partitions: Partitions

@@ -28,6 +28,7 @@ class OldCheckpoint(Ended):
 
     name: ClassVar[str] = "old_checkpoint"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
+    traceless: ClassVar[bool] = True
     fault: Literal["old_checkpoint"] = "old_checkpoint"
     proof: ClassVar[str] = (
         "the broker is down, and its checkpoint files name no offset above `offset`"

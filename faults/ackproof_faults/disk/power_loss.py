@@ -34,6 +34,7 @@ class PowerLoss(Ended):
     name: ClassVar[str] = "power_loss"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     takes_bytes: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost power"
     fault: Literal["power_loss"] = "power_loss"

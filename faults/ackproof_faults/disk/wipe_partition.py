@@ -26,6 +26,7 @@ class WipePartition(Ended):
     name: ClassVar[str] = "wipe_partition"
     requires: ClassVar[InterfaceNames] = _disk.REQUIRES
     takes_bytes: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "lost the partition's files"
     fault: Literal["wipe_partition"] = "wipe_partition"
     proof: ClassVar[str] = "the broker is down, and its disk has no directory of the partitions"

@@ -37,6 +37,7 @@ class Links(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.REJECT)
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     proof: ClassVar[str] = (
         "connections over every cut link fail, tried from the other end; others are accepted"
     )

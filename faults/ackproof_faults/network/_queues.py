@@ -23,6 +23,7 @@ class Queue(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     #: Name of the discipline.
     kind: ClassVar[str]
 

@@ -31,6 +31,7 @@ class HalfOpen(Ended):
     occupies: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES,)
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed without closing its connections"
     fault: Literal["half_open"] = "half_open"
     proof: ClassVar[str] = "the target's process is gone, and another node still holds a connection"

@@ -20,7 +20,7 @@ class Isolate(Links):
 
     @property
     def effects(self) -> Effects:
-        return (Cuts(channels=CHANNELS),)
+        return (Cuts(channels=CHANNELS, among=True, resets=self.how == "reject"),)
 
     def cuts(self, cluster: Cluster, nodes: Sequence[int]) -> Sequence[Cut]:
         peers = [

@@ -28,6 +28,7 @@ class LinkFault(Fault):
     requires: ClassVar[InterfaceNames] = ("proxy",)
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     fault: Literal["link"] = "link"
     proof: ClassVar[str] = "the proxy counts messages of that kind to which it applied the action"
     api: Api = Field(description="the kind of message, by Kafka's name")

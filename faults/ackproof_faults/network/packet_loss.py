@@ -25,6 +25,7 @@ class PacketLoss(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     fault: Literal["packet_loss"] = "packet_loss"
     needs: ClassVar[tuple[Need, ...]] = (Need.NFTABLES, Need.RANDOM_DROP)
     proof: ClassVar[str] = "the kernel's counters: some of the target's packets were dropped"

@@ -45,7 +45,8 @@ class Partition(Links):
     @property
     def effects(self) -> Effects:
         cut = Cuts(channels=channels(self.peers, self.listener), direction=self.direction)
-        return (replace(cut, some=isinstance(self.peers, tuple), repeated=self.repeated),)
+        some, resets = isinstance(self.peers, tuple), self.how == "reject"
+        return (replace(cut, some=some, repeated=self.repeated, resets=resets),)
 
     def problems(self, shape: Shape) -> Iterator[Problem]:
         if self.peers != "clients":

@@ -27,6 +27,7 @@ class ResetConnections(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "network")
     disables: ClassVar[bool] = False
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     fault: Literal["reset_connections"] = "reset_connections"
     needs: ClassVar[tuple[Need, ...]] = (Need.SOCKET_DESTROY,)
     proof: ClassVar[str] = "none of the connections that the target had is open any more"

@@ -27,6 +27,7 @@ class TopicOperation(Fault):
 
     requires: ClassVar[InterfaceNames] = ("operations",)
     disables: ClassVar[bool] = False
+    traceless: ClassVar[bool] = True
 
     target: Target = Field(
         default=TargetSpec(role="all"), description="ignored: the operation is on a topic"

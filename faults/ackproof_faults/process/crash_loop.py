@@ -33,6 +33,7 @@ class CrashLoop(Ended):
     name: ClassVar[str] = "crash_loop"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "logs")
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed again and again"
     fault: Literal["crash_loop"] = "crash_loop"
     proof: ClassVar[str] = (

@@ -23,6 +23,7 @@ class KillCluster(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "controllers", "processes")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed with all others"
     fault: Literal["kill_cluster"] = "kill_cluster"
     proof: ClassVar[str] = "the process of every node ended by SIGKILL"

@@ -22,6 +22,7 @@ class OomKill(Ended):
     name: ClassVar[str] = "oom_kill"
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "memory")
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was killed by the out-of-memory killer"
     fault: Literal["oom_kill"] = "oom_kill"
     proof: ClassVar[str] = "the engine reports that the out-of-memory killer ended the process"

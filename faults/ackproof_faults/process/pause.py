@@ -24,6 +24,7 @@ class Pause(Fault):
     requires: ClassVar[InterfaceNames] = ("metadata", "processes", "freezer")
     occupies: ClassVar[str] = "process"
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was paused"
     fault: Literal["pause"] = "pause"
     proof: ClassVar[str] = "the engine reports the broker frozen, and it does not answer a client"

@@ -25,6 +25,7 @@ class RollingRestart(Ended):
 
     name: ClassVar[str] = "rolling_restart"
     explained: ClassVar[bool] = True
+    traceless: ClassVar[bool] = True
     past_tense: ClassVar[str] = "was restarted"
     fault: Literal["rolling_restart"] = "rolling_restart"
     proof: ClassVar[str] = "the exit status of each process, and that each runs again"

@@ -97,8 +97,22 @@ class ScheduleContext:
 
         Conditions on other faults see the windows from index `first_window` on.
         """
+        observation = self._observe(reference, first_window)
+        if (conditions or at_latest_s is None) and conditions.hold(observation):
+            return str(conditions)
+        if at_latest_s is not None and observation.elapsed_s() >= at_latest_s:
+            return f"after {format_duration(at_latest_s)}"
+        return None
+
+    def unmet(
+        self, conditions: Conditions, *, reference: ReferencePoint, first_window: int = 0
+    ) -> str:
+        """Return which conditions do not hold, in words."""
+        return conditions.unmet(self._observe(reference, first_window))
+
+    def _observe(self, reference: ReferencePoint, first_window: int) -> ScheduleObservation:
         windows = [(one.guard.fault.id, one.guard.window) for one in self.injected[first_window:]]
-        observation = ScheduleObservation(
+        return ScheduleObservation(
             cluster=self.cluster,
             history=self._history,
             sends=self.sends(),
@@ -106,11 +120,6 @@ class ScheduleContext:
             reference=reference,
             windows=windows,
         )
-        if (conditions or at_latest_s is None) and conditions.hold(observation):
-            return str(conditions)
-        if at_latest_s is not None and observation.elapsed_s() >= at_latest_s:
-            return f"after {format_duration(at_latest_s)}"
-        return None
 
     def may_begin(self, fault: Fault, earlier: Sequence[InjectedFault]) -> bool:
         """Whether the fault may begin now; if not, it waits for the recovery of others.

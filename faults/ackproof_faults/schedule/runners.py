@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ackproof_faults.conditions.trigger import Conditions
 from ackproof_faults.fault import Fault
 from ackproof_faults.guard import inject
 from ackproof_faults.schedule.blocks import every_fault
 from ackproof_faults.schedule.context import InjectedFault, ScheduleContext
+from ackproof_faults.schedule.observation import ReferencePoint
 from ackproof_faults.schedule.sampling import (
     SampledLoop,
     SampledParallel,
@@ -100,13 +102,19 @@ class SequenceRunner:
         if self._block is not None and (in_block := self._block.waiting_for):
             return in_block
         if self._remaining and isinstance(fault := self._remaining[0], Fault):
-            return f"the start of {fault.name} of {fault.target} ({fault.when})"
+            unmet = self._unmet(fault.when, self._reference) or str(fault.when)
+            return f"the start of {fault.name} of {fault.target} ({unmet})"
         for one in self._injected:
             if not one.healed:
-                return f"the end of {one} ({one.guard.fault.heal_when})"
+                conditions = one.guard.fault.heal_when
+                unmet = self._unmet(conditions, one.reference) or str(conditions)
+                return f"the end of {one} ({unmet})"
             if not one.recovered:
                 return f"recovery from {one}"
         return ""
+
+    def _unmet(self, conditions: Conditions, reference: ReferencePoint) -> str:
+        return self._context.unmet(conditions, reference=reference, first_window=self._first_window)
 
     def _begin_fault(self, fault: Fault) -> None:
         context = self._context

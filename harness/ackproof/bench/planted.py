@@ -16,12 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ackproof.bench.run_files import OUTCOMES, STATES, LedgerFile, LogFiles, write_small_tables
-from ackproof_spark.tables import (
-    LOCATION,
-    Anomaly,
-    Outcome,
-    RecordState,
-)
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import LOCATION, Outcome, RecordState
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

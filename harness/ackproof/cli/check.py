@@ -41,7 +41,7 @@ def check(
     Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
     """
     from ackproof.judgement.judge import judge_run
-    from ackproof.report import print_run
+    from ackproof.report.terminal import print_run
 
     settings = {
         "sub_via": None if subscribe is None else "subscribe" if subscribe else "assign",

@@ -78,8 +78,8 @@ def compare(
     from ackproof.comparison.compare import Comparison
     from ackproof.comparison.store import resume as resume_stored
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import print_comparison, print_trials
     from ackproof.report.ci import announce
+    from ackproof.report.terminal import print_comparison, print_trials
     from ackproof.trials import on_clusters
 
     if (scenario is None) == (resume is None):
@@ -166,7 +166,8 @@ def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
     """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
-    from ackproof.report import write_junit
+    from ackproof.report.html import provide_library
+    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     html = store.directory / "report.html"
@@ -175,14 +176,15 @@ def _write_reports(
         write_junit(store.directory / "junit.xml", [verdict for _, verdict in results])
         last = results[-1][0]
         shutil.copyfile(html, last / html.name)
+        provide_library(last)
     return last / "report.html" if summary.plan.trials == 1 else html
 
 
 def _write_page(
     path: Path, store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> None:
-    from ackproof.report import write_html
     from ackproof.report.comparison import shown_runs
+    from ackproof.report.html import write_html
     from ackproof.runs.directory import disk_errors
 
     with disk_errors(path):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ackproof.cli.options import Json, print_json
+from ackproof.cli.options import LOCAL_SPARK, Json, Spark, print_json
 
 
 def dashboard(
@@ -15,6 +15,7 @@ def dashboard(
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path(
         "dashboard.html"
     ),
+    spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Write a page with the trends of all runs in a warehouse. The page needs no network.

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.errors import ExitCode, HistoryError
-from ackproof.runs.verdict import EXIT_CODE, Word
 
 if TYPE_CHECKING:
     from ackproof_spark.jepsen.check import Report
@@ -67,7 +66,7 @@ WwDeps = Annotated[
     ),
 ]
 
-_STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
+_STYLE = {"holds": "bold green", "violated": "bold red", "inconclusive": "bold yellow"}
 #: How many pieces of evidence of an anomaly the table shows; `--json` has all.
 _MAX_EVIDENCE = 3
 
@@ -102,6 +101,8 @@ def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[
 
 def exit_code(reports: Sequence[Report]) -> ExitCode:
     """Return the exit code of all reports: 1 outranks 3."""
+    from ackproof.runs.verdict import EXIT_CODE, Word
+
     words = {Word(report.judgement.verdict) for report in reports}
     worst = next(word for word in (Word.VIOLATED, Word.INCONCLUSIVE, Word.HOLDS) if word in words)
     return EXIT_CODE[worst]
@@ -129,8 +130,8 @@ def _print(console: Console, report: Report) -> None:
     from ackproof_spark.jepsen.check import UNSEEN_SERIES
     from ackproof_spark.jepsen.configuration import UNDECIDED
 
-    word = Word(report.judgement.verdict)
-    heading = Text(word.value.upper(), style=_STYLE[word])
+    word = report.judgement.verdict
+    heading = Text(word.upper(), style=_STYLE[word])
     heading.append(f"  {report.path}", style="bold")
     console.print(heading, soft_wrap=True, highlight=False)
     console.print(Text(report.judgement.reason), highlight=False)

@@ -6,12 +6,13 @@ Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive (also: int
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -25,6 +26,7 @@ from ackproof.cli import (
     doctor,
     faults,
     image,
+    init,
     plan,
     predict,
     replay,
@@ -43,39 +45,76 @@ from ackproof.errors import AckproofError, ExitCode, translated
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Test whether a Kafka cluster keeps every record that it acknowledged, under faults.",
     epilog="Exit codes: 0 holds, 1 violated, 2 usage or bad input, 3 inconclusive, 4 environment.",
 )
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run.run,
-    "compare": compare.compare,
-    "predict": predict.predict,
-    "plan": plan.plan,
-    "replay": replay.replay,
-    "shrink": shrink.shrink,
-    "check": check.check,
-    "report": report.report,
-    "runs": runs.runs,
-    "show": runs.show,
-    "open": runs.open_report,
-    "validate": validate.validate,
-    "schedule": schedule.schedule,
-    "faults": faults.faults,
-    "schema": schema.schema,
-    "dashboard": dashboard.dashboard,
-    "doctor": doctor.doctor,
-    "clean": clean.clean,
+_COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Test a configuration": {
+        "init": init.init,
+        "predict": predict.predict,
+        "run": run.run,
+        "compare": compare.compare,
+    },
+    "Look at runs": {
+        "runs": runs.runs,
+        "show": runs.show,
+        "open": runs.open_report,
+        "report": report.report,
+        "check": check.check,
+    },
+    "Write scenarios": {
+        "scenarios": scenarios.app,
+        "faults": faults.faults,
+        "validate": validate.validate,
+        "schedule": schedule.schedule,
+        "schema": schema.schema,
+    },
+    "Find and reduce losses": {
+        "plan": plan.plan,
+        "replay": replay.replay,
+        "shrink": shrink.shrink,
+    },
+    "Many runs": {
+        "baseline": baseline.app,
+        "warehouse": warehouse.app,
+        "dashboard": dashboard.dashboard,
+    },
+    "This machine": {
+        "doctor": doctor.doctor,
+        "clean": clean.clean,
+        "image": image.app,
+        "bench": bench.app,
+    },
 }
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
-app.add_typer(scenarios.app, name="scenarios")
-app.add_typer(warehouse.app, name="warehouse")
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(image.app, name="image")
-app.add_typer(bench.app, name="bench")
+for _panel, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import ackproof
+        from ackproof.kafka_versions import DEFAULT_KAFKA
+
+        typer.echo(f"ackproof {ackproof.__version__} (Kafka {DEFAULT_KAFKA} by default)")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Test whether a Kafka cluster keeps every record that it acknowledged, under faults."""
+
 
 #: What typer returns after a KeyboardInterrupt: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -88,6 +127,8 @@ def main() -> None:
     """Run the command. Every error becomes one message and an exit code."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    # Libraries log tracebacks of their own, such as py4j when a signal interrupts it.
+    logging.getLogger().addHandler(logging.NullHandler())
     sys.stdout = cast("TextIO", _Results(sys.stdout))
     sys.exit(_run_command())
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from ackproof.console import Console
 from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, ScenarioError
 
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
+    from ackproof.scenario.overrides import Overrides, Overriding
 
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
@@ -35,11 +36,34 @@ ScenarioPath = Annotated[
         help="A scenario file, a folder of scenario files, or the name of a shipped scenario.",
     ),
 ]
+OptionalScenario = Annotated[
+    Path | None,
+    typer.Argument(
+        callback=shipped_or_local,
+        show_default=False,
+        help="A scenario file, a folder of scenario files, or the name of a shipped scenario. "
+        "Without one, the scenario your-configuration, for your own files.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the scenario, in every configuration; may be repeated. For example: "
+        "--set workload.settings.acks=1",
+    ),
+]
 Arm = Annotated[
     str, typer.Option("--arm", metavar="NAME", help="Only the configuration of this name.")
 ]
 OnlyKafka = Annotated[
-    str, typer.Option("--kafka", metavar="VERSION", help="Only configurations of this version.")
+    str,
+    typer.Option(
+        "--kafka",
+        metavar="VERSION",
+        help="Only configurations of this version; if there is none, use all of them with it.",
+    ),
 ]
 RunDir = Annotated[Path, typer.Argument(help="A run directory, or its name in runs/.")]
 RunDirs = Annotated[list[Path], typer.Argument(help="Run directories that have a verdict.")]
@@ -113,29 +137,55 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
+def check_kafka(version: str) -> None:
+    """Raise ScenarioError if this is no version that ackproof can run; '' is the default."""
+    from ackproof.kafka_versions import numbers
+
+    if version:
+        try:
+            numbers(version)
+        except ValueError as error:
+            raise ScenarioError(f"--kafka: {error}") from None
+
+
 def configurations_of(
-    scenario: Path, *, shard: str, arm: str = "", kafka: str = ""
+    scenario: Path,
+    *,
+    shard: str,
+    arm: str = "",
+    kafka: str = "",
+    overriding: Overriding | None = None,
+    skipped: bool = False,
 ) -> list[Configured]:
     """Return the configurations of a scenario file or folder that are to be run.
 
-    `arm` and `kafka` select by name and version, then `shard`. What a case says to skip is left
-    out, with a note. Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
+    `arm` and `kafka` select by name and version, then `shard`. If no configuration has the version,
+    all of them get it. What a case says to skip is left out, with a note, unless `skipped`.
+    Warnings are printed.
+
+    Raises ScenarioError if nothing is selected, AckproofError if all is skipped.
     """
+    from ackproof.scenario import overrides
     from ackproof.scenario.loader import load_all
     from ackproof.scenario.shards import Shard, share
 
-    loaded = load_all(scenario)
+    check_kafka(kafka)
+    loaded = load_all(scenario, overriding or overrides.none)
+    if kafka and all(one.scenario.kafka != kafka for one in loaded):
+        loaded = _with_version(loaded, kafka, scenario, overriding)
     selected = [
         one for one in loaded if arm in ("", one.name) and kafka in ("", one.scenario.kafka)
     ]
     if not selected:
-        names = ", ".join(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
+        names = list(dict.fromkeys(f"{one.name} ({one.scenario.kafka})" for one in loaded))
         raise ScenarioError(
             f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
-            hint=f"Its configurations: {names}.",
+            hint=f"Its configurations: {shortened(names)}.",
         )
-    skipped = {(one.path, one.skip) for one in selected if one.skip}
-    for path, reason in sorted(skipped):
+    print_scenario_warnings(selected)
+    if skipped:
+        return selected
+    for path, reason in sorted({(one.path, one.skip) for one in selected if one.skip}):
         stderr().print(f"{path}: skipped: {reason}", highlight=False, soft_wrap=True, markup=False)
     every = [one for one in selected if not one.skip]
     if not every:
@@ -148,6 +198,53 @@ def configurations_of(
             hint=f"Use at most {len(every)} shards.",
         )
     return found
+
+
+def _with_version(
+    loaded: Sequence[Configured], kafka: str, scenario: Path, overriding: Overriding | None
+) -> list[Configured]:
+    """Return the configurations under another Kafka version, those that become equal once."""
+    from ackproof.scenario import overrides
+    from ackproof.scenario.loader import load_all
+
+    def with_version(document: Mapping[str, Any]) -> Overrides:
+        given = overriding(document) if overriding else overrides.none(document)
+        version = overrides.Overrides(merged={"kafka": kafka}, sources={("kafka",): "--kafka"})
+        return overrides.joined(given, version)
+
+    had = ", ".join(dict.fromkeys(one.scenario.kafka for one in loaded))
+    stderr().print(f"{scenario}: written for Kafka {had}, used with {kafka}", highlight=False)
+    found: list[Configured] = []
+    for one in load_all(scenario, with_version):
+        if all(one.scenario != other.scenario for other in found):
+            found.append(one)
+    return found
+
+
+def print_scenario_warnings(configurations: Sequence[Configured]) -> None:
+    """Print on standard error what is legal in these scenarios, and probably not meant."""
+    for warning in scenario_warnings(configurations):
+        stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+
+
+def scenario_warnings(configurations: Sequence[Configured]) -> list[str]:
+    """Return the warnings about these scenarios, each once."""
+    from ackproof.scenario.loader import line_of
+    from ackproof.scenario.warnings import warnings
+
+    return list(
+        dict.fromkeys(
+            f"{one.path}:{line_of(one.path, place)}: {'.'.join(map(str, place))}: {problem}"
+            for one in configurations
+            for place, problem in warnings(one.scenario)
+        )
+    )
+
+
+def shortened(names: Sequence[str], most: int = 8) -> str:
+    """Return names with commas; of many only the first ones."""
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def engine(configurations: Sequence[Configured]) -> Any:

@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from ackproof.cli.options import Json, ScenarioPath, print_json, stderr, stdout
+from ackproof.cli import own_files
+from ackproof.cli.options import (
+    Json,
+    OnlyKafka,
+    OptionalScenario,
+    Set,
+    configurations_of,
+    print_json,
+    stderr,
+    stdout,
+)
 from ackproof.errors import ExitCode
 
 
@@ -22,7 +32,7 @@ class FailOn(StrEnum):
 
 
 def predict(
-    scenario: ScenarioPath,
+    scenario: OptionalScenario = None,
     *,
     compare_protocols: Annotated[
         bool,
@@ -40,24 +50,44 @@ def predict(
             "possible; always if one that it demands is impossible.",
         ),
     ] = FailOn.CERTAIN,
+    kafka: OnlyKafka = "",
+    assigned: Set = None,
+    server: own_files.Server = None,
+    producer: own_files.Producer = None,
+    topic_config: own_files.TopicConfig = None,
+    from_cluster: own_files.FromCluster = "",
+    topic: own_files.Topic = "",
+    client_config: own_files.ClientConfig = None,
     as_json: Json = False,
 ) -> None:
     """Predict which anomalies are impossible, possible or certain. Needs no cluster.
 
     A predicted loss comes with the shortest sequence of events that leads to it. Ends with 1 if a
     prediction contradicts what the scenario expects.
-    Example: [bold]ackproof predict scenarios/acks.yaml[/]
+    Examples: [bold]ackproof predict scenarios/acks.yaml[/],
+    [bold]ackproof predict --server server.properties --producer producer.properties[/]
     """
+    own = own_files.OwnFiles(
+        server=server,
+        producer=producer,
+        topic_config=topic_config,
+        from_cluster=from_cluster,
+        topic=topic,
+        client_config=client_config,
+    )
+    scenario = own_files.scenario_path(scenario, own)
     if compare_protocols:
         _compare_protocols(scenario, as_json=as_json)
         return
     from ackproof.judgement.expectations import foreseen_violations
     from ackproof.prediction import replication
     from ackproof.report.console_tables import print_prediction
-    from ackproof.scenario.loader import load_all
 
+    overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
     predictions = []
-    for configured in load_all(scenario):
+    for configured in configurations_of(
+        scenario, shard="", kafka=kafka, overriding=overriding, skipped=True
+    ):
         record = replication.predict(configured.scenario)
         violations = foreseen_violations(
             configured.scenario, record.predicted, possible=fail_on is FailOn.POSSIBLE

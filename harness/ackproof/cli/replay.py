@@ -35,7 +35,9 @@ def replay(
     from ackproof.execution.runner import run
     from ackproof.judgement.judge import judge_run
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import print_run, write_html, write_junit
+    from ackproof.report.html import write_html
+    from ackproof.report.junit import write_junit
+    from ackproof.report.terminal import print_run
     from ackproof.reproduction.recorded_run import recorded_run
     from ackproof.reproduction.replay import compare_runs
     from ackproof.runs.directory import disk_errors, write_model

@@ -38,7 +38,7 @@ def write_page(directories: Sequence[Path], *, to: Path | None = None) -> Path:
 
     Raises RunDirectoryError if a directory is damaged, DiskError if the page cannot be written.
     """
-    from ackproof.report import write_html
+    from ackproof.report.html import write_html
     from ackproof.runs.directory import disk_errors
 
     if len(directories) == 1 and (directories[0] / "comparison.json").exists():

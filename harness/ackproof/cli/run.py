@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ackproof.cli import own_files
 from ackproof.cli.options import (
     LOCAL_SPARK,
     RUNS,
     Arm,
     Json,
     OnlyKafka,
+    OptionalScenario,
     Out,
-    ScenarioPath,
+    Set,
     ShardOption,
     Spark,
     configurations_of,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    scenario: ScenarioPath,
+    scenario: OptionalScenario = None,
     *,
     out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
@@ -42,23 +44,60 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Follow each run with Spark while it is in progress.")
     ] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Leave the cluster of the last run up, and print how to reach it."
+        ),
+    ] = False,
     arm: Arm = "",
     kafka: OnlyKafka = "",
+    seed: Annotated[int | None, typer.Option(min=0, help="Use this seed.")] = None,
+    assigned: Set = None,
     shard: ShardOption = "",
+    server: own_files.Server = None,
+    producer: own_files.Producer = None,
+    topic_config: own_files.TopicConfig = None,
+    from_cluster: own_files.FromCluster = "",
+    topic: own_files.Topic = "",
+    client_config: own_files.ClientConfig = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Write OpenMetrics text to this file, too: for Prometheus and Grafana."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a scenario, or every scenario of a folder, on a real cluster and judge the outcome.
 
     Examples: [bold]ackproof run scenarios/acks-all.yaml[/], [bold]ackproof run B6[/],
-    [bold]ackproof run catalogue --kafka 4.3.1[/]
+    [bold]ackproof run catalogue --kafka 4.3.1[/],
+    [bold]ackproof run --server server.properties --producer producer.properties[/]
     """
-    from ackproof.report import print_run
+    from ackproof.report.terminal import print_run
 
-    configurations = configurations_of(scenario, shard=shard, arm=arm, kafka=kafka)
+    own = own_files.OwnFiles(
+        server=server,
+        producer=producer,
+        topic_config=topic_config,
+        from_cluster=from_cluster,
+        topic=topic,
+        client_config=client_config,
+    )
+    scenario = own_files.scenario_path(scenario, own)
+    overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=seed)
+    configurations = configurations_of(
+        scenario, shard=shard, arm=arm, kafka=kafka, overriding=overriding
+    )
     results, failure = _run_all(
-        configurations, out, title=scenario.stem, reuse=not fresh, live=live
+        configurations, out, title=scenario.stem, reuse=not fresh, live=live, keep=keep
     )
     verdicts = [verdict for _, verdict in results]
+    if metrics is not None:
+        from ackproof.report.openmetrics import write_metrics
+        from ackproof.runs.directory import disk_errors
+
+        with disk_errors(metrics):
+            write_metrics(metrics, verdicts)
     if as_json:
         documents = [verdict.model_dump(mode="json") for verdict in verdicts]
         print_json(documents if scenario.is_dir() or len(documents) > 1 else documents[0])
@@ -75,6 +114,7 @@ def _run_all(
     title: str,
     reuse: bool,
     live: bool,
+    keep: bool,
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
     """Run every configuration; write one report.html and one junit.xml into the last run.
 
@@ -83,8 +123,9 @@ def _run_all(
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
-    from ackproof.report import write_html, write_junit
     from ackproof.report.ci import announce
+    from ackproof.report.html import write_html
+    from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
     results: list[tuple[Path, Any]] = []
@@ -96,6 +137,7 @@ def _run_all(
         reporter=ConsoleReporter(stderr()),
         reuse=reuse,
         live=live,
+        keep=keep,
     )
     try:
         results.extend(runs)

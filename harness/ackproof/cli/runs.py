@@ -70,7 +70,7 @@ def show(run_dir: RunDir = _LATEST, out: Out = RUNS, as_json: Json = False) -> N
 
     Example: [bold]ackproof show runs/latest[/]
     """
-    from ackproof.report import print_run
+    from ackproof.report.terminal import print_run
     from ackproof.runs.directory import read_verdict
 
     directory = find_run(run_dir, out)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
-from ackproof.cli.options import Json, ScenarioPath, print_error, print_json
+from ackproof.cli.options import (
+    Json,
+    ScenarioPath,
+    print_error,
+    print_json,
+    print_scenario_warnings,
+    scenario_warnings,
+)
 from ackproof.errors import ExitCode, ScenarioError
 
 
 def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
     """Check scenario files without running them. Needs no cluster. Exit 2 if one is not valid.
 
+    Warnings are about what is legal and probably not meant; they change no exit code.
+
     Example: [bold]ackproof validate scenarios/[/]
     """
     from ackproof.scenario.loader import load, scenario_files
 
-    documents: list[dict[str, str]] = []
+    documents: list[dict[str, Any]] = []
     invalid = False
     for path in scenario_files(scenario):
         try:
@@ -26,9 +37,12 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
             if not as_json:
                 print_error(error)
             continue
+        warnings = scenario_warnings(configurations)
+        if not as_json:
+            print_scenario_warnings(configurations)
         for one in configurations:
             document = {"scenario": one.scenario.name, "configuration_name": one.name}
-            documents.append({"path": str(path), **document})
+            documents.append({"path": str(path), **document, "warnings": warnings})
             if not as_json:
                 typer.echo(f"{path}: {one.scenario.name} {one.name}".rstrip() + ": valid")
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import Json, print_json, run_directories
+from ackproof.cli.options import LOCAL_SPARK, Json, Spark, print_json, run_directories
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.formats import Format
@@ -53,6 +53,15 @@ def load(
     comparison: Annotated[
         str | None, typer.Option(help="Name of the comparison of which the runs are the trials.")
     ] = None,
+    reports: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the run directories are published, so that rows link to their report there "
+            "(default: to the page on this machine).",
+        ),
+    ] = None,
+    spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Load runs into a warehouse. Loading a run again changes nothing.
@@ -62,7 +71,9 @@ def load(
     from ackproof.report import warehouse_rows as rows
     from ackproof_spark.warehouse.load import load as load_runs
 
-    runs = rows.read_runs(run_directories(run_dirs), commit=commit, comparison=comparison)
+    runs = rows.read_runs(
+        run_directories(run_dirs), commit=commit, comparison=comparison, reports=reports
+    )
     location, kind = rows.address(into), _format(format_name)
     with rows.opened(location, create=True, kind=kind) as warehouse:
         if not as_json and kind is None:
@@ -82,6 +93,7 @@ def views(
     temporary: Annotated[
         bool, typer.Option("--temporary", help="Print views that last for one Spark session.")
     ] = False,
+    spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
 ) -> None:
     """Print the SQL that creates a warehouse's views in a plain Spark, and write it to views.sql.
@@ -101,7 +113,32 @@ def views(
 
 
 @app.command()
-def info(warehouse: Warehouse, as_json: Json = False) -> None:
+def register(
+    warehouse: Warehouse,
+    spark: Spark,
+    database: Annotated[str, typer.Option(help="Created if it is missing.")] = "ackproof",
+    as_json: Json = False,
+) -> None:
+    """Register a warehouse's tables and analyses in the catalog of a Spark that others query, too.
+
+    Example: [bold]ackproof warehouse register warehouse --spark sc://spark.example:15002[/]
+    """
+    if spark.startswith("local"):
+        raise typer.BadParameter(
+            f"the catalog of {spark} ends with this command; name a cluster or Spark Connect, or "
+            "let `ackproof warehouse views` print the SQL",
+            param_hint="--spark",
+        )
+    with _opened(warehouse) as opened:
+        names = opened.register(database)
+    if as_json:
+        print_json({"database": database, "tables": names})
+    else:
+        typer.echo(f"{database}: {', '.join(names)}")
+
+
+@app.command()
+def info(warehouse: Warehouse, spark: Spark = LOCAL_SPARK, as_json: Json = False) -> None:
     """Print a warehouse's format and version, and how many rows each view has.
 
     Example: [bold]ackproof warehouse info warehouse[/]

@@ -4,7 +4,8 @@ A cluster is reused if the next run has the same image, version and `cluster:`, 
 ended without trouble, and its faults leave no trace once they are healed. Before that, its topics
 are deleted, and `renewed` verifies that every node runs, every broker is unfenced, and no packet
 filter or queueing rule is left. A cluster with consumer offsets or transactions is not reused,
-because those internal topics cannot be deleted.
+because those internal topics cannot be deleted. Empty ones stay: every librdkafka consumer makes
+the brokers create them, also the one that reads the final log.
 
 The following carries over: broker epochs and producer ids continue, JVMs are warm, and the metadata
 log and the nodes' logs contain the previous run (they are cut at the start of this run). None of it
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-#: Internal topics with state that outlives a client.
-_STATEFUL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+#: Internal topics, whose records are state that outlives a client.
+_STATEFUL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _WITHIN_S = 30.0
 
@@ -74,6 +75,10 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         self._say = say
         self._kept: tuple[tuple[str, str, ClusterSpec], KafkaCluster] | None = None
         self._holding = contextlib.ExitStack()
+        #: Whether the next run's cluster is left up when the run has ended.
+        self.leave_up = False
+        #: The cluster that was left up.
+        self.left: KafkaCluster | None = None
 
     @contextlib.contextmanager
     def lease(self, scenario: Scenario, *, image: str, run_id: str, logs: Path) -> Iterator[Lease]:
@@ -99,11 +104,16 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
         lease = Lease(cluster=cluster, reused=reused)
         try:
             yield lease
-        finally:
-            if lease.reusable and self._reuse and leaves_no_trace(scenario):
-                self._kept = kind, cluster
-            else:
-                self.close()
+        except BaseException:
+            self.close()
+            raise
+        if self.leave_up:
+            self.left = cluster
+            self._holding.pop_all()
+        elif lease.reusable and self._reuse and leaves_no_trace(scenario):
+            self._kept = kind, cluster
+        else:
+            self.close()
 
     def _renewed(self, kind: tuple[str, str, ClusterSpec]) -> KafkaCluster | None:
         """Return the kept cluster, renewed; remove it and return None if that is not possible."""
@@ -144,17 +154,28 @@ def renewed(cluster: KafkaCluster) -> None:
         raise ClusterError(f"{', '.join(dead)} is not running")
     with ThreadPoolExecutor(max_workers=len(brokers)) as pool:
         checks = [pool.submit(_require_no_rules, cluster, broker) for broker in brokers]
-        topics = {topic for topic, _ in cluster.partitions()}
-        if state := sorted(topics & set(_STATEFUL)):
-            raise ClusterError(f"it has the internal topics {', '.join(state)}")
-        cluster.admin.delete_topics(sorted(topics))
-        _await(lambda: not cluster.partitions(), "topics of the previous run still exist")
+        partitions = cluster.partitions()
+        if state := sorted({topic for topic, n in partitions if not _is_empty(cluster, topic, n)}):
+            raise ClusterError(f"it has state in the internal topics {', '.join(state)}")
+        cluster.admin.delete_topics(sorted({topic for topic, _ in partitions} - _STATEFUL))
+        _await(
+            lambda: {topic for topic, _ in cluster.partitions()} <= _STATEFUL,
+            "topics of the previous run still exist",
+        )
         for check in checks:
             check.result()
     _await(
         lambda: all(cluster.brokers_known_to(broker) == set(brokers) for broker in brokers),
         "a broker is fenced",
     )
+
+
+def _is_empty(cluster: KafkaCluster, topic: str, partition: int) -> bool:
+    """Whether a partition has never held a record, or belongs to no internal topic."""
+    if topic not in _STATEFUL:
+        return True
+    end = cluster.admin.log_end(topic, partition)
+    return end is not None and end[0] == 0
 
 
 def _require_no_rules(cluster: KafkaCluster, broker: int) -> None:

@@ -6,7 +6,7 @@ They come before the first change, so that a refusal leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ackproof.errors import ClusterError
 
@@ -111,24 +111,45 @@ class Preflight:
 
         Raises ClusterError if the client may not read them.
         """
+        # librdkafka allows one broker in a request.
+        return {
+            broker: {
+                name: entry.value
+                for name, entry in self._describe("broker", str(broker)).items()
+                if entry.value is not None
+            }
+            for broker in brokers
+        }
+
+    def changed_settings(self, kind: Literal["broker", "topic"], name: str) -> dict[str, str]:
+        """Return the settings of a broker or a topic that differ from Kafka's defaults.
+
+        Raises ClusterError if the client may not read them.
+        """
+        return {
+            key: entry.value
+            for key, entry in self._describe(kind, name).items()
+            if entry.value is not None and not entry.is_default and not entry.is_sensitive
+        }
+
+    def layout(self, topic: str) -> list[list[int]]:
+        """Return the replicas of each partition of a topic."""
+        partitions = self._kafka.list_topics(topic, timeout=_ANSWER_S).topics[topic].partitions
+        return [partition.replicas for _, partition in sorted(partitions.items())]
+
+    def _describe(self, kind: str, name: str) -> Mapping[str, Any]:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        settings = {}
-        for broker in brokers:
-            # librdkafka allows one broker in a request.
-            resource = ConfigResource(ResourceType.BROKER, str(broker))
-            answer = self._kafka.describe_configs([resource], request_timeout=_ANSWER_S)[resource]
-            try:
-                entries = answer.result(_ANSWER_S)
-            except KafkaException as error:
-                raise ClusterError(
-                    f"the settings of broker {broker} cannot be described: {error.args[0].str()}"
-                ) from error
-            settings[broker] = {
-                name: entry.value for name, entry in entries.items() if entry.value is not None
-            }
-        return settings
+        resource = ConfigResource(ResourceType[kind.upper()], name)
+        answer = self._kafka.describe_configs([resource], request_timeout=_ANSWER_S)[resource]
+        try:
+            entries: Mapping[str, Any] = answer.result(_ANSWER_S)
+        except KafkaException as error:
+            raise ClusterError(
+                f"the settings of {kind} {name} cannot be described: {error.args[0].str()}"
+            ) from error
+        return entries
 
     def _connection_error(self, last: Any) -> ClusterError:
         for error in (*self._errors, last):

@@ -65,6 +65,10 @@ class ClusterState:
         """`bootstrap.servers` of clients on this machine."""
         return self.topology.bootstrap_servers
 
+    def get_bootstrap_server(self) -> str:
+        """Return `bootstrap_servers`; the name is that of testcontainers' KafkaContainer."""
+        return self.bootstrap_servers
+
     def bootstrap(self, listener: str) -> str:
         """Return `bootstrap.servers` of clients that use this listener."""
         return self.topology.bootstrap(listener)

@@ -36,6 +36,8 @@ _FIRST_FURTHER_PORT = 9095
 
 _DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "false",
+    # Off before 1.0: topics would not be deleted, and not be recreated.
+    "delete.topic.enable": "true",
     # By default a new group waits three seconds for more members.
     "group.initial.rebalance.delay.ms": "0",
     # Few threads suffice for a test, and four JVMs share the machine.

@@ -90,6 +90,24 @@ class LocalImage:
         return self.kind[:1].isdigit()
 
 
+def version_of(image: str) -> str:
+    """Return the Kafka version of an image's name: `4.3.1` for `apache/kafka:4.3.1`.
+
+    Raises ScenarioError for images of another name, whose brokers ackproof cannot configure.
+    """
+    repository, _, tag = image.removeprefix("docker.io/").rpartition(":")
+    try:
+        if repository in (PUBLISHED, "ackproof/kafka"):
+            numbers(tag)
+            return tag
+    except ValueError as error:
+        raise ScenarioError(f"image {image!r}: {error}") from None
+    raise ScenarioError(
+        f"image {image!r} is not one that ackproof can run",
+        hint=f"Write {PUBLISHED}:VERSION, or kafka=VERSION.",
+    )
+
+
 def ensure(
     version: str = DEFAULT_KAFKA, *, client: DockerClient | None = None, say: Say = silent
 ) -> BrokerImage:

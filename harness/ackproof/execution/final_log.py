@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from ackproof.judgement.spark import spark_session
-from ackproof_spark.errors import ConnectorMissing
+from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import agreement, final_log
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings
 
 #: A final log of more offsets is read by the connector only.
 SECOND_READER_UP_TO = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Who read the final log, and why there was no second reader (empty if there was one)."""
+
+    readers: list[str]
+    unobserved: list[str] = field(default_factory=list)
 
 
 def take_final_log(
@@ -23,13 +32,14 @@ def take_final_log(
     ends: list[PartitionEnd],
     settings: Mapping[str, str] | None = None,
     committed_only: bool = False,
-) -> list[str]:
-    """Read every partition up to its end into the run's final log; return the readers' names.
+) -> Reading:
+    """Read every partition up to its end into the run's final log.
 
-    The first reader is Spark's Kafka connector. ackproof's own reader replaces it if it is absent,
-    and otherwise reads up to `SECOND_READER_UP_TO` offsets a second time; records that only one of
-    them returns go into the table `disagreements`. `settings` are librdkafka's client settings.
-    `committed_only` reads with read_committed.
+    The first reader is Spark's Kafka connector. ackproof's own reader replaces it if it is absent
+    or fails, as it does with some servers that are not Apache Kafka, and otherwise reads up to
+    `SECOND_READER_UP_TO` offsets a second time; records that only one of them returns go into the
+    table `disagreements`. `settings` are librdkafka's client settings. `committed_only` reads with
+    read_committed.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
@@ -47,11 +57,14 @@ def take_final_log(
         )
         try:
             taken = take(options=client_settings.for_connector(settings))
-        except ConnectorMissing:
+        except AnalysisError as error:
             take(options=client_settings.for_librdkafka(settings), reader=Reader.PYTHON)
-            return [Reader.PYTHON]
-        if sum(end.end_offset - end.begin_offset for end in ends) > SECOND_READER_UP_TO:
-            return [Reader.CONNECTOR]
+            absent = isinstance(error, ConnectorMissing)
+            why = "is absent" if absent else f"failed: {error}"
+            return _alone(Reader.PYTHON, f"Spark's Kafka connector {why}")
+        offsets = sum(end.end_offset - end.begin_offset for end in ends)
+        if offsets > SECOND_READER_UP_TO:
+            return _alone(Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
         second = final_log.read_final_log(
             spark,
             run_id=run_dir.name,
@@ -64,4 +77,11 @@ def take_final_log(
         agreement.store_disagreements(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir
         )
-        return [Reader.CONNECTOR, Reader.PYTHON]
+        return Reading(readers=[Reader.CONNECTOR, Reader.PYTHON])
+
+
+def _alone(reader: Reader, why: str) -> Reading:
+    return Reading(
+        readers=[reader],
+        unobserved=[f"a second reading of the final log ({reader} read alone: {why})"],
+    )

@@ -45,7 +45,7 @@ def run_final_phase(
             run.troubles += clients.finish_consumers(ends)
             _take_forwarded(scenario, cluster, run)
     with reporter.phase("reading the final log with Spark"):
-        run.readers = take_final_log(
+        reading = take_final_log(
             run.run_dir,
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
@@ -62,6 +62,8 @@ def run_final_phase(
                 for topic, partition in partitions
             ],
         )
+    run.readers = reading.readers
+    run.unobserved += reading.unobserved
 
 
 def _await_recovery(schedule: Schedule | None) -> None:

@@ -56,6 +56,31 @@ def run(
     Raises AckproofError if the environment does not allow a run. A KeyboardInterrupt passes after
     the cluster is removed and the recorded data is on disk; `ackproof check` can judge it later.
     """
+    run_dir = recorded(
+        configured,
+        out=out,
+        client=client,
+        reporter=reporter,
+        pool=pool,
+        live=live,
+        replays=replays,
+    )
+    with reporter.phase("comparing acked records with the final log"):
+        verdict = judge_run(run_dir)
+    return run_dir, verdict
+
+
+def recorded(
+    configured: Configured,
+    *,
+    out: Path,
+    client: DockerClient | None,
+    reporter: Reporter,
+    pool: ClusterPool | None = None,
+    live: bool = False,
+    replays: str = "",
+) -> Path:
+    """Run one configuration without judging it; return its run directory. Raises as `run` does."""
     preflight()
     run_dir = runs.create(
         out,
@@ -75,9 +100,7 @@ def run(
             live=live,
             replays=replays,
         )
-    with reporter.phase("comparing acked records with the final log"):
-        verdict = judge_run(run_dir)
-    return run_dir, verdict
+    return run_dir
 
 
 def record(

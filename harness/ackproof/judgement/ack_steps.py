@@ -3,6 +3,9 @@
 A run has many acks. The model cannot distinguish acks between which nothing differs: the same epoch
 is at their offset in the end, and the same elections may have been in force. Each such group is
 represented by its least and its greatest offset.
+
+The final log of a transactional topic lacks the records of aborted transactions, which the replicas
+keep. Whether replication lost such a record cannot be seen in it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INFINITE = (1 << 63) - 1
+_UNKNOWN = 2
 
 #: Columns that `ack_steps` needs of the ledger and of the final log.
 LEDGER_COLUMNS = ["offset", "producer", "sequence", "sent_at", "resolved_at"]
@@ -34,6 +38,7 @@ def ack_steps(
     final_log: pa.Table,
     final_log_complete: bool,
     leader_log: Log | None,
+    transactional: pa.Table | None = None,
     states: Sequence[Mapping[str, Any]],
     events: Mapping[int, Sequence[BrokerEvent]],
     slack: timedelta | None,
@@ -41,7 +46,8 @@ def ack_steps(
     """Yield the acked sends of a partition, in the order of the states that they date to.
 
     `ledger` holds its acked sends with an offset, `all_replicas` means acks=all. `leader_log` is
-    the last leader's log in the end, None if its disk was not read. `states` are the partition's
+    the last leader's log in the end, None if its disk was not read. `transactional` are the batches
+    of transactions in it (columns `base_offset` and `last_offset`). `states` are the partition's
     states by the controller's log, `events` what each replica logged. `slack` bounds the difference
     of their clocks to this host's; None if the clocks do not date acks.
     """
@@ -51,6 +57,9 @@ def ack_steps(
         return
     offsets = ledger["offset"].to_numpy()
     replaced = _replaced(ledger, final_log)
+    if transactional is not None:
+        hidden = _within(offsets, transactional) & ~np.isin(offsets, final_log["offset"].to_numpy())
+        replaced[hidden] = _UNKNOWN
     epochs = np.full(len(offsets), -1)
     if leader_log is not None and leader_log.epochs:
         starts = np.array([start for _, start in leader_log.epochs])
@@ -80,7 +89,7 @@ def ack_steps(
                 offset=offset,
                 everyone=all_replicas,
                 epoch=None if epoch < 0 else epoch,
-                lost=bool(lost) if loss_known else None,
+                lost=bool(lost) if loss_known and lost != _UNKNOWN else None,
                 first=begin,
                 last=end,
             )
@@ -100,6 +109,18 @@ def _replaced(ledger: pa.Table, final_log: pa.Table) -> npt.NDArray[np.int64]:
     for name in FINAL_LOG_COLUMNS:
         same &= final_log[name].fill_null(-1).to_numpy()[index] == ledger[name].to_numpy()
     return (~same).astype(np.int64)
+
+
+def _within(offsets: npt.NDArray[np.int64], batches: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return for each offset whether one of the batches holds it."""
+    import numpy as np
+
+    if not len(batches):
+        return np.zeros(len(offsets), dtype=bool)
+    batches = batches.sort_by("base_offset")
+    base, last = batches["base_offset"].to_numpy(), batches["last_offset"].to_numpy()
+    index = np.searchsorted(base, offsets, side="right") - 1
+    return np.asarray((index >= 0) & (offsets <= last[index]), dtype=bool)
 
 
 def _states_in_force(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import CauseReport, Expectation, Likelihood, Metrics, Word
 from ackproof.scenario.model import Expect, Scenario
-from ackproof_spark.tables import (
+from ackproof_spark.anomaly import (
     OF_CLIENTS,
     OF_CONSUMERS,
     OF_READS,

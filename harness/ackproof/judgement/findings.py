@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ackproof.runs.verdict import Finding, Likelihood, PartAvailability, Step
-from ackproof_spark.tables import OF_CLIENTS, PREDICTED
+from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
 
 #: Seconds that a step must last: the model assumes that everything that is due has happened.
 SETTLED_S = 5.0

@@ -25,8 +25,9 @@ from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
+from ackproof_spark.anomaly import OF_REPLICAS
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
-from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION, OF_REPLICAS
+from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

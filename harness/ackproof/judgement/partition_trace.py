@@ -321,9 +321,25 @@ def _acks(
         final_log=_of_partition(run, "final_log", topic_partition, FINAL_LOG_COLUMNS),
         final_log_complete=run.complete.get(topic_partition, False),
         leader_log=leader_log,
+        transactional=_transactional_batches(run, topic_partition, states[-1]["leader"]),
         states=states,
         events=events,
         slack=_clock_slack(run),
+    )
+
+
+def _transactional_batches(run: _Run, topic_partition: TopicPartition, broker: int) -> pa.Table:
+    """Return the batches of transactions on a broker's disk, without their markers."""
+    import pyarrow.dataset as ds
+
+    topic, partition = topic_partition
+    return ds.dataset(run.run_dir / LOCATION["replica_batches"]).to_table(
+        columns=["base_offset", "last_offset"],
+        filter=(ds.field("topic") == topic)
+        & (ds.field("partition") == partition)
+        & (ds.field("broker") == broker)
+        & ds.field("transactional")
+        & ~ds.field("control"),
     )
 
 

@@ -13,6 +13,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,18 @@ class StreamWriter:
         )
 
 
+@contextmanager
+def damage_reported(path: Path) -> Iterator[None]:
+    """Turn what reading a damaged stream raises into `RunDirectoryError`."""
+    try:
+        yield
+    except (
+        *(pa.ArrowException, KeyError, IndexError, TypeError, AttributeError),
+        *(ValueError, OverflowError, RecursionError),
+    ) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error!r}") from None
+
+
 class StreamReader:
     """Reads a stream batch by batch, up to the first incomplete message.
 
@@ -95,7 +108,7 @@ class StreamReader:
         self.schema: pa.Schema | None = None
         try:
             self.schema = pa.ipc.read_schema(self._source)
-        except (pa.ArrowInvalid, OSError):
+        except (pa.ArrowException, OSError, MemoryError):
             return
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -108,7 +121,7 @@ class StreamReader:
             self._source.seek(start)
             try:
                 yield pa.ipc.read_record_batch(self._source, self.schema)
-            except (pa.ArrowInvalid, OSError, EOFError):
+            except (pa.ArrowException, OSError, EOFError, MemoryError):
                 return
 
 
@@ -259,6 +272,11 @@ def assemble(
 
 
 def _tables(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    with damage_reported(path):
+        yield from _undamaged(path, schema)
+
+
+def _undamaged(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     for batches in row_groups(StreamReader(path).batches(), _ROW_GROUP):
         rows = pa.Table.from_batches(batches)
         constants = json.loads(rows.schema.metadata[b"constants"])

@@ -51,6 +51,9 @@ from ackproof_spark.tables import (
 
 Int64s = npt.NDArray[np.int64]
 
+#: More sequences than any producer reserves at once.
+_MOST_RESERVED = 1 << 24
+
 #: Rows of one Parquet row group, which is sorted by partition and offset.
 ROW_GROUP = 1_000_000
 
@@ -120,16 +123,20 @@ class _Reader:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._stream = StreamReader(path)
         self._transactions = transaction_log.outcomes_of(path)
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the stream's sends in `tables.LEDGER`, about `ROW_GROUP` at a time.
 
-        None if the schema message is incomplete.
+        None if the schema message is incomplete. Raises RunDirectoryError if the stream is damaged.
         """
-        if self._stream.schema is None:
-            return
+        if self._stream.schema is not None:
+            with arrow_stream.damage_reported(self._path):
+                yield from self._tables()
+
+    def _tables(self) -> Iterator[pa.Table]:
         origin = Origin.of(self._stream.schema)
         for batches in arrow_stream.row_groups(self._sends(), ROW_GROUP):
             rows = pa.Table.from_batches([batch.replace_schema_metadata() for batch in batches])
@@ -141,7 +148,8 @@ class _Reader:
         """Return the number of sends, and whether the producer has closed the stream."""
         if self._stream.schema is None:
             return 0, False
-        return sum(batch.num_rows for batch in self._sends()), self._stream.closed
+        with arrow_stream.damage_reported(self._path):
+            return sum(batch.num_rows for batch in self._sends()), self._stream.closed
 
     def _sends(self) -> Iterator[pa.RecordBatch]:
         """Yield recorded sends; without an end marker, then reserved sequences as unknown."""
@@ -151,10 +159,14 @@ class _Reader:
             sequence = batch["sequence"].to_numpy()
             if batch["outcome"][0].as_py() == RESERVATION:
                 below = int(sequence[0])
+                if not reserved <= below <= reserved + _MOST_RESERVED:
+                    raise ValueError(f"sequences up to {below} are reserved after {reserved}")
                 open_sends.admit(reserved, below)
                 open_sends.hand_over(np.arange(reserved, below), at=1)
                 reserved = below
             else:
+                if sequence.min() < 0 or sequence.max() >= reserved:
+                    raise ValueError(f"it has sequences that are not below {reserved}")
                 open_sends.settle(sequence)
                 yield batch
         if self._stream.closed:

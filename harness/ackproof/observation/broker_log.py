@@ -89,8 +89,9 @@ _PATTERNS = {
         r"id=(?P<leader>\d+),.*?[\])], ?(?P<leader_epoch>\d+), ?(?P<offset>\d+)\)"
     ),
     Kind.LOADED: re.compile(
-        r"Completed load of Log\(.*?topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), "
-        r".*?logEndOffset=(?P<offset>\d+)\)"
+        # The log of a deleted topic stays on disk for a minute (file.delete.delay.ms).
+        r"Completed load of Log\((?!dir=[^,]*-delete,).*?topic=(?P<topic>[^,]+), "
+        r"partition=(?P<partition>\d+), .*?logEndOffset=(?P<offset>\d+)\)"
     ),
     Kind.TRUNCATING: re.compile(
         rf"Truncating partition {_PLACE} with (?:Offset)?TruncationState\("

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -100,11 +102,28 @@ class MetadataLog:
         )
 
 
+@contextmanager
+def damage_as_value_error(what: str) -> Iterator[None]:
+    """Turn what a parser of damaged input raises into ValueError."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, OverflowError, OSError, struct.error) as error:
+        raise ValueError(f"{what} is damaged: {error!r}") from error
+    except RecursionError:
+        raise ValueError(f"{what} is damaged: it is nested too deeply") from None
+
+
 def parse(dump: str) -> MetadataLog:
     """Return the states in a dump made with `--cluster-metadata-decoder`.
 
-    Raises ValueError if a record changes a partition that no earlier record created.
+    Raises ValueError if the dump is damaged, or if a record changes a partition that no earlier
+    record created.
     """
+    with damage_as_value_error("the metadata log"):
+        return _parsed(dump)
+
+
+def _parsed(dump: str) -> MetadataLog:
     topics: dict[str, str] = {}
     now: dict[tuple[str, int], PartitionState] = {}
     partitions: list[PartitionState] = []
@@ -135,7 +154,12 @@ def parse(dump: str) -> MetadataLog:
 
 
 def records(dump: str) -> Iterator[Entry]:
-    """Yield the records of a dump, in the controller's order."""
+    """Yield the records of a dump in the controller's order; raise ValueError if it is damaged."""
+    with damage_as_value_error("the metadata log"):
+        yield from _records(dump)
+
+
+def _records(dump: str) -> Iterator[Entry]:
     at, offset = datetime.fromtimestamp(0, tz=UTC), -1
     end_of_snapshot = 0
     in_snapshot = False

@@ -27,7 +27,12 @@ from itertools import groupby
 from typing import Any
 from zlib import adler32
 
-from ackproof.observation.metadata_log import BrokerState, MetadataLog, PartitionState
+from ackproof.observation.metadata_log import (
+    BrokerState,
+    MetadataLog,
+    PartitionState,
+    damage_as_value_error,
+)
 
 _MAGIC = b"ZKLG"
 _HEADER_SIZE = 16
@@ -96,6 +101,11 @@ def states(logs: Iterable[bytes]) -> MetadataLog:
 
     Raises ValueError if a file is no transaction log, or is damaged before its end.
     """
+    with damage_as_value_error("the ZooKeeper transaction log"):
+        return _states(logs)
+
+
+def _states(logs: Iterable[bytes]) -> MetadataLog:
     transactions: dict[int, list[Write]] = {}
     for log in logs:
         for zxid, group in groupby(writes(log), key=lambda write: write.zxid):

@@ -41,17 +41,25 @@ _SLACK_S = 5.0
 _HEARTBEAT_S = 2.0
 
 _LEADER_EPOCHS = (0, 11)
-_DIRECTORY_IDS = (3, 7)
+#: From here on a replica's directory is part of its assignment (KIP-858).
+DIRECTORY_IDS = (3, 7)
 
 #: As often as the cluster likes, while the effect holds.
 _ANY_NUMBER = math.inf
 
 
+#: Requests of consumers and their groups, with which no producer has to do.
+OF_GROUPS = frozenset(
+    {
+        *("ListOffsets", "OffsetCommit", "OffsetFetch"),
+        *("JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"),
+    }
+)
 #: Requests of consumer groups, transactions and clients' metadata: no log depends on them.
 _ASIDE = frozenset(
     {
-        *("ListOffsets", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup"),
-        *("Heartbeat", "LeaveGroup", "SyncGroup", "ApiVersions", "Metadata", "InitProducerId"),
+        *OF_GROUPS,
+        *("FindCoordinator", "ApiVersions", "Metadata", "InitProducerId"),
         *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
         *("WriteTxnMarkers", "AllocateProducerIds"),
     }
@@ -66,6 +74,10 @@ _HARMLESS = (
     *("leader.replication.", "follower.replication."),
 )
 _REWRITING = ("cleanup.policy", "delete.retention.", "min.cleanable.", "max.compaction.")
+
+
+def cannot_remove_records(effect: Configures) -> bool:
+    return effect.key.startswith(_HARMLESS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +132,9 @@ class Hit:
 
     @property
     def of_controllers(self) -> bool:
-        return self.fault.target.of_controllers
+        """Whether controllers are hit; combined ones are brokers, too."""
+        combined = self.place.scenario.cluster.combined
+        return self.fault.target.of_controllers or bool(combined and self.replicas)
 
     @property
     def ends_sessions(self) -> bool:
@@ -158,7 +172,7 @@ def _ends(effect: Ends, hit: Hit) -> Stress:
     stress = Stress(
         budget=budget,
         # A new directory id is assigned anew, which the searched rules leave out (KIP-858).
-        moved=bool(effect.renewed and number and place.version >= _DIRECTORY_IDS),
+        moved=bool(effect.renewed and number and place.version >= DIRECTORY_IDS),
         unanswered=bool(number),
     )
     if not (hit.of_controllers or effect.nodes == "every"):
@@ -268,7 +282,7 @@ def _unreachable(effect: Unreachable, hit: Hit) -> Stress:
 @_stress.register
 def _configures(effect: Configures, hit: Hit) -> Stress:
     key, value = effect.key, effect.value
-    if effect.topic != hit.place.topic or key.startswith(_HARMLESS):
+    if effect.topic != hit.place.topic or cannot_remove_records(effect):
         return NOTHING
     if key == "min.insync.replicas":
         return Stress(lowered=int(value), unanswered=True)

@@ -14,7 +14,7 @@ from ackproof.scenario.model import Scenario
 from ackproof_faults.effects import Client
 from ackproof_model import Likelihood, consumer_groups, transactions
 from ackproof_model.consumer_groups import PERTURBATIONS, OffsetBudgets, OffsetModel
-from ackproof_spark.tables import Anomaly
+from ackproof_spark.anomaly import Anomaly
 
 #: Values of librdkafka's auto.offset.reset that make a group begin at the first record.
 _EARLIEST = {"earliest", "smallest", "beginning"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ackproof_model import Likelihood
-from ackproof_spark.tables import Anomaly
+from ackproof_spark.anomaly import Anomaly
 
 #: An anomaly, its prediction, and the reason.
 ClientPrediction = tuple[Anomaly, Likelihood, str]

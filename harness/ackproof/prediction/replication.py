@@ -15,7 +15,7 @@ from ackproof.prediction import cached
 from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.effect_stress import Place
-from ackproof.prediction.effects import model_effects
+from ackproof.prediction.effects import touches_records
 from ackproof.prediction.readings import schedules, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
@@ -31,7 +31,7 @@ from ackproof_model import (
     join,
 )
 from ackproof_model.bounds import Stress, bound
-from ackproof_spark.tables import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
 
 #: The exact search of one partition ends after so many states: some seconds. Bounds then answer
 #: what it has not decided.
@@ -152,16 +152,16 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
         return _everything_possible(unknown)
     topic = scenario.workload.topic
     configuration = _configuration(scenario, scenario.topic)
-    reason = unsupported(scenario) or "faults on several of many brokers"
+    several = "faults on several of many brokers"
     distinct: dict[object, Prediction] = {}
     for partition in range(scenario.topic.partitions):
-        readings = tuple(schedules(scenario, topic, partition))
-        suffered = stress(_place(scenario, topic, partition))
+        place = _place(scenario, topic, partition)
+        readings, suffered = tuple(schedules(place)), stress(place)
         if (readings, suffered) not in distinct:  # most partitions are alike
             distinct[readings, suffered] = (
                 _of_readings(configuration, readings, suffered, max_states)
                 if readings
-                else predict_bounded(configuration, suffered, reason)
+                else predict_bounded(configuration, suffered, unsupported(place) or several)
             )
     joined = _with_compaction(scenario.topic, join(list(distinct.values())))
     joined = _with_retries(scenario, joined)
@@ -213,7 +213,7 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
     idempotent = settings.idempotence
     name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
     timeout = int(settings.as_client_settings().get(name, default))
-    faulted = any(model_effects(fault) != () for fault in scenario.every_fault)
+    faulted = any(map(touches_records, scenario.every_fault))
     waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
     if (
         settings.acks == "0"

@@ -16,7 +16,7 @@ from ackproof_model import Likelihood, transactions
 from ackproof_model.breadth_first import SearchResult
 from ackproof_model.transactions import PERTURBATIONS, TransactionBudgets, TransactionModel
 from ackproof_model.transactions.state import State
-from ackproof_spark.tables import Anomaly
+from ackproof_spark.anomaly import Anomaly
 
 Search = SearchResult[str, State]
 

@@ -1,4 +1,4 @@
-"""Agreement of prediction and observation, and the sentences about it."""
+"""Whether the observation matches the prediction, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Literal
 from ackproof.report import wording
 from ackproof.runs.verdict import Verdict, Word
 
-Agreement = Literal["agrees", "disagrees", "undecided"]
+Agreement = Literal["yes", "no", "undecided"]
 
 
 def agreement(verdict: Verdict, anomaly: str) -> Agreement:
-    """Return whether prediction and observation agree on one anomaly.
+    """Return whether the observation of one anomaly matches the prediction.
 
-    They disagree where there is a finding. Undecided: there is no prediction, or no model of such a
+    It does not where there is a finding. Undecided: there is no prediction, or no model of such a
     cluster; or the observation contradicts it, but is no finding because the run is inconclusive;
     or nothing was observed, as predicted, in an inconclusive run, which may have missed it.
     """
     if any(finding.anomaly == anomaly for finding in verdict.findings):
-        return "disagrees"
+        return "no"
     prediction, occurred = verdict.predicted.get(anomaly), verdict.observed.get(anomaly, 0) > 0
     conclusive = verdict.verdict is not Word.INCONCLUSIVE
     agrees: dict[str | None, bool] = {
@@ -27,28 +27,28 @@ def agreement(verdict: Verdict, anomaly: str) -> Agreement:
         "possible": True,
         "impossible": not occurred and conclusive,
     }
-    return "agrees" if agrees.get(prediction) else "undecided"
+    return "yes" if agrees.get(prediction) else "undecided"
 
 
 def agreement_of(verdict: Verdict) -> Agreement:
-    """Return whether prediction and observation agree on every anomaly."""
+    """Return whether the observation matches the prediction for every anomaly."""
     all_of = {agreement(verdict, anomaly) for anomaly in verdict.predicted}
-    if "disagrees" in all_of or verdict.findings:
-        return "disagrees"
-    return "undecided" if "undecided" in all_of or not all_of else "agrees"
+    if "no" in all_of or verdict.findings:
+        return "no"
+    return "undecided" if "undecided" in all_of or not all_of else "yes"
 
 
 def agreed(verdicts: Sequence[Verdict]) -> str:
-    """Return a sentence on the configurations that agree; empty if there is none."""
-    agreeing = [verdict for verdict in verdicts if agreement_of(verdict) == "agrees"]
+    """Return a sentence on the configurations that match; empty if there is none."""
+    agreeing = [verdict for verdict in verdicts if agreement_of(verdict) == "yes"]
     if not agreeing:
         return ""
     if len(agreeing) == len(verdicts) > 1:
         what = (
             "configurations" if len(set(map(wording.name, verdicts))) == len(verdicts) else "runs"
         )
-        return f"Prediction and observation agree in all {len(verdicts)} {what}."
-    return f"Prediction and observation agree in {wording.names(agreeing)}."
+        return f"Matches prediction: yes, in all {len(verdicts)} {what}."
+    return f"Matches prediction: yes, in {wording.names(agreeing)}."
 
 
 def agreement_sentences(verdicts: Sequence[Verdict]) -> list[str]:

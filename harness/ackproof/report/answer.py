@@ -12,10 +12,7 @@ from ackproof.runs.verdict import Verdict, Word
 
 def answer(verdicts: Sequence[Verdict]) -> list[str]:
     """Return sentences on losses, duplicates, cost, and how certain they are."""
-    groups: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.verdict is not Word.INCONCLUSIVE:
-            groups.setdefault(fmt.quoted(wording.name(verdict)), []).append(verdict)
+    groups = conclusive(verdicts)
     sentences = []
     if groups:
         sentences.append(_loss_answer(groups))
@@ -33,6 +30,28 @@ def answer(verdicts: Sequence[Verdict]) -> list[str]:
             "not many."
         )
     return [sentence for sentence in sentences if sentence]
+
+
+def conclusive(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Return the conclusive runs of each configuration, by its quoted name."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.verdict is not Word.INCONCLUSIVE:
+            groups.setdefault(fmt.quoted(wording.name(verdict)), []).append(verdict)
+    return groups
+
+
+def unavailable_ms(group: Sequence[Verdict]) -> float:
+    """Return the median time without an ack in the worst partition."""
+    return 1000 * median(verdict.metrics.unavailability_s for verdict in group)
+
+
+def p99_ms(group: Sequence[Verdict]) -> float | None:
+    """Return the median ack latency at p99; None if none is claimed, or if no broker acks."""
+    known = [
+        verdict.metrics.ack_latency_ms.p99 for verdict in group if verdict.metrics.ack_latency_ms
+    ]
+    return median(known) if known and wording.acks_of(group[0]) != "0" else None
 
 
 def _total(group: Sequence[Verdict], key: str) -> int:
@@ -71,19 +90,9 @@ def _cost_answer(groups: dict[str, list[Verdict]]) -> str:
     if len(groups) < 2:
         return ""
     latency = {
-        label: median(
-            verdict.metrics.ack_latency_ms.p99
-            for verdict in group
-            if verdict.metrics.ack_latency_ms
-        )
-        for label, group in groups.items()
-        if wording.acks_of(group[0]) != "0"
-        and any(verdict.metrics.ack_latency_ms for verdict in group)
+        label: value for label, group in groups.items() if (value := p99_ms(group)) is not None
     }
-    down = {
-        label: 1000 * median(verdict.metrics.unavailability_s for verdict in group)
-        for label, group in groups.items()
-    }
+    down = {label: unavailable_ms(group) for label, group in groups.items()}
     cost = f"The worst partition acked nothing for {_each(down)}."
     if len(latency) > 1:
         cost += f" Ack latency at p99: {_each(latency)}."

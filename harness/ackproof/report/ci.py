@@ -14,6 +14,7 @@ from typing import TextIO
 
 from ackproof.report import formatting as fmt
 from ackproof.report import wording
+from ackproof.report.outcome import outcome
 from ackproof.runs.directory import disk_errors
 from ackproof.runs.verdict import Verdict, Word
 from ackproof.scenario.loader import Configured, line_of
@@ -41,20 +42,20 @@ def announce(
 def step_summary(verdicts: Sequence[Verdict]) -> str:
     """Return a Markdown table of the verdicts, followed by reasons, causes and findings."""
     lines = [
-        "| | configuration | predicted loss | lost / acked | unavailable | ack p99 | verdict |",
+        "| | configuration | predicted loss | result | unavailable | ack p99 | as expected |",
         "|---|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
-        lost, acked = (fmt.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
+        became = outcome(verdict)
         cells = (
             _SIGN[verdict.verdict],
             wording.name(verdict),
             verdict.predicted.get("lost", "-"),
-            f"{lost} / {acked}",
+            became.text,
             fmt.seconds(verdict.metrics.unavailability_s),
             fmt.duration(latency.p99) if latency else "-",
-            verdict.verdict.value,
+            became.as_expected,
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines.append("")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
+
+from ackproof.report.outcome import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from ackproof.runs.verdict import PartAvailability, Verdict
     from ackproof_faults.fault_table import Entry
 
+#: The colour of what became of the acked records.
+TONE = {"kept": "green", "lost": "red", "unclear": "yellow"}
 _COLOUR = {
     "impossible": "green",
     "possible": "yellow",
@@ -70,19 +75,18 @@ def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> 
 
 
 def print_runs(console: Console, runs: Sequence[tuple[Path, Verdict | None]]) -> None:
-    """Print one line for each run: start, verdict, lost records, name of its directory."""
+    """Print each run: the name of its directory, and what became of its acked records."""
     if not runs:
         console.print("no runs")
         return
     for run_dir, verdict in runs:
+        console.print(run_dir.name, soft_wrap=True, highlight=False, markup=False)
         if verdict is None:
-            line = f"{'no verdict':<30}{'':>26}  {run_dir.name}"
+            console.print(Text("  no verdict", style="dim"))
         else:
-            lost, acked = (verdict.observed.get(key, 0) for key in ("lost", "acked"))
-            began = f"{verdict.started_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-            losses = f"{lost:,} lost of {acked:,}"
-            line = f"{began}  {verdict.verdict.value:<12}{losses:>26}  {run_dir.name}"
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+            became = outcome(verdict)
+            text = Text(became.text, style=TONE[became.tone])
+            console.print(Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def print_checks(console: Console, checks: Sequence[Check]) -> None:
@@ -94,17 +98,28 @@ def print_checks(console: Console, checks: Sequence[Check]) -> None:
     console.print(table)
 
 
-def print_faults(console: Console, entries: Sequence[Entry]) -> None:
-    """Print every fault: its effect, fields, proof and requirements."""
-    for entry in entries:
-        console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
+def print_families(console: Console, families: Mapping[str, Sequence[Entry]]) -> None:
+    """Print the name and the summary of every fault, by family."""
+    for family, entries in families.items():
+        console.print(f"[bold]{escape(family)}[/]", highlight=False)
         table = _table()
-        for field, text in entry.fields.items():
-            table.add_row(field, escape(text))
-        table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
-        if entry.needs:
-            table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
+        table.add_column(no_wrap=True)
+        for entry in entries:
+            table.add_row(entry.name, escape(entry.summary))
         console.print(table)
+
+
+def print_fault(console: Console, entry: Entry) -> None:
+    """Print a fault: its effect, fields, proof and requirements."""
+    console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
+    table = _table()
+    table.add_column(no_wrap=True)
+    for field, text in entry.fields.items():
+        table.add_row(field, escape(text))
+    table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
+    if entry.needs:
+        table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
+    console.print(table)
 
 
 def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.errors import WarehouseError
-from ackproof.report.html import asset, environment, plot_data, plotly_js
+from ackproof.report.html import asset, environment, plot_data, provide_library
+from ackproof.report.outcome import AS_EXPECTED
 from ackproof.report.plots.trends import Trends, figures
+from ackproof.runs.verdict import Word
 
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.warehouse import Warehouse
@@ -23,8 +25,9 @@ _SELECT = {
     "duplicates": "SELECT * FROM duplicates ORDER BY scenario, configuration_name, kafka_version",
     "recoveries": "SELECT * FROM recovery_times WHERE verified AND recovery_s IS NOT NULL "
     "ORDER BY fault, injected_at",
+    "causes": "SELECT * FROM loss_causes ORDER BY lost DESC, scenario, configuration_name, `case`",
     "runs": "SELECT run_id, scenario, configuration_name, kafka_version, `commit`, verdict, "
-    "reason, acked, lost, duplicated, availability, ack_latency_p99_ms, "
+    "reason, outcome, report, acked, lost, duplicated, availability, ack_latency_p99_ms, "
     "date_format(started_at, 'yyyy-MM-dd HH:mm:ss') AS started FROM runs "
     "ORDER BY started_at, run_id",
     "findings": "SELECT r.run_id, r.configuration_name, f.anomaly, f.predicted, f.observed "
@@ -45,7 +48,7 @@ def read(warehouse: Warehouse) -> Trends:
 
 def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
     drawn = figures(trends)
-    verdicts = [run["verdict"] for run in trends.runs]
+    expected = [AS_EXPECTED[Word(run["verdict"])] for run in trends.runs]
     page = (
         environment()
         .get_template("dashboard.html.j2")
@@ -53,11 +56,15 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             title=title,
             trends=trends,
             latest=list(reversed(trends.runs))[:LATEST],
-            tally={word: verdicts.count(word) for word in ("holds", "violated", "inconclusive")},
+            tally={
+                "lost records": sum(run["lost"] > 0 for run in trends.runs),
+                "not as expected": expected.count("no"),
+                "undecided": expected.count("undecided"),
+            },
             drawn=drawn,
             style=asset("report.css"),
             script=asset("report.js"),
-            plotly=plotly_js(),
+            library=provide_library(path.parent),
             figures={f"trend-{figure.name}": plot_data(figure) for figure in drawn},
         )
     )

@@ -66,9 +66,9 @@ def listing(items: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def plural(number: int, noun: str) -> str:
-    """Format a count with its noun: `1 trial`, `3 trials`."""
-    return f"{count(number)} {noun}" + ("s" if number != 1 else "")
+def plural(number: int, noun: str, several: str = "") -> str:
+    """Format a count with its noun: `1 trial`, `3 trials`; `several` where it is not regular."""
+    return f"{count(number)} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def percent(probability: float) -> str:

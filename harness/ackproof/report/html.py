@@ -1,8 +1,13 @@
-"""The report: one HTML file for a run or a comparison, which works offline."""
+"""The report: an HTML page for a run or a comparison, which works offline.
+
+Beside the page lies the plot library, once for all pages of a folder.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -13,14 +18,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ackproof.comparison.summary import Summary
-from ackproof.report import agreement, comparison, formatting, wording
+from ackproof.report import advice, agreement, comparison, formatting, sequence, wording
 from ackproof.report.answer import answer
-from ackproof.report.data.loss_stories import read_loss_stories
+from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.data.run import Run, read_run
+from ackproof.report.outcome import AS_EXPECTED, Outcome, outcome, sentence
 from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.plots.figure import Figure
 from ackproof.report.plots.of_run import figures
 from ackproof.report.plots.time_axis import time_range, zoom_range
+from ackproof.report.sequence import Diagram
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
 # Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
@@ -36,8 +43,13 @@ class _RunView:
     run: Run
     name: str
     figures: list[Figure]
+    outcome: Outcome | None
+    sentence: str
+    advice: str
     stories: list[str]
-    loss_stories: tuple[Mapping[str, Any], ...]
+    histories: tuple[Mapping[str, Any], ...]
+    #: Sequence diagrams with captions: the model's trace, and the loss with most records.
+    diagrams: list[tuple[Diagram, str]]
     #: Lengths of the bars in the comparison's table; None without a verdict.
     row: _Row | None
 
@@ -71,6 +83,8 @@ def write_html(
 ) -> None:
     """Write a page about these run directories to `path`; about a comparison if there are several.
 
+    The plot library is written beside it, unless it is there.
+
     `summary` is the summary of all trials, of which `run_dirs` are then examples. For a damaged or
     unfinished run the page names what is missing. Raises RunDirectoryError if a directory is not
     a run directory.
@@ -90,11 +104,12 @@ def write_html(
             verdicts=verdicts,
             comparison=len(runs) > 1,
             answer=answer(verdicts) if len(runs) > 1 and of_trials is None else [],
+            advice=_advice(verdicts, of_trials) if len(runs) > 1 else "",
             summary=of_trials,
             summary_figures=summary_figures,
             style=asset("report.css"),
             script=asset("report.js"),
-            plotly=plotly_js(),
+            library=provide_library(path.parent),
             figures={
                 f"{view.anchor}-{figure.name}": plot_data(figure, view)
                 for view in views
@@ -106,6 +121,26 @@ def write_html(
     path.write_text(page, encoding="utf-8")
 
 
+def _advice(verdicts: Sequence[Verdict], summary: Summary | None) -> str:
+    return advice.of_runs(verdicts) if summary is None else advice.of_trials(summary)
+
+
+def _diagrams(run: Run, histories: Sequence[Mapping[str, Any]]) -> list[tuple[Diagram, str]]:
+    """Return the model's trace beside the history of most lost records, if records were lost."""
+    if run.verdict is None or not (run.losses and run.losses.count):
+        return []
+    foreseen = sequence.of_model(run.verdict.prediction.diagram)
+    happened = sequence.of_history(histories[0], run.windows) if histories else None
+    return [
+        (diagram, caption)
+        for diagram, caption in (
+            (foreseen, "The model's shortest trace to a loss; it numbers its steps."),
+            (happened, "The loss of most records, by the logs of cluster and clients, UTC."),
+        )
+        if diagram is not None
+    ]
+
+
 def _views(runs: Sequence[Run]) -> list[_RunView]:
     verdicts = [run.verdict for run in runs if run.verdict]
     most_lost = max((_lost_share(verdict) for verdict in verdicts), default=0.0)
@@ -115,15 +150,25 @@ def _views(runs: Sequence[Run]) -> list[_RunView]:
     views = []
     for number, run in enumerate(runs, start=1):
         trial = names[: number - 1].count(run.name) + 1
-        examples = run.losses.examples if run.losses else ()
+        histories = read_histories(run.directory)
         views.append(
             _RunView(
                 anchor=f"run-{number}",
                 run=run,
                 name=run.name if names.count(run.name) == 1 else f"{run.name} (run {trial})",
                 figures=figures(run),
-                stories=[wording.story(record, run.windows) for record in examples],
-                loss_stories=read_loss_stories(run.directory, examples),
+                outcome=outcome(run.verdict) if run.verdict else None,
+                sentence=sentence(run.verdict) if run.verdict else "",
+                # In a comparison the advice is drawn from the other configurations.
+                advice=advice.of_run(run.verdict, run.directory)
+                if run.verdict and len(runs) == 1
+                else "",
+                stories=[
+                    wording.story(group, run.windows)
+                    for group in (run.losses.groups if run.losses else ())
+                ],
+                histories=histories,
+                diagrams=_diagrams(run, histories),
                 row=_Row(
                     lost=_part(_lost_share(run.verdict), most_lost),
                     unavailable=_part(run.verdict.metrics.unavailability_s, longest),
@@ -157,6 +202,7 @@ def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
         "layout": figure.layout,
         "origin": origin.timestamp() * 1000 if origin else None,
         "run": view.anchor if view and figure.timed else None,
+        "follow": figure.follow,
     }
 
 
@@ -175,6 +221,7 @@ def environment() -> Environment:
         "agreements": agreement,
         "trials": comparison,
         "Word": Word,
+        "as_expected": {word.value: answer for word, answer in AS_EXPECTED.items()},
         "whole_run": lambda view: json.dumps(time_range(view.run)),
         "colour_class": lambda colour: colour.removeprefix("@").partition("/")[0],
         "opacity": lambda colour: colour.partition("/")[2] or "1",
@@ -188,7 +235,19 @@ def asset(name: str) -> Markup:
     return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
-def plotly_js() -> Markup:
-    """Return plotly.js from the plotly package, so that the page needs no network."""
-    file = resources.files("plotly") / "package_data" / "plotly.min.js"
-    return Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - the library itself
+def provide_library(folder: Path) -> str:
+    """Put the plot library into a folder of pages, unless it is there; return its file name.
+
+    Where the file system allows it is a link to the installed file, so that it takes no space.
+    """
+    version = importlib.metadata.version("plotly")
+    target = folder / f"plotly-{version}.min.js"
+    if not target.exists():
+        with resources.as_file(
+            resources.files("plotly") / "package_data" / "plotly.min.js"
+        ) as source:
+            try:
+                target.hardlink_to(source)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(source, target)
+    return target.name

@@ -1,4 +1,4 @@
-"""Runs and comparisons on the terminal: verdict first, then the evidence.
+"""Runs and comparisons on the terminal: outcome and advice first, then the evidence.
 
 Readable at 80 columns. Without a terminal rich prints plain text, with `NO_COLOR` no colours.
 """
@@ -15,14 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.comparison.summary import Summary
-from ackproof.report import comparison, wording
+from ackproof.report import advice, comparison, wording
 from ackproof.report import formatting as fmt
-from ackproof.report.agreement import agreement, agreement_sentences
+from ackproof.report.agreement import agreement, agreement_of, agreement_sentences
 from ackproof.report.answer import answer
-from ackproof.report.data.losses import read_examples
+from ackproof.report.console_tables import TONE
+from ackproof.report.data.losses import read_groups
+from ackproof.report.outcome import outcome, sentence
 from ackproof.runs.verdict import FaultReport, Verdict, Word
 
-_STYLE = {Word.HOLDS: "bold green", Word.VIOLATED: "bold red", Word.INCONCLUSIVE: "bold yellow"}
+#: By whether a run met the scenario's `expect`.
+_EXPECTED = {"yes": "green", "no": "bold red", "undecided": "bold yellow"}
 _FINDING = "bold red"
 #: Columns from which the settings fit beside the numbers.
 _WIDE = 100
@@ -43,21 +46,22 @@ def print_comparison(
     table.add_column("dup.", justify="right")
     table.add_column("unav.\ns", justify="right")
     table.add_column("ack p50 /\np99 ms", justify="right")
-    table.add_column("verdict", min_width=len(Word.INCONCLUSIVE))
+    table.add_column("as\nexpected", min_width=len("undecided"))
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
         predictions = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
+        became = outcome(verdict)
         lost, acked = (fmt.count(verdict.observed.get(key, 0)) for key in ("lost", "acked"))
         table.add_row(
             _configuration(verdict, with_settings=wide),
             _slashed(*predictions, wide=wide),
-            _slashed(lost, acked, wide=wide),
+            Text(_slashed(lost, acked, wide=wide), style=TONE[became.tone]),
             fmt.count(verdict.observed.get("duplicated", 0)),
             fmt.number(verdict.metrics.unavailability_s),
             _slashed(fmt.number(latency.p50), fmt.number(latency.p99), wide=wide)
             if latency
             else "-",
-            Text(verdict.verdict.value, style=_STYLE[verdict.verdict]),
+            Text(became.as_expected, style=_EXPECTED[became.as_expected]),
         )
     console.print(table)
     if not wide:
@@ -65,17 +69,20 @@ def print_comparison(
             if wording.settings(verdict):
                 _say(console, f"{wording.name(verdict)}: {wording.settings(verdict)}", style="dim")
         console.print()
-    for sentence in answer(verdicts):
-        _say(console, sentence)
+    for line in answer(verdicts):
+        _say(console, line)
+    _print_advice(console, advice.of_runs(verdicts))
     console.print()
     for verdict in verdicts:
-        for sentence in wording.cause_sentences(verdict):
-            _say(console, f"{wording.name(verdict)}: {sentence}")
+        for line in wording.cause_sentences(verdict):
+            _say(console, f"{wording.name(verdict)}: {line}")
     _print_agreement(console, verdicts)
     for verdict, run_dir in zip(verdicts, run_dirs, strict=True):
         if verdict.verdict is not Word.HOLDS:
-            reason = f"{wording.name(verdict)}: {verdict.verdict.value}: {verdict.reason}"
-            _say(console, reason, style=_STYLE[verdict.verdict])
+            became = outcome(verdict)
+            reason = f" ({verdict.reason})" if verdict.verdict is Word.INCONCLUSIVE else ""
+            line = f"{wording.name(verdict)}: {became.text}{reason}"
+            _say(console, line, style=_EXPECTED[became.as_expected])
             _path(console, "", run_dir)
     _path(console, "Report: ", html)
 
@@ -110,26 +117,32 @@ def print_trials(
             else "-",
         )
     console.print(table)
-    for sentence in comparison.answer(summary):
-        _say(console, sentence)
+    for line in comparison.answer(summary):
+        _say(console, line)
+    _print_advice(console, advice.of_trials(summary))
     _print_agreement(console, verdicts)
     _path(console, "Report: ", html)
 
 
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
-    heading = Text(verdict.verdict.value.upper(), style=_STYLE[verdict.verdict])
+    heading = Text(sentence(verdict), style=f"bold {TONE[outcome(verdict).tone]}")
     heading.append(f"  {wording.name(verdict)}", style="bold")
     facts = [f"Kafka {verdict.kafka_version}", f"seed {verdict.seed}", wording.settings(verdict)]
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
-    _say(console, verdict.reason)
+    if verdict.verdict is Word.INCONCLUSIVE:
+        _say(console, verdict.reason)
+    _print_advice(console, advice.of_run(verdict, run_dir))
+    _say(console, f"Matches prediction: {agreement_of(verdict)}")
     _say(console, _cost(verdict), style="dim")
-    for sentence in wording.topic_sentences(verdict):
-        _say(console, sentence)
-    for sentence in wording.finding_sentences(verdict):
-        _say(console, f"FINDING: {sentence}", style=_FINDING)
-    for sentence in wording.unchecked_sentences(verdict):
-        _say(console, sentence, style="dim")
+    for line in wording.topic_sentences(verdict):
+        _say(console, line)
+    for line in wording.finding_sentences(verdict):
+        _say(console, f"FINDING: {line}", style=_FINDING)
+    for line in wording.unobserved_sentences(verdict):
+        _say(console, line, style="dim")
+    for line in wording.unchecked_sentences(verdict):
+        _say(console, line, style="dim")
     _print_expectations(console, verdict)
     _print_prediction(console, verdict)
     _print_faults(console, verdict.faults)
@@ -140,8 +153,13 @@ def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
 
 
 def _print_agreement(console: Console, verdicts: Sequence[Verdict]) -> None:
-    for sentence in agreement_sentences(verdicts):
-        _say(console, sentence, style=_FINDING if sentence.startswith("FINDING") else "")
+    for line in agreement_sentences(verdicts):
+        _say(console, line, style=_FINDING if line.startswith("FINDING") else "")
+
+
+def _print_advice(console: Console, line: str) -> None:
+    if line:
+        _say(console, f"Advice: {line}", style="bold")
 
 
 def _cost(verdict: Verdict) -> str:
@@ -184,15 +202,15 @@ def _print_prediction(console: Console, verdict: Verdict) -> None:
     table.add_column("anomaly")
     table.add_column("predicted")
     table.add_column("observed", justify="right")
-    table.add_column("agreement")
+    table.add_column("matches")
     for anomaly in wording.anomalies(verdict):
         state = agreement(verdict, anomaly) if anomaly in verdict.predicted else ""
-        finding = state == "disagrees"
+        finding = state == "no"
         table.add_row(
             Text(anomaly),
             Text(verdict.predicted.get(anomaly, "-")),
             fmt.count(verdict.observed.get(anomaly, 0)),
-            Text("FINDING" if finding else state, style=_FINDING if finding else ""),
+            Text("no: FINDING" if finding else state, style=_FINDING if finding else ""),
         )
     console.print(table)
     if verdict.prediction.trace:
@@ -225,18 +243,16 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
 def _print_causes(console: Console, verdict: Verdict) -> None:
     if verdict.causes:
         _head(console, "Why")
-    for sentence in wording.cause_sentences(verdict):
-        _print_item(console, " - ", sentence)
+    for line in wording.cause_sentences(verdict):
+        _print_item(console, " - ", line)
 
 
 def _print_lost(console: Console, verdict: Verdict, run_dir: Path) -> None:
-    examples = read_examples(run_dir)
-    if not examples:
-        return
-    lost = verdict.observed.get("lost", len(examples))
-    _head(console, f"Lost records ({len(examples)} of {fmt.count(lost)})")
-    for record in examples:
-        _print_item(console, " - ", wording.story(record, verdict.faults))
+    groups = read_groups(run_dir)
+    if groups:
+        _head(console, f"Lost records ({fmt.count(verdict.observed.get('lost', 0))})")
+    for group in groups:
+        _print_item(console, " - ", wording.story(group, verdict.faults))
 
 
 def _table() -> Table:
@@ -259,21 +275,21 @@ def _head(console: Console, title: str) -> None:
     console.print(Text(title, style="bold underline"))
 
 
-def _print_item(console: Console, label: str, sentence: str) -> None:
+def _print_item(console: Console, label: str, text: str) -> None:
     """Print an item of a list; further lines are indented by the width of the label."""
     grid = Table.grid(padding=0)
     grid.add_column(width=len(label))
     grid.add_column(overflow="fold")
-    grid.add_row(label, Text(sentence))
+    grid.add_row(label, Text(text))
     console.print(grid)
 
 
-def _say(console: Console, sentence: str, *, style: str = "", indent: int = 0) -> None:
+def _say(console: Console, text: str, *, style: str = "", indent: int = 0) -> None:
     """Print text without interpreting markup in it, and without highlighting numbers."""
     if indent:
-        console.print(Padding(Text(sentence, style=style), (0, 0, 0, indent), expand=False))
+        console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
     else:
-        console.print(Text(sentence, style=style), highlight=False)
+        console.print(Text(text, style=style), highlight=False)
 
 
 def _path(console: Console, label: str, path: Path) -> None:

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.errors import translated
+from ackproof.errors import RunDirectoryError, ScenarioError, translated
+from ackproof.report.outcome import outcome
 from ackproof.runs.directory import RunRecord, read_record, read_verdict
 from ackproof.runs.verdict import SENDS, Verdict
+from ackproof.scenario import loader
+from ackproof.scenario.types import setting_text
 from ackproof_spark.warehouse.formats import Format
 from ackproof_spark.warehouse.load import JudgedRun
 from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
@@ -21,24 +24,34 @@ from ackproof_spark.warehouse.schemas import ANOMALY_COUNTS
 if TYPE_CHECKING:
     from ackproof_spark.warehouse.warehouse import Warehouse
 
+#: The page of a run, in its directory.
+REPORT = "report.html"
+
 #: Environment variables with the tested commit: of GitHub, GitLab, Jenkins.
 COMMIT_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 
 
 def read_runs(
-    run_dirs: Sequence[Path], *, commit: str | None, comparison: str | None
+    run_dirs: Sequence[Path],
+    *,
+    commit: str | None,
+    comparison: str | None,
+    reports: str | None = None,
 ) -> list[JudgedRun]:
     """Return stored runs as a warehouse takes them, sorted by time.
 
     If `commit` is None, it is taken from `COMMIT_VARIABLES`. With `comparison` the runs are its
-    trials, numbered within each configuration. Raises RunDirectoryError for a directory that is
-    not a finished run, is damaged, or has no verdict.
+    trials, numbered within each configuration. `reports` is the address below which the run
+    directories are published; without it a row links to the page on this machine. Raises
+    RunDirectoryError for a directory that is not a finished run, is damaged, or has no verdict, and
+    for two directories of the same run.
     """
     commit = commit or next(filter(None, map(os.environ.get, COMMIT_VARIABLES)), None)
     by_time = sorted(
         ((read_verdict(directory), directory) for directory in run_dirs),
         key=lambda pair: (pair[0].started_at, pair[0].run_id),
     )
+    _distinct(by_time)
     runs = []
     trials: Counter[tuple[str, str]] = Counter()
     for verdict, directory in by_time:
@@ -52,16 +65,45 @@ def read_runs(
                 "configuration_name": verdict.configuration_name,
                 "trial": trials[configuration],
             }
-        runs.append(_judged(verdict, read_record(directory), directory, commit, trial))
+        record = read_record(directory)
+        if record.run_id != verdict.run_id:  # every row of its tables has the record's
+            raise RunDirectoryError(
+                f"{directory}: verdict.json is of the run {verdict.run_id}, and the tables are of "
+                f"{record.run_id}",
+                hint=f"Judge it again: ackproof check {directory}",
+            )
+        judged = _judged(
+            verdict,
+            record,
+            directory,
+            trial=trial,
+            commit=commit,
+            report=_report(directory, reports),
+        )
+        runs.append(judged)
     return runs
+
+
+def _distinct(runs: Sequence[tuple[Verdict, Path]]) -> None:
+    """Raise RunDirectoryError if two directories have the same run, whose rows would mix."""
+    seen: dict[str, Path] = {}
+    for verdict, directory in runs:
+        other = seen.setdefault(verdict.run_id, directory)
+        if other != directory:
+            raise RunDirectoryError(
+                f"{other} and {directory} are the same run, {verdict.run_id}",
+                hint="Load one of them.",
+            )
 
 
 def _judged(
     verdict: Verdict,
     record: RunRecord,
     directory: Path,
-    commit: str | None,
+    *,
     trial: Mapping[str, Any] | None,
+    commit: str | None,
+    report: str | None,
 ) -> JudgedRun:
     metrics = verdict.metrics
     latency = metrics.ack_latency_ms
@@ -77,6 +119,8 @@ def _judged(
         "finished_at": verdict.finished_at,
         "verdict": verdict.verdict.value,
         "reason": verdict.reason,
+        "outcome": outcome(verdict).text,
+        "report": report,
         **{word: verdict.observed.get(word, 0) for word in (*SENDS, *ANOMALY_COUNTS)},
         "observed": json.dumps(verdict.observed),
         "duration_s": metrics.duration_s,
@@ -99,7 +143,7 @@ def _judged(
         }
         for anomaly, prediction in verdict.predicted.items()
     ]
-    everything = (verdict.model_dump(mode="json"), record.troubles, commit, trial)
+    everything = (verdict.model_dump(mode="json"), record.troubles, commit, trial, report)
     return JudgedRun(
         run_id=verdict.run_id,
         directory=str(directory.resolve()),
@@ -107,9 +151,60 @@ def _judged(
         trial=trial,
         predictions=predictions,
         findings=[finding.model_dump() for finding in verdict.findings],
+        causes=[cause.model_dump() for cause in verdict.causes],
+        availability=_availability(verdict),
+        settings=_settings(directory),
         troubles=record.troubles,
         digest=hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest(),
     )
+
+
+def _report(directory: Path, reports: str | None) -> str | None:
+    """Return the address of a run's page; None if it has none."""
+    page = (directory / REPORT).resolve()
+    if not page.exists():
+        return None
+    return page.as_uri() if reports is None else f"{reports.rstrip('/')}/{directory.name}/{REPORT}"
+
+
+def _availability(verdict: Verdict) -> list[dict[str, Any]]:
+    probe = verdict.metrics.probe
+    return [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "action": action,
+            "share": share.share,
+            "outages": share.outages,
+            "longest_outage_s": share.longest_s,
+        }
+        for one in (probe.partitions if probe else ())
+        for action, share in (("read", one.read), ("write", one.write))
+    ]
+
+
+def _settings(directory: Path) -> list[dict[str, Any]]:
+    """Return every setting of the resolved scenario; none if this version cannot read it."""
+    try:
+        scenario = loader.load(directory / "scenario.yaml")[0].scenario
+    except ScenarioError:
+        return []
+    of_scopes: list[tuple[str, str | None, Mapping[str, Any]]] = [
+        ("producer", None, scenario.workload.settings.as_client_settings()),
+        ("broker", None, {"brokers": scenario.cluster.brokers, **scenario.cluster.settings}),
+    ]
+    for name, topic in scenario.topics.items():
+        counts = {
+            "partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "min.insync.replicas": topic.min_insync_replicas,
+        }
+        of_scopes.append(("topic", name, counts | topic.settings))
+    return [
+        {"scope": scope, "name": name, "key": key, "value": setting_text(value)}
+        for scope, name, settings in of_scopes
+        for key, value in settings.items()
+    ]
 
 
 def address(place: str) -> str:
@@ -125,8 +220,13 @@ def has_jars(kind: Format) -> bool:
 
 
 def default_format() -> Format:
-    """Return the format of a new warehouse: Delta Lake if its jars were fetched, else Parquet."""
-    return Format.DELTA if has_jars(Format.DELTA) else Format.PARQUET
+    """Return the format of a new warehouse: Delta Lake if its jars were fetched, else Parquet.
+
+    A Spark Connect server has jars of its own, so there it is Parquet.
+    """
+    from ackproof_spark.spark.session import is_connect
+
+    return Format.DELTA if has_jars(Format.DELTA) and not is_connect() else Format.PARQUET
 
 
 @contextmanager
@@ -140,17 +240,17 @@ def opened(
     failures of Spark.
     """
     from ackproof_spark.spark.connector import Package
-    from ackproof_spark.spark.session import session, use
+    from ackproof_spark.spark.session import is_connect, session, use
     from ackproof_spark.warehouse.storage import Storage
     from ackproof_spark.warehouse.warehouse import Warehouse, read_format
 
     with translated():
         # The format is not known yet, and jars that are added later restart Spark.
         for each in (Format.DELTA, Format.ICEBERG):
-            if has_jars(each) or each is kind:
+            if not is_connect() and (has_jars(each) or each is kind):
                 use(Package(each.value))
         stored = read_format(Storage(session(), location))
-        if stored is not None and not has_jars(stored):
+        if stored is not None and not has_jars(stored) and not is_connect():
             use(Package(stored.value))  # raises an error with the command that fetches them
         if create:
             yield Warehouse.create(session(), location, kind or stored or default_format())

@@ -8,7 +8,7 @@ from datetime import UTC
 from pathlib import Path
 
 from ackproof.report import formatting as fmt
-from ackproof.report.data.losses import LostRecord
+from ackproof.report.data.losses import LossGroup
 from ackproof.report.data.run import SCENARIO_FILE
 from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Step, Verdict
 
@@ -62,6 +62,22 @@ def anomalies(verdict: Verdict) -> list[str]:
     return [key for key in keys if key not in SENDS]
 
 
+def told_and_folded(verdict: Verdict) -> tuple[list[str], list[str]]:
+    """Return the anomalies to tell of, and those that did not occur and need not have.
+
+    Told are those that occurred, that are certain, or whose prediction a finding contradicts.
+    """
+    found = {finding.anomaly for finding in verdict.findings}
+    told = [
+        anomaly
+        for anomaly in anomalies(verdict)
+        if verdict.observed.get(anomaly, 0)
+        or verdict.predicted.get(anomaly) == "certain"
+        or anomaly in found
+    ]
+    return told, [anomaly for anomaly in anomalies(verdict) if anomaly not in told]
+
+
 def topic_sentences(verdict: Verdict) -> list[str]:
     """Return the counts of each topic, if there are several."""
     return [
@@ -76,6 +92,11 @@ def finding_sentences(verdict: Verdict) -> list[str]:
         f"{fmt.count(finding.observed)}: {finding.explanation}"
         for finding in verdict.findings
     ]
+
+
+def unobserved_sentences(verdict: Verdict) -> list[str]:
+    """Return what could not be observed, so that nothing is claimed about it."""
+    return [f"Not observed: {line}" for line in verdict.unobserved]
 
 
 def unchecked_sentences(verdict: Verdict) -> list[str]:
@@ -111,23 +132,41 @@ def model_says(verdict: Verdict, step: Step, ability: str) -> str:
     return f"predicted: {words.pop() if len(words) == 1 else 'either'}"
 
 
-def story(record: LostRecord, windows: Sequence[FaultReport]) -> str:
-    """Describe a lost record with its evidence."""
-    acked = (
-        "acked without an offset" if record.offset is None else f"acked at offset {record.offset}"
+def story(group: LossGroup, windows: Sequence[FaultReport]) -> str:
+    """Describe lost records of one partition and fault, with the evidence of the first."""
+    first = group.first
+    partition = f"{first.topic}-{first.partition}"
+    which = f"producer {first.producer} sequence {first.sequence}"
+    during = next(
+        (
+            f" during {window.fault} of {fmt.brokers(window.nodes)}"
+            for window in windows
+            if window.window == first.window
+        ),
+        "",
     )
-    when = f" at {fmt.clock(record.resolved_at)}" if record.resolved_at else ""
-    during = ""
-    for window in windows:
-        if window.window == record.window:
-            during = f" during {window.fault} of {fmt.brokers(window.nodes)}"
-    at_offset = "" if record.offset is None else "at that offset now: "
-    found = f"; {at_offset}{record.found}" if record.found else ""
+    at_offset = "" if first.offset is None else "at that offset now: "
+    found = f"; {at_offset}{first.found}" if first.found else ""
+    if group.count == 1:
+        return f"LOST {which} on {partition}, acked {_offsets(group)}{_times(group)}{during}{found}"
     return (
-        f"LOST producer {record.producer} sequence {record.sequence} on "
-        f"{record.topic}-{record.partition}, "
-        f"{acked}{when}{during}{found}"
+        f"LOST {fmt.count(group.count)} records of {partition}, acked {_offsets(group)}"
+        f"{_times(group)}{during}; the first is {which}{found}"
     )
+
+
+def _offsets(group: LossGroup) -> str:
+    first, last = group.first_offset, group.last_offset
+    if first is None:
+        return "without an offset"
+    return f"at offset {first}" if first == last else f"at offsets {first} to {last}"
+
+
+def _times(group: LossGroup) -> str:
+    first, last = fmt.clock(group.first_acked_at), fmt.clock(group.last_acked_at)
+    if group.first_acked_at is None:
+        return ""
+    return f" at {first}" if first == last else f" between {first} and {last}"
 
 
 def reproduce(directory: Path) -> list[tuple[str, str]]:

@@ -19,8 +19,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ackproof.errors import ScenarioError
-from ackproof.scenario import matrix
+from ackproof.scenario import matrix, overrides
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.overrides import Overrides, Overriding
 from ackproof.scenario.types import Setting, YamlPath
 from ackproof.scenario.validation import IMPOSSIBLE, validate
 from ackproof_faults import Fault, registered
@@ -44,15 +45,17 @@ class Configured:
         return self.scenario.case.skip if self.scenario.case else ""
 
 
-def load(path: Path) -> list[Configured]:
+def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured]:
     """Return the configurations of a file: one, or one for each entry of its matrix.
 
-    Raises ScenarioError.
+    `overriding` replaces values of the file. Raises ScenarioError.
     """
-    document = _parse(path)
-    base = {key: value for key, value in document.items() if key != "matrix"}
+    document = parse(path)
+    own = overriding(document)
+    base = own.on_file({key: value for key, value in document.items() if key != "matrix"})
     if "matrix" not in document:
-        return [Configured(scenario=_validate(path, document, base), name="", varied={}, path=path)]
+        scenario = _validate(path, document, own.on_configuration(base), own)
+        return [Configured(scenario=scenario, name="", varied={}, path=path)]
     found = []
     try:
         entries = matrix.entries(document["matrix"])
@@ -63,7 +66,8 @@ def load(path: Path) -> list[Configured]:
         scenario = _validate(
             path,
             document,
-            matrix.configured(base, entry.changes),
+            own.on_configuration(matrix.configured(base, entry.changes)),
+            own,
             within=entry.path,
             name=entry.name,
         )
@@ -78,9 +82,9 @@ def load(path: Path) -> list[Configured]:
     return found
 
 
-def load_all(path: Path) -> list[Configured]:
+def load_all(path: Path, overriding: Overriding = overrides.none) -> list[Configured]:
     """Return the configurations of a file, or of all scenario files in a folder, by path."""
-    return [configured for file in scenario_files(path) for configured in load(file)]
+    return [one for file in scenario_files(path) for one in load(file, overriding)]
 
 
 def scenario_files(path: Path) -> list[Path]:
@@ -101,7 +105,7 @@ def scenario_files(path: Path) -> list[Path]:
 def line_of(path: Path, place: YamlPath) -> int:
     """Return the line of the deepest part of `place` in the file; 1 if it cannot be read."""
     try:
-        return _locate(_parse(path), place)[0]
+        return _locate(parse(path), place)[0]
     except ScenarioError:
         return 1
 
@@ -129,7 +133,8 @@ def _brief(step: BaseModel) -> dict[str, Any]:
     return {"fault": step.name, **settings} if isinstance(step, Fault) else settings
 
 
-def _parse(path: Path) -> CommentedMap:
+def parse(path: Path) -> CommentedMap:
+    """Return a scenario file's document with its comments. Raises ScenarioError."""
     try:
         document = YAML().load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -159,6 +164,7 @@ def _validate(
     path: Path,
     document: CommentedMap,
     content: Mapping[str, Any],
+    own: Overrides,
     *,
     within: YamlPath = (),
     name: str = "",
@@ -175,6 +181,9 @@ def _validate(
             if not (within and in_matrix):
                 line, in_matrix = _locate(document, place)[0], False
             dotted = ".".join(map(str, place)) or "scenario"
+            if source := own.source_of(place):
+                lines.append(f"{source}: {dotted}: {problem}")
+                continue
             configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
             lines.append(f"{path}:{line}: {dotted}: {problem}{configuration}")
         if (more := len(errors) - _MOST_ERRORS) > 0:
@@ -196,9 +205,11 @@ def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for eac
         return place, "is missing: it is required"
     if kind == "union_tag_invalid":
         near = difflib.get_close_matches(str(context["tag"]), _tags(context))
-        guess = f"; did you mean {near[0]!r}?" if near else ""
-        legal = ", ".join(_tags(context))
-        return (*place, "fault"), f"{context['tag']!r} is not a fault ({legal}){guess}"
+        guess = f"did you mean {near[0]!r}?" if near else "there is no similar name"
+        return (
+            (*place, "fault"),
+            f"{context['tag']!r} is not a fault; {guess} (`ackproof faults` lists them)",
+        )
     if kind == "union_tag_not_found":
         blocks = ", ".join(BLOCKS)
         return (
@@ -269,8 +280,8 @@ def _unknown_key(place: YamlPath) -> str:
     key = str(place[-1])
     legal = _legal_keys(place[:-1])
     near = difflib.get_close_matches(key, legal)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{key!r} is not a key here ({', '.join(legal)}){guess}"
+    advice = f"; did you mean {near[0]!r}?" if near else f" ({', '.join(legal)})"
+    return f"{key!r} is not a key here{advice}"
 
 
 def _legal_keys(place: YamlPath) -> list[str]:

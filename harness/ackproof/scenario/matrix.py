@@ -118,23 +118,25 @@ def _dimension(dimension: object, path: YamlPath) -> list[Entry]:
     [(key, values)] = dimension.items()
     if not values:
         raise MatrixError((*path, key), "a dimension needs at least one value")
-    parts = _path(str(key))
+    parts = key_path(str(key))
     if parts[0] in _FIXED:
         raise MatrixError(
             (*path, key), f"{parts[0]!r} cannot differ between configurations: remove it"
         )
     return [
-        Entry(name=f"{parts[-1]}={setting_text(value)}", changes=_nested(parts, value), path=path)
+        Entry(name=f"{parts[-1]}={setting_text(value)}", changes=nested(parts, value), path=path)
         for value in values
     ]
 
 
-def _path(key: str) -> list[str]:
+def key_path(key: str) -> list[str]:
+    """Return the parts of a key with dots: all after `.settings.` is one part."""
     before, found, setting = key.partition(".settings.")
     return [*before.split("."), "settings", setting] if found else key.split(".")
 
 
-def _nested(parts: Sequence[str], value: object) -> dict[str, Any]:
+def nested(parts: Sequence[str], value: object) -> dict[str, Any]:
+    """Return a document in which the key of these parts has this value."""
     node: Any = value
     for part in reversed(parts):
         node = {part: node}

@@ -133,7 +133,7 @@ class _Search:
             # Every step of the schedule adds one to this sum, so a layer comes after all layers
             # that lead to it.
             layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
-            members = self._close(self._entries.pop(layer))
+            members = self._members(layer)
             if self._found.complete:
                 self._advance(layer, members)
         return self._found
@@ -160,11 +160,16 @@ class _Search:
             found.complete = False
         return index
 
+    def _members(self, layer: Layer) -> list[int]:
+        """Return the layer's states."""
+        entries = self._entries.pop(layer)
+        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
+        self._moving = set()
+        return entries if self._passes(layer) else self._close(entries)
+
     def _close(self, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
-        self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
-        self._moving = set()
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
@@ -203,6 +208,20 @@ class _Search:
             depth += 1
         return members
 
+    def _due(self, layer: Layer) -> int | None:
+        """Return the first fault that is to be healed at once; None if there is none."""
+        injected, healed, _ = layer
+        faults = _to_heal(self._model, injected, healed) if self._model.ordered else ()
+        heals = (Pending(self._model, fault, heals=True) for fault in faults)
+        return next((one.fault for one in heals if one.due_in(injected, healed)), None)
+
+    def _passes(self, layer: Layer) -> bool:
+        """Whether nothing new can happen in a layer: a fault without effects ends it at once."""
+        injected = layer[0]
+        return bool(injected and not self._model.schedule[injected - 1].effects) and (
+            self._due(layer) is not None
+        )
+
     def _at_end(self, state: State) -> bool:
         """Whether only faults without a heal condition are left: then the run ends at once."""
         model, run = self._model, state.run
@@ -217,8 +236,12 @@ class _Search:
         model = self._model
         injected, healed, over = layer
         unhealable = set(members)  # states in which no fault will be healed by its own condition
+        due = self._due(layer)
         for fault in _to_heal(model, injected, healed):
-            unhealable &= self._fire(Pending(model, fault, heals=True), members)
+            if due is None or fault <= due:
+                unhealable &= self._fire(Pending(model, fault, heals=True), members)
+        if due is not None:
+            return  # what is due is healed before anything else is done, the oldest fault first
         if over or (injected == model.faults and healed == (1 << injected) - 1):
             self._judge(members)
         elif injected == model.faults:

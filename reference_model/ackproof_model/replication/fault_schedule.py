@@ -234,8 +234,10 @@ class Timing:
         self._most = [wait.at_most for wait in waits]
         self._least = [wait.at_least for wait in waits]
         self._heals = [
-            heal_wait(injection).at_most if injection.heals_by_itself else None
-            for injection in schedule
+            min(heal_wait(injection).at_most, self._after_others(fault, injection))
+            if injection.heals_by_itself
+            else None
+            for fault, injection in enumerate(schedule)
         ]
 
     def at_most(self, fault: int, phase: int, *, unhealed: bool) -> float:
@@ -250,6 +252,16 @@ class Timing:
             passed = max([passed + SLACK_S, *ends])
         heal = self._heals[fault]
         return min(passed, heal) if unhealed and heal is not None else passed
+
+    def _after_others(self, fault: int, injection: Injection) -> float:
+        """Return by when a fault is healed that waits only for others to begin: at once then."""
+        waits = injection.heal_when
+        if not waits or not all(
+            isinstance(one, FaultEvent) and one.event == "began" for one in waits
+        ):
+            return math.inf
+        others = (one.fault for one in waits if isinstance(one, FaultEvent))
+        return max(self._span(fault, other) for other in others) + SLACK_S
 
     def _span(self, fault: int, index: int) -> float:
         """Return the longest time from `fault` to fault `index`."""

@@ -56,24 +56,33 @@ UNLIMITED_RETRIES = 3
 
 @dataclass(frozen=True)
 class Model:
-    """One configuration, schedule and set of safety checks to search."""
+    """One configuration, schedule and set of safety checks to search.
+
+    Without `reduction` (see there) and `ordered` more states are searched: what is due need not be
+    healed at once then (`Pending.due_in`), and records are also sent while no leader is known.
+    """
 
     configuration: Configuration
     schedule: tuple[Injection, ...]
     checks: SafetyChecks = ALL_CHECKS
     more_records: int = 0
     reduction: bool = True
+    ordered: bool = True
 
-    @cached_property
-    def reduces(self) -> bool:
+    def reduces(self, state: State) -> bool:
         """Whether steps that cannot change the outcome are left out (see `reduction`).
 
-        Not if healing waits for the ISR, which such steps change.
+        Not while a fault waits for the ISR to be healed, which such steps change.
         """
-        return self.reduction and not any(
-            self._depends_on_isr(condition)
-            for injection in self.schedule
-            for condition in injection.heal_when
+        return self.reduction and not self._awaiting_isr & ~state.run.healed
+
+    @cached_property
+    def _awaiting_isr(self) -> int:
+        """The faults whose healing depends on the ISR, as a bitmask."""
+        return sum(
+            1 << fault
+            for fault, injection in enumerate(self.schedule)
+            if any(map(self._depends_on_isr, injection.heal_when))
         )
 
     def _depends_on_isr(self, condition: Condition) -> bool:
@@ -92,6 +101,16 @@ class Model:
     def last_loss(self) -> int:
         """The number of faults once no further fault takes data from logs."""
         return max((n + 1 for n, one in enumerate(self.schedule) if one.loses_data), default=0)
+
+    @cached_property
+    def counts_sent(self) -> bool:
+        """Whether a condition counts what is sent, acked or not."""
+        every = (one for fault in self.schedule for one in (*fault.when, *fault.heal_when))
+        return any(
+            isinstance(leaf, Progress) and leaf.outcome == "sent"
+            for one in every
+            for leaf in (one.alternatives if isinstance(one, AnyOf) else (one,))
+        )
 
     @cached_property
     def loses_quorum(self) -> bool:

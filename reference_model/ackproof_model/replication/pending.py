@@ -109,6 +109,22 @@ class Pending:
             for c in self.wait.conditions
         )
 
+    def due_in(self, injected: int, healed: int) -> bool:
+        """Whether it waits only for faults that have begun, or are healed, in this layer.
+
+        A schedule does at once what is due: first it heals, in the order of the faults, and then it
+        injects (`ackproof_faults.schedule.runners`).
+        """
+        conditions = self.wait.conditions
+        return bool(conditions) and all(
+            isinstance(one, FaultEvent)
+            and (
+                (one.event == "began" and one.fault < injected)
+                or (one.event == "ended" and bool(healed >> one.fault & 1))
+            )
+            for one in conditions
+        )
+
     @property
     def counts_progress(self) -> bool:
         """Whether it waits for a count of records."""

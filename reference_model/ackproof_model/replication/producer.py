@@ -56,7 +56,12 @@ def _room(model: Model, client: Client) -> bool:
 
 
 def next_unsent(model: Model, state: State) -> int | None:
-    """Return the record that the application may send now, None if there is none."""
+    """Return the record that the application may send now, None if there is none.
+
+    Not while the producer knows no leader: the record would be queued until it does.
+    """
+    if state.client.leader == NOBODY and model.ordered and not model.counts_sent:
+        return None
     for record, phase in enumerate(model.phases):
         if phase == state.run.phase and state.client.status[record] == UNSENT:
             return record

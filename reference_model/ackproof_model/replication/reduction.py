@@ -17,7 +17,7 @@ def reduced(model: Model, state: State) -> State:
 
     The ISR is then full, or the leader alone: too small for acks=all, until the others caught up.
     """
-    if not model.reduces or state.run.alone or not _has_final_leader(model, state):
+    if not model.reduces(state) or state.run.alone or not _has_final_leader(model, state):
         return state
     leader = state.controller.leader
     if any(replica.leads(b, n) for n, b in enumerate(state.brokers) if n != leader):

@@ -153,7 +153,7 @@ def fetch(model: Model, state: State, number: int) -> tuple[str, State] | None:
     follower = state.brokers[number]
     source = follower.leader
     leader = state.brokers[source]
-    if model.reduces and leads_for_good(model, state) and model.checks.epoch_truncation:
+    if model.reduces(state) and leads_for_good(model, state) and model.checks.epoch_truncation:
         return _catch_up(model, state, number)
     end, keeps = len(follower.log), _kept(model, follower, leader)
     if follower.truncating or keeps < end:

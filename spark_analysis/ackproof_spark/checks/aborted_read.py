@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.reading.run_tables import NAME, RunTables
-from ackproof_spark.tables import Anomaly, Outcome
+from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION, Anomaly
+from ackproof_spark.tables import ANOMALIES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

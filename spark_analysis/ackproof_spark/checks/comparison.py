@@ -9,6 +9,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import (
     aborted_read,
     corrupt,
@@ -31,12 +32,7 @@ from ackproof_spark.matching.row_groups import Sizing, Unaligned
 from ackproof_spark.reading.run_tables import RunTables, has_table
 from ackproof_spark.spark.small_data import local, small_plans
 from ackproof_spark.spark.storage import address, store
-from ackproof_spark.tables import (
-    LOCATION,
-    Anomaly,
-    Outcome,
-    RecordState,
-)
+from ackproof_spark.tables import LOCATION, Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.final_log import number
 from ackproof_spark.reading.run_tables import PLACE, RunTables, kept
 from ackproof_spark.record import HEADER_SIZE, run_token
-from ackproof_spark.tables import Anomaly, Outcome, RecordState
+from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

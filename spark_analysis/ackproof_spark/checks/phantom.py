@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.final_log import number
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.record import HEADER_SIZE, MAGIC
-from ackproof_spark.tables import Anomaly, RecordState
+from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.jepsen import process_order
@@ -21,7 +22,7 @@ from ackproof_spark.jepsen.tables import (
     HistoryAnomaly,
 )
 from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.tables import Anomaly, Outcome
+from ackproof_spark.tables import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

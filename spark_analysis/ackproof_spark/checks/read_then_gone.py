@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks import corrupt
 from ackproof_spark.checks.absent import how_far
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.checks.standing import standing, what_stands
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables
-from ackproof_spark.tables import Anomaly, RecordState
+from ackproof_spark.tables import RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.absent import absent
 from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.reading.run_tables import RunTables
-from ackproof_spark.tables import Anomaly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

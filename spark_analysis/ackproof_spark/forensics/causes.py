@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics.cases import (
     Case,
     Circumstances,
@@ -27,12 +28,7 @@ from ackproof_spark.forensics.stories import (
 from ackproof_spark.forensics.terms import Term
 from ackproof_spark.reading.run_tables import RunTables
 from ackproof_spark.spark.storage import address, store
-from ackproof_spark.tables import (
-    LOCATION,
-    LOST_STORIES,
-    SCHEMA_VERSION,
-    Anomaly,
-)
+from ackproof_spark.tables import LOCATION, LOST_STORIES, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.forensics import divergence, gaps
 from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables, read_table
 from ackproof_spark.spark.storage import address
-from ackproof_spark.tables import (
-    ANOMALIES,
-    LOCATION,
-    SCHEMA_VERSION,
-    Anomaly,
-)
+from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

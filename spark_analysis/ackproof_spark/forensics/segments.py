@@ -49,6 +49,9 @@ _CHUNK = 1 << 20
 _CUT_SHORT = "a batch is cut short"
 _NO_BATCH = "no batch starts"
 
+#: The first number that is no offset.
+_OFFSETS = 2**63
+
 
 class Batch(NamedTuple):
     """One batch. `size` is all of its bytes; `records` is null for older, compressed messages.
@@ -123,6 +126,8 @@ def _modern(file: BinaryIO, position: int, offset: int, length: int, head: bytes
     epoch, magic, crc, attributes, delta, _, latest, producer, producer_epoch, sequence, count = (
         HEADER.unpack(head)
     )
+    if offset + delta >= _OFFSETS:
+        return _NO_BATCH
     computed = _checksum(file, head[_CRC_COVERS_FROM:], length - HEADER.size, _crc32c())
     if computed is None:
         return _CUT_SHORT

@@ -102,7 +102,9 @@ def _report(
     for row in found:
         by_kind[HistoryAnomaly(row["anomaly"])].append(row)
     evidence = {
-        kind: [forms.evidence(row) for row in sorted(rows, key=forms.in_order)]
+        kind: [
+            forms.evidence(row, numbers=file.numbers) for row in sorted(rows, key=forms.in_order)
+        ]
         for kind, rows in by_kind.items()
         if rows
     }

@@ -22,7 +22,7 @@ An op is named by its place in the history, from 0; an index counts a key's offs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
@@ -30,9 +30,19 @@ from ackproof_spark.jepsen.tables import HistoryAnomaly as Is
 Row = Mapping[str, Any]
 
 
-def evidence(row: Row) -> list[Any]:
-    """Return the tuple of one row, with values as they were sent."""
-    return _FORMS[Is(row["anomaly"])](row)
+def evidence(row: Row, *, numbers: Collection[str] = ()) -> list[Any]:
+    """Return the tuple of one row, with keys and values as they were sent.
+
+    `numbers` are the keys that are numbers.
+    """
+    typed = {
+        name: int(row[name]) if row[name] in numbers else row[name] for name in ("key", "other_key")
+    }
+    steps = [
+        {**step, "key": int(step["key"]) if step["key"] in numbers else step["key"]}
+        for step in row["steps"] or []
+    ]
+    return _FORMS[Is(row["anomaly"])]({**row, **typed, "steps": steps})
 
 
 def in_order(row: Row) -> tuple[Any, ...]:

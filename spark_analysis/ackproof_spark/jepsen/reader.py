@@ -73,13 +73,14 @@ class HistoryFile:
     `settings`: what the file says of its configuration, by `configuration.Configuration`'s names;
     whether `subscribe` or `assign` is in use, its operations tell too. `times`: op and time of
     every `ok` operation that may send or poll, or empty if one has none. `records`: how many
-    were sent or polled.
+    were sent or polled. `numbers`: keys that an operation other than a poll gives as a number.
     """
 
     path: Path
     settings: Mapping[str, Any]
     times: Sequence[tuple[int, int | float]]
     records: int
+    numbers: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +164,7 @@ def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
         settings=settings,
         times=times,
         records=sum(row[-4] is not None for row in case.rows),
+        numbers=frozenset(case.numbers),
     )
     return file, case.rows
 
@@ -196,6 +198,7 @@ class _Case:
         self.rows: list[tuple[Any, ...]] = []
         self.times: list[tuple[int, Any]] = []
         self.functions: set[Function] = set()
+        self.numbers: set[str] = set()
         self._sent: dict[tuple[str, str], int] = {}
 
     def add(self, number: int, op: object) -> None:
@@ -209,13 +212,13 @@ class _Case:
         process = _name(f"{where}: proc", op.get("proc"))
         records: list[tuple[Any, ...]] = []
         if f in TRANSACTIONS:
-            keys = _rebalanced(where, op.get("rebalance-log", []))
+            keys = self._rebalanced(where, op.get("rebalance-log", []))
             records = list(self._records(number, f, op.get("mops")))
             if kind is Completion.OK:
                 self.times.append((number, _time(where, op.get("time"))))
         else:
             moves = f in (Function.ASSIGN, Function.SUBSCRIBE)
-            keys = _keys(where, op.get("keys")) if moves else []
+            keys = self._keys(where, op.get("keys")) if moves else []
         self.rows.extend(
             (number, process, kind.value, f.value, keys, place, *record)
             for place, record in enumerate(records or [_NO_RECORD])
@@ -238,7 +241,7 @@ class _Case:
     def _send(self, number: int, where: str, sent: object) -> tuple[Any, ...]:
         if not isinstance(sent, dict) or not {"key", "value"} <= sent.keys():
             raise _wrong(where, "send is", sent, _MICRO_OP[Action.SEND])
-        key = _name(f"{where}: key", sent["key"])
+        key = self._key(f"{where}: key", sent["key"])
         value = _value(where, sent["value"])
         if (key, value) in self._sent:
             raise _WrongError(
@@ -247,6 +250,24 @@ class _Case:
             )
         self._sent[key, value] = number
         return Action.SEND.value, key, _offset(where, sent.get("offset")), value
+
+    def _key(self, where: str, value: object) -> str:
+        name = _name(where, value)
+        if not isinstance(value, str):
+            self.numbers.add(name)
+        return name
+
+    def _keys(self, where: str, value: object) -> list[str]:
+        if not isinstance(value, list):
+            raise _wrong(where, "keys is", value, "a list of keys")
+        return [self._key(f"{where}: keys", key) for key in value]
+
+    def _rebalanced(self, where: str, events: object) -> list[str]:
+        legal = 'a list of {"keys": ["x", …]}'
+        if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+            raise _wrong(where, "rebalance-log is", events, legal)
+        keys = [self._keys(f"{where}: rebalance-log", event.get("keys")) for event in events]
+        return sorted(set(chain.from_iterable(keys)))
 
 
 def _polled(where: str, polled: object) -> Iterator[tuple[Any, ...]]:
@@ -299,17 +320,3 @@ def _time(where: str, value: object) -> int | float | None:
     if value is None or _is_whole(value) or isinstance(value, float):
         return value
     raise _wrong(where, "time is", value, "a number, or none at all")
-
-
-def _keys(where: str, value: object) -> list[str]:
-    if not isinstance(value, list):
-        raise _wrong(where, "keys is", value, "a list of keys")
-    return [_name(f"{where}: keys", key) for key in value]
-
-
-def _rebalanced(where: str, events: object) -> list[str]:
-    legal = 'a list of {"keys": ["x", …]}'
-    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise _wrong(where, "rebalance-log is", events, legal)
-    keys = [_keys(f"{where}: rebalance-log", event.get("keys")) for event in events]
-    return sorted(set(chain.from_iterable(keys)))

@@ -21,6 +21,7 @@ from ackproof_spark.tables import (
     FINAL_LOG,
     LEDGER,
     LOCATION,
+    OPTIONAL,
     PARTITION_ENDS,
     SCHEMA_VERSION,
     Outcome,
@@ -222,6 +223,33 @@ def read_optional(
     if has_table(spark, run_dir, name):
         return read_table(spark, run_dir, name, schema)
     return spark.createDataFrame([], from_arrow_schema(schema))
+
+
+#: What a run may lack besides `tables.OPTIONAL`: it was killed before these were collected.
+_COLLECTED_LAST = ("partition_states", "broker_states")
+
+
+def read_tables(
+    spark: SparkSession, run_dirs: Sequence[str], name: str, schema: pa.Schema
+) -> DataFrame:
+    """Return one table of many runs on a file system of this machine, read in one scan.
+
+    Raises `RunError` if a run lacks a table that every run has.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    places = [Path(run_dir) / LOCATION[name] for run_dir in run_dirs]
+    found = [place for place in places if place.exists()]
+    if len(found) < len(places) and name not in (*OPTIONAL, *_COLLECTED_LAST):
+        missing = next(place for place in places if not place.exists())
+        raise RunError(
+            f"there is no table {name} at {missing}: this is not the directory of a run that "
+            "reached its analysis"
+        )
+    kind = from_arrow_schema(schema)
+    if not found:
+        return spark.createDataFrame([], kind)
+    return spark.read.schema(kind).parquet(*(address(place) for place in found))
 
 
 def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:

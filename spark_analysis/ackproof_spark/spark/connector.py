@@ -57,7 +57,7 @@ def spark_version() -> str:
     except importlib.metadata.PackageNotFoundError:
         raise AnalysisError(
             "pyspark is not installed in this Python environment; "
-            "install ackproof with its dependencies (pyspark 4.0 or later, below 5)"
+            "install ackproof with its dependencies (pyspark 4.0)"
         ) from None
 
 

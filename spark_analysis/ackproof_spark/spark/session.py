@@ -7,6 +7,7 @@ it sends this package, and the Kafka connector where the driver is this process.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -150,7 +151,8 @@ def stop() -> None:
         _running.stop()
     else:
         if _alive():
-            _running.stop()
+            with contextlib.suppress(Exception):  # a signal may have broken its connection
+                _running.stop()
         _stop_jvm()
     if _scratch is not None:
         shutil.rmtree(_scratch, ignore_errors=True)

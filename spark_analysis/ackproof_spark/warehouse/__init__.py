@@ -4,8 +4,8 @@ A warehouse is a folder or an address that Spark can write::
 
     warehouse.json       its format (Parquet, Delta Lake or Iceberg) and version
     views.sql            creates the views in a plain Spark, without ackproof
-    runs/  trials/  predictions/  findings/  fault_windows/  partition_states/
-    events/  metrics/  anomalies/  sends/  reads/
+    runs/  trials/  predictions/  findings/  causes/  lost_stories/  availability/  settings/
+    fault_windows/  partition_states/  events/  metrics/  anomalies/  sends/  reads/
 
 Every table is partitioned by `run_id`. Loading a run replaces the run's partition with the writer
 of the format (dynamic partition overwrite), so loading it twice changes nothing. `load_id` is the

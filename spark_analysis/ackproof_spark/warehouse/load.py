@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ackproof_spark import tables
-from ackproof_spark.reading.run_tables import read_optional, read_table
+from ackproof_spark.reading.run_tables import read_tables
 from ackproof_spark.spark.errors import explained
 from ackproof_spark.warehouse.events import events
 from ackproof_spark.warehouse.formats import frame
@@ -46,6 +45,9 @@ class JudgedRun:
     trial: Mapping[str, Any] | None
     predictions: Sequence[Mapping[str, Any]]
     findings: Sequence[Mapping[str, Any]]
+    causes: Sequence[Mapping[str, Any]]
+    availability: Sequence[Mapping[str, Any]]
+    settings: Sequence[Mapping[str, Any]]
     troubles: Sequence[str]
     digest: str
 
@@ -120,23 +122,14 @@ def _frames(
     spark: SparkSession, runs: Sequence[JudgedRun], *, with_sends: bool, with_reads: bool
 ) -> dict[str, DataFrame]:
     """Return the rows of all runs for every table but `runs`."""
+    directories = [run.directory for run in runs]
 
-    def table(name: str, schema: pa.Schema, read: Callable[..., DataFrame] = read_table) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        # The warehouse calls a run what its verdict calls it, in every table.
-        return reduce(
-            lambda one, other: one.unionByName(other),
-            (
-                read(spark, run.directory, name, schema).withColumn("run_id", F.lit(run.run_id))
-                for run in runs
-            ),
-        )
+    def table(name: str, schema: pa.Schema) -> DataFrame:
+        return read_tables(spark, directories, name, schema)
 
     fault_windows = table("fault_windows", tables.FAULT_WINDOWS)
-    # A run that was killed before these were collected lacks them.
-    partition_states = table("partition_states", tables.PARTITION_STATES, read_optional)
-    broker_states = table("broker_states", tables.BROKER_STATES, read_optional)
+    partition_states = table("partition_states", tables.PARTITION_STATES)
+    broker_states = table("broker_states", tables.BROKER_STATES)
     ledger = table("ledger", tables.LEDGER)
     timeline = events(
         fault_windows=fault_windows, partition_states=partition_states, broker_states=broker_states
@@ -153,11 +146,16 @@ def _frames(
         "trials": _rows(spark, "trials", {run.run_id: [run.trial] for run in runs if run.trial}),
         "predictions": _rows(spark, "predictions", {run.run_id: run.predictions for run in runs}),
         "findings": _rows(spark, "findings", {run.run_id: run.findings for run in runs}),
+        "causes": _rows(spark, "causes", {run.run_id: run.causes for run in runs}),
+        "availability": _rows(
+            spark, "availability", {run.run_id: run.availability for run in runs}
+        ),
+        "settings": _rows(spark, "settings", {run.run_id: run.settings for run in runs}),
+        "lost_stories": table("lost_stories", tables.LOST_STORIES),
         "fault_windows": fault_windows,
         "partition_states": partition_states,
         "events": timeline.unionByName(troubles.select(*timeline.columns)),
-        # Only runs with consumers have the table `reads`.
-        "metrics": per_second(ledger, table("reads", tables.READS, read_optional)),
+        "metrics": per_second(ledger, table("reads", tables.READS)),
         "anomalies": table("anomalies", tables.ANOMALIES),
     }
     if with_sends:

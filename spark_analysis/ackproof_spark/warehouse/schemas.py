@@ -13,7 +13,7 @@ from ackproof_spark import tables
 from ackproof_spark.tables import TIME
 
 #: Raised whenever the columns or the layout change.
-WAREHOUSE_VERSION = 3
+WAREHOUSE_VERSION = 4
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -43,6 +43,7 @@ ANOMALY_COUNTS = ("lost", "duplicated", "reordered", "phantom", "corrupt", "unse
 #: `availability` is 1 minus the worst partition's unavailability by the run's duration, null if
 #: nothing was sent. Latencies are null if nothing was acked. `digest` is that of the verdict, the
 #: commit and the trial. `with_sends` and `with_reads` say whether these tables were loaded.
+#: `outcome` says in words what became of the acked records; `report` is the address of the page.
 RUNS = _table(
     _required("scenario", pa.string()),
     _required("configuration_name", pa.string()),
@@ -56,6 +57,8 @@ RUNS = _table(
     _required("loaded_at", TIME),
     _required("verdict", pa.string()),
     _required("reason", pa.string()),
+    _required("outcome", pa.string()),
+    pa.field("report", pa.string()),
     *(
         _required(count, pa.int64())
         for count in (
@@ -99,6 +102,43 @@ FINDINGS = _table(
     _required("explanation", pa.string()),
 )
 
+#: One row a cause of lost records, that of most records first; `case` is that of
+#: docs/explanation/forensics.md, `title` its name.
+CAUSES = _table(
+    _required("case", pa.string()),
+    _required("title", pa.string()),
+    _required("count", pa.int64()),
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    pa.field("first_offset", pa.int64()),
+    pa.field("last_offset", pa.int64()),
+    pa.field("first_acked_at", TIME),
+    pa.field("last_acked_at", TIME),
+    pa.field("window", pa.int32()),
+    _required("sentence", pa.string()),
+)
+
+#: One row a partition and action (`read`, `write`), in runs with a probe: the share of the time in
+#: which the action was possible, and its outages.
+AVAILABILITY = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("action", pa.string()),
+    _required("share", pa.float64()),
+    _required("outages", pa.int32()),
+    _required("longest_outage_s", pa.float64()),
+)
+
+#: One row a setting of the run: `scope` is `producer`, `topic` or `broker`; `name` is the topic,
+#: null for the workload's producers and for what all brokers share.
+#: Values are text, as in Kafka's files.
+SETTINGS = _table(
+    _required("scope", pa.string()),
+    pa.field("name", pa.string()),
+    _required("key", pa.string()),
+    _required("value", pa.string()),
+)
+
 #: One row an event: `fault-injected`, `fault-verified`, `fault-healed`, `fault-recovered`,
 #: `partition-state`, `broker-state`, or `trouble` (whose `at` is null). `node` is the broker
 #: concerned (for a partition, the leader), null if it is no broker.
@@ -133,6 +173,10 @@ TABLES = {
     "trials": TRIALS,
     "predictions": PREDICTIONS,
     "findings": FINDINGS,
+    "causes": CAUSES,
+    "lost_stories": _of_run(tables.LOST_STORIES),
+    "availability": AVAILABILITY,
+    "settings": SETTINGS,
     "fault_windows": _of_run(
         tables.FAULT_WINDOWS.remove(tables.FAULT_WINDOWS.get_field_index("facts"))
     ),

@@ -9,7 +9,7 @@ from ackproof_spark.warehouse.formats import Tables
 from ackproof_spark.warehouse.schemas import TABLES
 
 #: Analyses, in the order in which they may build on each other; each is a file of `analyses`.
-ANALYSES = ("loss_rates", "recovery_times", "duplicates", "availability", "trend")
+ANALYSES = ("loss_rates", "loss_causes", "recovery_times", "duplicates", "cost", "trend")
 
 _HEAD = """\
 -- The views of the ackproof warehouse {address}

@@ -83,6 +83,19 @@ class Warehouse:
         """Write the script that creates the views."""
         self.storage.write(VIEWS_FILE, views.script(self.tables))
 
+    def register(self, database: str) -> list[str]:
+        """Create every table and analysis as a view of a database in the session's catalog."""
+        with explained():
+            self.spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+            before = self.spark.catalog.currentDatabase()
+            self.spark.catalog.setCurrentDatabase(database)
+            try:
+                for statement in views.statements(self.tables):
+                    self.spark.sql(statement)
+            finally:
+                self.spark.catalog.setCurrentDatabase(before)
+        return [*TABLES, *views.ANALYSES]
+
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query over the views."""
         with explained():

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
+import os
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import catalogue_pages as catalogue
+import catalogue_runs
 import pytest
 
+from ackproof.scenario import shipped
+
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def catalogue() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pages", ROOT / "ci" / "catalogue_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+#: Entries that set up, build, show or write something.
+NOT_TESTS = {
+    *("demo", "image", "kafka_keys", "left-by", "nightly", "picture", "reference", "release"),
+    *("sbom", "setup", "site", "test"),
+}
 
 
 def result(**changes: Any) -> dict[str, Any]:
     return {
-        "case": "B6",
+        "scenario": "catalogue/b06-last-replica-standing",
         "arm": "3.9.1",
         "kafka": "3.9.1",
         "run": "run-1",
@@ -45,59 +43,121 @@ def result(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_the_committed_pages_are_current(catalogue: ModuleType) -> None:
+def test_the_committed_pages_are_current() -> None:
     made = catalogue.pages(catalogue.stored())
-    written = {path: path.read_text() for path in (ROOT / "docs" / "catalogue").glob("*.md")}
+    written = {
+        path: path.read_text()
+        for path in catalogue.DOCS.iterdir()
+        if path.suffix in (".md", ".svg")
+    }
     assert written == made, "run: ci/catalogue --pages"
 
 
-def test_every_stored_result_is_of_an_arm_that_exists(catalogue: ModuleType) -> None:
+def test_every_stored_result_is_of_an_arm_that_exists() -> None:
     arms = {
-        (case, arm.name, arm.scenario.kafka)
-        for case, arms in catalogue.catalogue().items()
+        (name, arm.name, arm.scenario.kafka)
+        for name, arms in catalogue.everything().items()
         for arm in arms
     }
-    stored = {(one["case"], one["arm"], one["kafka"]) for one in catalogue.stored()}
+    stored = {(one["scenario"], one["arm"], one["kafka"]) for one in catalogue.stored()}
     assert stored <= arms, "remove the lines of arms that are gone from results.json"
 
 
-def test_a_page_tells_what_a_run_lost_and_why(catalogue: ModuleType) -> None:
+def test_a_page_tells_what_a_run_lost_and_why() -> None:
     made = catalogue.pages([result(run="run-0", lost=0), result()])
-    page = made[ROOT / "docs" / "catalogue" / "b06-last-replica-standing.md"]
+    page = made[catalogue.DOCS / "b06-last-replica-standing.md"]
     assert "lost 1,234 of 2,000 acked records" in page
-    assert "1 of 2 stored runs lost records" in page
+    assert "1 of 2 runs (1% to 99%)" in page
     assert "last replica standing lost its bytes (B6): 1,234 records" in page
     assert "| 2.5 | power_loss | leader | cut \\| here |" in page
     assert "producer o-> 1" in page
-    overview = made[ROOT / "docs" / "catalogue" / "README.md"]
-    assert "| 3.9.1 | 3.9.1 | a loss | 1 of 2 runs | 1,234 / 2,000 | possible |" in overview
+    overview = made[catalogue.DOCS / "README.md"]
+    counts = "2 of 2 | 1 of 2 runs (1% to 99%) | 1,234 / 2,000 | possible |"
+    assert f"| 3.9.1 | 3.9.1 | a loss | {counts}" in overview
 
 
-def test_an_inconclusive_run_proves_nothing(catalogue: ModuleType) -> None:
+def test_a_plot_shows_sends_faults_and_leaders() -> None:
+    points = {
+        "width": 1.0,
+        "acked": [10, 0, 5],
+        "lost": [3, 0, 0],
+        "windows": [[1.0, 2.0, "kill leader <1>"]],
+        "partition": "orders-0",
+        "leaders": [[0.0, 1.0, 1, 3], [1.0, 1.2, -1, 3], [1.2, 3.0, 2, 2]],
+    }
+    made = catalogue.pages([result(plot=points)])
+    [(path, plot)] = [(path, text) for path, text in made.items() if path.suffix == ".svg"]
+    assert f"]({path.name})" in made[catalogue.DOCS / "b06-last-replica-standing.md"]
+    assert "kill leader &lt;1&gt;" in plot
+    assert plot.count("#cc3311") == 2  # one bar, and the legend
+    assert "2, ISR 2" in plot
+
+
+def test_an_inconclusive_run_proves_nothing() -> None:
     made = catalogue.pages([result(verdict="inconclusive")])
     assert "1,234" not in "".join(made.values())
 
 
 def test_a_run_that_is_judged_again_replaces_its_line(
-    catalogue: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "RESULTS", tmp_path / "results.json")
     catalogue.store([result(run="a"), result(run="b")])
     catalogue.store([result(run="a", lost=7), result(run="c")])
     assert [(one["run"], one["lost"]) for one in catalogue.stored()] == [
-        ("b", 1234),
         ("a", 7),
+        ("b", 1234),
         ("c", 1234),
     ]
 
 
-def test_cases_are_selected_by_id_version_and_shard(catalogue: ModuleType) -> None:
-    assert catalogue.selected(["b6"], kafka="", shard="") == ["B6"]
-    assert catalogue.selected(["B6"], kafka="2.6.2", shard="") == []
-    every = catalogue.selected([], kafka="", shard="")
-    assert "B6" in every
-    assert "B15" not in every  # no client here can run it
-    parts = [catalogue.selected([], kafka="", shard=f"{part}/3") for part in (1, 2, 3)]
-    assert sorted(case for part in parts for case in part) == sorted(every)
+def test_arms_are_selected_by_name_version_and_shard() -> None:
+    def names(*given: str, kafka: str = "", shard: str = "") -> list[str]:
+        chosen = catalogue_runs.selected(given, kafka=kafka, shard=shard)
+        return [f"{catalogue.name_of(arm)} {arm.name}" for arm in chosen]
+
+    assert {one.split()[0] for one in names("b6")} == {"catalogue/b06-last-replica-standing"}
+    assert names("B6", kafka="2.6.2") == []
+    assert {one.split("/")[0] for one in names("tables")} == {"tables"}
+    every = names("catalogue")
+    assert not any("b15-" in one for one in every)  # no client here can run it
+    parts = [names("catalogue", shard=f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(one for part in parts for one in part) == sorted(every)
     with pytest.raises(SystemExit, match="B60"):
-        catalogue.selected(["B60"], kafka="", shard="")
+        names("B60")
+
+
+def test_every_shipped_scenario_is_run_and_every_entry_is_called() -> None:
+    run = {arm.path for arm in catalogue_runs.selected([])}
+    skipped = {arm.path for arms in catalogue.everything().values() for arm in arms if arm.skip}
+    assert run | skipped == set(shipped.files())
+    called = "".join((ROOT / "ci" / one).read_text() for one in ("test", "nightly"))
+    entries = {
+        path.name for path in (ROOT / "ci").iterdir() if path.is_file() and os.access(path, os.X_OK)
+    }
+    assert {one for one in entries if f"ci/{one}" not in called} <= NOT_TESTS
+
+
+def test_a_comparison_of_runs_is_a_table() -> None:
+    steps = [
+        {"s": 5.0, "in_force": [], "readable": "yes", "writable": "yes"},
+        {"s": 0.2, "in_force": ["kill 1"], "readable": "unknown", "writable": "no"},
+        {"s": 9.0, "in_force": ["kill 1"], "readable": "yes", "writable": "no"},
+    ]
+    made = catalogue.pages(
+        [
+            result(
+                scenario="tables/crash-and-recovery",
+                arm="one dies on 3.9.1",
+                steps=steps,
+                probe=[0.9, 0.5],
+                acked_per_s=99.6,
+                ack_ms=[1.5, 20.0],
+                records=[["acked", 7, 7], ["acked", 8, None]],
+            )
+        ]
+    )
+    page = made[catalogue.DOCS / "tables.md"]
+    assert "| 1,234 / 2,000 | 100 | 1.5 / 20 | 3.2 | 90% | 50% | `run-1` |" in page
+    assert "| nothing: yes / yes; kill 1: yes / no |" in page
+    assert "| m1 | acked | 7 | 7 |\n| m2 | acked | 8 | no |" in page

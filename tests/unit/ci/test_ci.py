@@ -63,7 +63,7 @@ def test_what_is_inconclusive_is_a_warning_and_what_holds_is_nothing() -> None:
 
 def test_the_summary_has_a_row_for_each_and_the_reason_of_what_does_not_hold() -> None:
     said = step_summary([verdict(ACKS[0], 1, "run-1", lost=3), violated(2)])
-    assert "| ✅ | acks=0 | possible | 3 / 1,000 |" in said
+    assert "| ✅ | acks=0 | possible | lost 3 of 1,000 acked records |" in said
     assert "**acks=all, min.insync.replicas=2**: 5 lost, none expected" in said
 
 
@@ -208,7 +208,7 @@ def test_runs_are_listed_and_shown(
     (tmp_path / "run-1" / "verdict.json").write_text(made.model_dump_json())
     assert ackproof("runs", "--out", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert "3 lost of 1,000  run-1" in said
+    assert "run-1\n  lost 3 of 1,000 acked records" in said
     assert "no verdict" in said
     assert ackproof("runs", "--out", str(tmp_path), "--json") == 0
     assert [one["lost"] for one in json.loads(capsys.readouterr().out)] == [3, None]

@@ -51,7 +51,8 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         ("disk_full", {}, [Unreachable(log_dir=None)]),
         ("disk_full", {"free": 1}, [Unreachable(log_dir=None, later=True)]),
         ("alter_config", {"value": True}, [Configures(topic="orders", key="k", value="true")]),
-        ("isolate", {}, [Cuts(channels=CHANNELS)]),
+        ("isolate", {}, [Cuts(channels=CHANNELS, among=True)]),
+        ("isolate", {"how": "reject"}, [Cuts(channels=CHANNELS, among=True, resets=True)]),
         ("isolate_replication", {}, [Cuts(channels=("replication",), served=True)]),
         (
             "split",
@@ -74,6 +75,9 @@ def test_a_fault_from_outside_may_do_anything() -> None:
         ]),
         ("partition", {"peers": "clients", "direction": "from_peers"}, [
             Cuts(channels=("clients",), direction="from_peers")
+        ]),
+        ("partition", {"peers": "clients", "how": "reject"}, [
+            Cuts(channels=("clients",), resets=True)
         ]),
         ("flapping", {"peers": "controllers"}, [Cuts(channels=("controllers",), repeated=True)]),
         (

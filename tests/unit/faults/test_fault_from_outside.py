@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ackproof.execution.run_state import window_row
 from ackproof.judgement.judge import fault_kinds
-from ackproof.report import write_html
+from ackproof.report.html import write_html
 from ackproof.report.terminal import print_run
 from ackproof_faults import FaultWindow, inject, registry
 from ackproof_spark.forensics.cases import Case, Circumstances, Fault, Settings

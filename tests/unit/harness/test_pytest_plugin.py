@@ -19,6 +19,11 @@ from pathlib import Path
 from ackproof import pytest_plugin
 
 def fake(configured, out):
+    from ackproof.errors import EngineError, ImageError
+    if "ENGINE" in os.environ:
+        raise EngineError("no engine answers", hint="start one")
+    if "IMAGE" in os.environ:
+        raise ImageError("no image is here")
     from ackproof.runs.verdict import Expectation, Metrics, PredictionReport, Verdict
     word = os.environ["VERDICT"]
     seed = configured.scenario.seed
@@ -93,7 +98,7 @@ def test_a_loss_fails_its_item_with_evidence_and_no_traceback(project: Path) -> 
 def test_what_is_inconclusive_never_passes(project: Path) -> None:
     done = pytested(project, VERDICT="inconclusive")
     assert done.returncode == 1
-    assert "4 failed" in done.stdout
+    assert "5 failed" in done.stdout
 
 
 def test_trials_and_seed(project: Path) -> None:
@@ -101,6 +106,47 @@ def test_trials_and_seed(project: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert ran(project) == [" 7", " 8", " 9"]
     assert "loss: none[trial 3]" in done.stdout
+
+
+def test_no_mark_is_unknown_without_xdist(project: Path) -> None:
+    strict = ("-p", "no:xdist", "-W", "error")
+    done = pytested(project, *strict, VERDICT="holds")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("what", "message"), [("ENGINE", "no engine answers"), ("IMAGE", "no im")])
+def test_what_prevents_a_run_is_an_error_and_no_failure(
+    what: str, message: str, project: Path
+) -> None:
+    (project / "test_it.py").write_text(MARKED)
+    (project / "scenario.yaml").write_text(SCENARIO)
+    done = pytested(project, **{what: "1"})
+    assert done.returncode == 1
+    assert message in done.stdout
+    assert "ERROR orders.chaos.yaml::loss: none" in done.stdout
+    assert "ERROR test_it.py::test_marked" in done.stdout
+    assert "FAILED" not in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
+def test_without_an_engine_tests_are_skipped_by_choice_only(project: Path) -> None:
+    done = pytested(project, "--chaos-no-engine=skip", ENGINE="1")
+    assert done.returncode == 0, done.stdout
+    assert "no container engine: no engine answers" in done.stdout
+    assert pytested(project, "--chaos-no-engine=skip", IMAGE="1").returncode == 1
+    assert pytested(project, "--chaos-no-engine=maybe", VERDICT="holds").returncode == 4
+
+
+def test_a_cluster_that_cannot_be_booted_is_an_error(project: Path) -> None:
+    (project / "orders.chaos.yaml").unlink()
+    (project / "test_it.py").write_text("def test_it(kafka_cluster): pass")
+    nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    done = pytested(project, **nowhere)
+    assert "ERROR test_it.py::test_it" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "api.py" not in done.stdout
+    assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 
 
 def test_workers_share_what_was_run(project: Path) -> None:

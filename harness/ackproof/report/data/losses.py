@@ -1,10 +1,10 @@
-"""The lost records of a run: number, positions, and examples."""
+"""The lost records of a run: number, positions, and groups of equal losses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -18,11 +18,13 @@ from ackproof.report.data.tables import (
     Numbers,
     RunTables,
     int64,
+    moment_of,
 )
-from ackproof_spark.tables import LOCATION, Anomaly
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.tables import LOCATION
 
-#: Maximum number of lost records that a report describes in full.
-MAX_EXAMPLES = 8
+#: Maximum number of groups of lost records that a report describes.
+MAX_GROUPS = 8
 
 _MAX_MARKS = 600
 #: Number of positions that are distinguishable across the width of a plot.
@@ -71,6 +73,18 @@ class LostRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LossGroup:
+    """The lost records of one partition that were acked under the same fault; `first` by time."""
+
+    count: int
+    first_offset: int | None
+    last_offset: int | None
+    first_acked_at: datetime | None
+    last_acked_at: datetime | None
+    first: LostRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
     """The lost records as the report shows them."""
 
@@ -79,7 +93,7 @@ class Losses:
     #: Number of lanes that are not in `lanes`, and of their lost records.
     hidden_lanes: int
     hidden_count: int
-    examples: tuple[LostRecord, ...]
+    groups: tuple[LossGroup, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +163,15 @@ def losses_of(tables: RunTables, lost: LostNumbers, *, last_sequence: Mapping[in
         lanes=tuple(shown),
         hidden_lanes=len(hidden),
         hidden_count=sum(lane.count for lane in hidden),
-        examples=_examples(tables, lost),
+        groups=_groups(tables, lost),
     )
 
 
-def read_examples(directory: Path) -> tuple[LostRecord, ...]:
-    """Return examples of the lost records of a run; empty if it was not analysed."""
+def read_groups(directory: Path) -> tuple[LossGroup, ...]:
+    """Return the groups of lost records of a run; empty if it was not analysed."""
     tables = RunTables(directory)
     lost = read_lost(tables)
-    return () if lost is None else _examples(tables, lost)
+    return () if lost is None else _groups(tables, lost)
 
 
 def _loss_lanes(
@@ -223,43 +237,42 @@ def _merge(positions: Numbers, limit: int = _MAX_MARKS // MAX_LANES) -> tuple[Ma
     )
 
 
-def _examples(tables: RunTables, lost: LostNumbers) -> tuple[LostRecord, ...]:
-    """Return up to `MAX_EXAMPLES` lost records: first and last of each partition and fault.
-
-    Groups with more losses come first; records in between fill the rest.
-    """
-    position = np.where(lost.offset != ABSENT, lost.offset, lost.sequence)
-    order = np.lexsort((position, lost.window, lost.partition))
-    group = np.stack((lost.partition[order], lost.window[order]))
-    if not order.size:
+def _groups(tables: RunTables, lost: LostNumbers) -> tuple[LossGroup, ...]:
+    """Return the `MAX_GROUPS` groups with the most records, in order of time."""
+    if not lost.row.size:
         return ()
-    starts = np.flatnonzero(np.any(np.diff(group, axis=1, prepend=group[:, :1] - 1), axis=0))
-    groups = sorted(np.split(order, starts[1:]), key=lambda members: -members.size)
-    chosen: dict[int, None] = {}
-    for turn in range(MAX_EXAMPLES):
-        for members in groups:
-            picks = np.unique(np.linspace(0, members.size - 1, MAX_EXAMPLES).astype(np.int64))
-            picks = np.concatenate((picks[:1], picks[:0:-1]))
-            if turn < picks.size and len(chosen) < MAX_EXAMPLES:
-                chosen[int(lost.row[members[picks[turn]]])] = None
-    return tuple(
-        sorted(
-            _lost_records(tables, sorted(chosen)),
-            key=lambda record: (
-                record.resolved_at or datetime.max.replace(tzinfo=UTC),
-                record.topic,
-                record.partition,
-                record.sequence or 0,
-            ),
+    order = np.lexsort((lost.times, lost.window, lost.partition))
+    group = np.stack((lost.partition[order], lost.window[order]))
+    starts = np.flatnonzero(np.any(np.diff(group, axis=1), axis=0)) + 1
+    largest = sorted(np.split(order, starts), key=lambda members: -members.size)[:MAX_GROUPS]
+    firsts = _lost_records(tables, sorted(int(lost.row[members[0]]) for members in largest))
+    groups = []
+    for members in sorted(largest, key=lambda members: int(lost.times[members[0]])):
+        offsets = lost.offset[members]
+        offsets = offsets[offsets != ABSENT]
+        times = [time for time in lost.times[members[[0, -1]]].tolist() if time != ABSENT]
+        groups.append(
+            LossGroup(
+                count=int(members.size),
+                first_offset=int(offsets.min()) if offsets.size else None,
+                last_offset=int(offsets.max()) if offsets.size else None,
+                first_acked_at=moment_of(min(times, default=None)),
+                last_acked_at=moment_of(max(times, default=None)),
+                first=firsts[int(lost.row[members[0]])],
+            )
         )
-    )
+    return tuple(groups)
 
 
-def _lost_records(tables: RunTables, rows: Sequence[int]) -> Iterator[LostRecord]:
+def _lost_records(tables: RunTables, rows: Sequence[int]) -> dict[int, LostRecord]:
+    """Return the records in these rows of the table."""
     columns = ("topic", "partition", "producer", "sequence", "offset", "resolved_at", "window")
+    found = {}
     before = 0
     for batch in tables.batches("anomalies", (*columns, "found")):
-        here = [row - before for row in rows if before <= row < before + batch.num_rows]
+        here = [row for row in rows if before <= row < before + batch.num_rows]
+        taken = batch.take(pa.array([row - before for row in here], type=pa.int64()))
+        for row, record in zip(here, taken.to_pylist(), strict=True):
+            found[row] = LostRecord(**record)
         before += batch.num_rows
-        for row in batch.take(pa.array(here, type=pa.int64())).to_pylist():
-            yield LostRecord(**row)
+    return found

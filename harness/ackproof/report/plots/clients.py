@@ -104,6 +104,7 @@ def _over_time(
         height=height,
         keys=tuple(Key(colour=colour, text=line) for line, (colour, _) in lines.items()),
         traces=traces,
+        follow="all",
         layout=timed_layout(
             run,
             height=height,

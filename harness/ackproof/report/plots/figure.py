@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ackproof.report.data.tables import Floats
 
@@ -40,6 +40,9 @@ class Figure:
     keys: tuple[Key, ...] = ()
     #: Whether the x axis is the run's time; the page synchronises these axes.
     timed: bool = True
+    #: How the y axis follows the zoom: all values, the usual ones (a burst is cut off), or all of
+    #: them on a log scale; empty for a y axis that stays as it is.
+    follow: Literal["", "all", "usual", "log"] = ""
     traces: list[dict[str, Any]] = field(default_factory=list)
     layout: dict[str, Any] = field(default_factory=dict)
 

@@ -19,9 +19,6 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
     """Plot median, 99th percentile and maximum on a log scale."""
     if not np.isfinite(sends.maximum).any():
         return None
-    low = math.log10(max(float(np.nanmin(sends.minimum)), 1e-3))
-    high = math.log10(max(float(np.nanmax(sends.maximum)), 1e-3))
-    decades = range(math.floor(low), math.ceil(high) + 1)
     at = bin_starts(sends, middle=True)
 
     def line(values: Floats, text: str, **style: Any) -> dict[str, Any]:
@@ -54,22 +51,9 @@ def quantiles(run: Run, sends: Sends) -> Figure | None:
             line(sends.p99, "p99", mode="lines", line={"color": "@p99", "width": 1.75}),
             line(sends.p50, "median", mode="lines", line={"color": "@p50", "width": 1.75}),
         ],
-        layout=timed_layout(
-            run,
-            height=height,
-            bands=True,
-            yaxis={
-                "type": "log",
-                "range": [low - 0.15, high + 0.15],
-                "tickvals": [10.0**decade for decade in decades],
-                "ticktext": [_tick(decade) for decade in decades],
-            },
-        ),
+        follow="log",
+        layout=timed_layout(run, height=height, bands=True, yaxis={"type": "log"}),
     )
-
-
-def _tick(decade: int) -> str:
-    return f"{10 ** (decade - 3):,} s" if decade >= 3 else f"{10.0**decade:g} ms"
 
 
 def _spoken_quantiles(sends: Sends) -> str:

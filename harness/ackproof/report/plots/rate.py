@@ -36,7 +36,9 @@ def rate(run: Run, sends: Sends) -> Figure:
         }
         for colour, values, text, opacity in drawn
     ]
-    where = np.flatnonzero((sends.lost > 0) & (sends.lost * 50 < sends.acked.max())).tolist()
+    # The height of the y axis: a burst, as when clients catch up, is cut off on the page.
+    height = 2 * np.quantile(sends.acked[sends.acked > 0], 0.9) if sends.acked.any() else 0
+    where = np.flatnonzero((sends.lost > 0) & (sends.lost * 50 < height)).tolist()
     if where:
         # A few lost records among thousands are invisible as an area; a tick on the axis is not.
         traces.append(
@@ -69,6 +71,7 @@ def rate(run: Run, sends: Sends) -> Figure:
         height=230 + band_height(run),
         keys=tuple(Key(colour=colour, text=text) for colour, _, text, _ in drawn),
         traces=traces,
+        follow="usual",
         layout=timed_layout(
             run,
             height=230 + band_height(run),

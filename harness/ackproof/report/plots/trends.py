@@ -31,6 +31,7 @@ class Trends:
     recoveries: _Rows
     runs: _Rows
     findings: _Rows = field(default_factory=tuple)
+    causes: _Rows = field(default_factory=tuple)
 
 
 def figures(trends: Trends) -> list[Figure]:
@@ -42,6 +43,7 @@ def figures(trends: Trends) -> list[Figure]:
     plots = [
         _losing_runs(trends.losses),
         _losses(trends.losses),
+        _causes(trends.causes),
         _over_time(trends.runs, colours, "availability"),
         _over_time(trends.runs, colours, "latency"),
         _recoveries(trends.recoveries, colours),
@@ -85,6 +87,58 @@ def _losses(rows: _Rows) -> Figure | None:
             f"{fmt.share(row['lost'], row['acked'])} of "
             f"{fmt.count(row['acked'])} acked records lost"
         ),
+    )
+
+
+def _causes(rows: _Rows) -> Figure | None:
+    """Plot why each configuration lost records: a bar of lost records for each cause."""
+    if not rows:
+        return None
+    labels = list(dict.fromkeys(map(_label, rows)))
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    titles = {row["case"]: row["title"] for row in rows}
+    texts = [
+        f"{_label(row)}: {fmt.count(row['lost'])} records in {fmt.plural(row['runs'], 'run')}, "
+        f"{row['title']} ({row['case']})"
+        for row in rows
+    ]
+    colours = {case: broker_colour(number) for number, case in enumerate(cases, start=1)}
+    height = _ROW * len(labels) + _MARGIN["t"] + _MARGIN["b"]
+    return Figure(
+        name="causes",
+        title="Why records were lost",
+        caption="Lost records of conclusive runs by cause; docs/explanation/forensics.md "
+        "describes the cases.",
+        spoken="; ".join(texts) + ".",
+        height=height,
+        timed=False,
+        keys=tuple(Key(colour=colours[case], text=f"{titles[case]} ({case})") for case in cases),
+        traces=[
+            {
+                "type": "bar",
+                "orientation": "h",
+                "width": 0.3,
+                "x": [row["lost"] for row in rows if row["case"] == case],
+                "y": [-labels.index(_label(row)) for row in rows if row["case"] == case],
+                "hovertext": [
+                    text for row, text in zip(rows, texts, strict=True) if row["case"] == case
+                ],
+                "hoverinfo": "text",
+                "marker": {"color": colours[case], "line": {"width": 0}},
+            }
+            for case in cases
+        ],
+        layout={
+            "height": height,
+            "margin": _MARGIN,
+            "barmode": "stack",
+            "hovermode": "closest",
+            "xaxis": {"rangemode": "tozero", "tickformat": ",~r", "title": {"text": "records"}},
+            "yaxis": {"visible": False, "range": [-len(labels) + 0.4, 0.6]},
+            "annotations": [
+                lane_label(label, -number + 0.18) for number, label in enumerate(labels)
+            ],
+        },
     )
 
 

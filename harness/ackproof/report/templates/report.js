@@ -49,24 +49,82 @@ function traces(figure, palette) {
   return drawn;
 }
 
+/** Labels a latency in milliseconds. */
+function duration(value) {
+  return value >= 1000 ? `${+(value / 1000).toPrecision(3)} s` : `${+value.toPrecision(3)} ms`;
+}
+
+/** The ticks of a log axis: decades, or 1, 2 and 5 of each where fewer than two would show. */
+function logTicks([low, high]) {
+  const steps = high - low > 2 ? [1] : [1, 2, 5];
+  const ticks = [];
+  for (let decade = Math.floor(low); decade <= high; decade++) {
+    ticks.push(...steps.map((step) => step * 10 ** decade));
+  }
+  return ticks.filter((tick) => Math.log10(tick) >= low && Math.log10(tick) <= high);
+}
+
+/** The values that a figure draws between two times. */
+function visible(figure, [begin, end]) {
+  const points = figure.data.filter((trace) => trace.mode !== "markers" || figure.follow === "log")
+    .flatMap((trace) => trace.x.map((x, at) => [x, trace.y[at]]));
+  return points.filter(([x, y]) => x >= begin && x <= end && y !== null && y > 0);
+}
+
+/**
+ * The y axis for what is visible. A burst many times higher than the rest, as when clients catch up,
+ * is cut off, and its height written where it leaves the plot.
+ */
+function followed(figure, range) {
+  const points = visible(figure, range);
+  if (!figure.follow || points.length === 0) return {};
+  const values = points.map(([, y]) => y).sort((a, b) => a - b);
+  const highest = values[values.length - 1];
+  if (figure.follow === "log") {
+    const shown = [Math.log10(values[0]) - 0.15, Math.log10(highest) + 0.15];
+    const tickvals = logTicks(shown);
+    return { yaxis: { range: shown, tickvals, ticktext: tickvals.map(duration) } };
+  }
+  const usual = 2 * values[Math.floor(0.9 * (values.length - 1))];
+  if (figure.follow === "all" || highest <= 1.5 * usual) {
+    return { yaxis: { range: [0, 1.08 * highest] } };
+  }
+  const [at] = points.find(([, y]) => y === highest);
+  const right = at > (range[0] + range[1]) / 2;
+  return {
+    yaxis: { range: [0, usual] },
+    annotations: [{
+      x: at, y: 1, xref: "x", yref: "paper", yanchor: "top", xanchor: right ? "right" : "left",
+      xshift: right ? -6 : 6, showarrow: false, bgcolor: "@surface", borderpad: 1,
+      text: `\u2191 up to ${Math.round(highest).toLocaleString("en")}/s`,
+      font: { size: 11, color: "@ink" },
+    }],
+  };
+}
+
 function layout(figure, palette, range) {
   const axis = {
     gridcolor: "@line", linecolor: "@line", zerolinecolor: "@line", automargin: false,
     tickfont: { color: "@muted" }, title: { font: { size: 12, color: "@muted" } },
   };
-  const { xaxis, yaxis, ...rest } = figure.layout;
+  const { xaxis, yaxis, annotations, ...rest } = figure.layout;
+  const shown = range || (xaxis && xaxis.range);
+  const own = figure.run ? followed(figure, shown) : {};
   return painted({
     paper_bgcolor: "@clear", plot_bgcolor: "@clear",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: "@ink" },
     hoverlabel: { bgcolor: "@surface", bordercolor: "@edge", font: { color: "@ink" } },
     dragmode: finger.matches ? false : "zoom",
     ...rest,
+    annotations: [...(annotations || []), ...(own.annotations || [])],
     xaxis: {
       ...axis, showline: true, showgrid: false, zeroline: false, spikethickness: 1,
+      // Room for the ticks of losses, which stand on the axis.
+      ticks: "outside", ticklen: 7, tickcolor: "@clear",
       spikecolor: "@muted", spikedash: "dot", ...xaxis,
       title: { ...axis.title, ...xaxis.title }, ...(range && { range }),
     },
-    yaxis: { ...axis, fixedrange: true, zeroline: false, ...yaxis },
+    yaxis: { ...axis, fixedrange: true, zeroline: false, ...yaxis, ...own.yaxis },
   }, (role) => (role === "@clear" ? "rgba(0,0,0,0)" : palette(role)));
 }
 
@@ -86,7 +144,7 @@ function draw(element) {
 function zoom(run, range) {
   ranges[run] = range;
   for (const element of document.querySelectorAll(".plot")) {
-    if (figures[element.id].run === run) Plotly.relayout(element, { "xaxis.range": range });
+    if (figures[element.id].run === run) draw(element);
   }
   for (const button of document.querySelectorAll(`button[data-run="${run}"]`)) {
     const pressed = JSON.parse(button.dataset.range).every((end, at) => end === range[at]);
@@ -98,7 +156,37 @@ function whole(figure) {
   return [...figure.layout.xaxis.range];
 }
 
-for (const element of document.querySelectorAll(".plot")) {
+/** On a narrow screen a row of a table is a card: each cell then carries its column's name. */
+function label(table) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.firstChild.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    let at = 0;
+    for (const cell of row.cells) {
+      if (cell.colSpan === 1 && at > 0) cell.dataset.label = names[at];
+      cell.setAttribute("role", cell.tagName === "TH" ? "rowheader" : "cell");
+      at += cell.colSpan;
+    }
+    row.setAttribute("role", "row");
+  }
+  table.setAttribute("role", "table");
+  table.tBodies[0].setAttribute("role", "rowgroup");
+  table.classList.add("stacks");
+}
+
+document.querySelectorAll("table").forEach(label);
+
+const plots = document.querySelectorAll(".plot");
+if (typeof Plotly === "undefined" && plots.length > 0) {
+  const note = document.createElement("p");
+  note.className = "notice missing";
+  note.textContent = "The plots need the file " +
+    `${document.getElementById("library").getAttribute("src")}, which belongs beside this page. ` +
+    "The tables hold the numbers.";
+  document.querySelector("main").prepend(note);
+  plots.forEach((element) => element.closest("figure").remove());
+}
+
+for (const element of typeof Plotly === "undefined" ? [] : plots) {
   const figure = figures[element.id];
   draw(element).then(() => {
     element.dataset.drawn = "yes";
@@ -109,7 +197,6 @@ for (const element of document.querySelectorAll(".plot")) {
     element.on("plotly_doubleclick", () => zoom(figure.run, whole(figure)));
     element.on("plotly_relayout", (change) => {
       const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      // A drag reports its range in two keys, our own relayout in one.
       if (range.every((end) => typeof end === "number")) zoom(figure.run, range);
     });
   });

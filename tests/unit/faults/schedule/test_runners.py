@@ -59,6 +59,20 @@ def test_a_fault_waits_for_its_condition() -> None:
     assert schedule.windows[0].trigger == "100 acked"
 
 
+def test_the_words_say_which_condition_waits_and_what_is_unknown() -> None:
+    world = World()
+    world.acked = 7
+    world.cluster.state.now_isr = [1, 2, 3]
+    when = ["5 acked", "isr of orders-0 == 1"]
+    schedule = world.schedule(Kill(target=1, when=when))
+    schedule.tick()
+    start = "the start of kill of broker 1 (isr of orders-0 == 1"
+    assert schedule.waiting_for == f"{start} does not hold)"
+    world.cluster.state.now_isr = None
+    schedule.tick()
+    assert schedule.waiting_for == f"{start} is unknown)"
+
+
 def test_a_fault_begins_at_the_latest_when_its_time_is_up() -> None:
     world = World()
     schedule = world.schedule(Kill(target=1, when="100 acked", or_after="5s"))

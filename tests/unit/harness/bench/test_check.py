@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ackproof.bench import check
 from ackproof.cli.main import app
 from ackproof.errors import AckproofError, DiskError
-from ackproof_spark.tables import OF_CLIENTS, OF_REPLICAS, Anomaly
+from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
 
 _COMMAND = ["bench", "check", "--records", "900000", "--repetitions", "1", "--no-peer"]
 

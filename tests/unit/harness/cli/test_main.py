@@ -115,8 +115,8 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
 
     monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
     monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
-    monkeypatch.setattr("ackproof.report.write_html", lambda *_, **__: None)
-    monkeypatch.setattr("ackproof.report.write_junit", lambda *_: None)
+    monkeypatch.setattr("ackproof.report.html.write_html", lambda *_, **__: None)
+    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
     scenario = str(SCENARIOS / "acks.yaml")
     assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == code
     captured = capsys.readouterr()

@@ -279,6 +279,21 @@ def test_an_ack_of_a_replaced_record_is_lost(run_dir: Path) -> None:
     assert "acks=all of offset 79, which is lost" in explained(run_dir).local.mismatch
 
 
+def test_a_record_of_an_aborted_transaction_is_on_disk_and_not_in_the_final_log(
+    run_dir: Path,
+) -> None:
+    write(run_dir, "ledger", [send(110, 40), send(119, 40), send(79, 10, sequence=500)])
+    acks = {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}
+    assert acks == {110: False, 119: True, 79: True}
+    rows = [batch(2, base, base + 20, 0) | {"transactional": True} for base in range(0, 120, 20)]
+    write(run_dir, "replica_batches", rows)
+    acks = {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}
+    # At offset 79 the final log has another record, so that one is gone in any case.
+    assert acks == {110: False, 119: None, 79: True}
+    write(run_dir, "replica_batches", [row | {"control": True} for row in rows])
+    assert {ack.offset: ack.lost for ack in observed(run_dir).trace.acks}[119] is True
+
+
 def test_an_acked_record_that_an_isr_member_lacked_is_a_finding(
     run_dir: Path,
 ) -> None:

@@ -130,6 +130,11 @@ NOTHING = [
     LOG + "Truncating to 0 has no effect as the largest offset in the log is -1 (kafka.log.X)",
     "[BrokerServer id=1] Waiting for the broker to be unfenced (kafka.server.BrokerServer)",
     "java.io.IOException: ISR updated to nothing",
+    # The log of a deleted topic of the same name.
+    "Completed load of Log(dir=/data/orders-0.7b5035e3edc943b3baf5fe106f76c8f7-delete, topicId=H5_"
+    ", topic=orders, partition=0, highWatermark=0, lastStableOffset=0, logStartOffset=0, "
+    "logEndOffset=0) with 1 segments, local-log-start-offset 0 and log-end-offset 0 in 4ms "
+    "(1/6 completed in /data) (kafka.log.LogManager)",
 ]
 
 

@@ -33,6 +33,13 @@ def acks_1(tmp_path_factory) -> Made:
 
 
 @pytest.fixture(scope="session")
+def told(tmp_path_factory) -> Made:
+    """A run that lost records, with causes, their story and the model's drawing."""
+    made = _make(tmp_path_factory, "told", acks="1")
+    return Made(made.directory, synthetic.tell(made.directory))
+
+
+@pytest.fixture(scope="session")
 def acks_all(tmp_path_factory) -> Made:
     name = "acks=all, min.insync.replicas=2"
     return _make(tmp_path_factory, "acks-all", acks="all", title=name)

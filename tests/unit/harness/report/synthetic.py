@@ -19,12 +19,16 @@ import pyarrow.parquet as pq
 
 from ackproof.runs.directory import RunRecord, write_model
 from ackproof.runs.verdict import (
+    CauseReport,
     Expectation,
     FaultReport,
     Finding,
     Latency,
     Metrics,
+    PartitionAvailability,
     PredictionReport,
+    ProbeMetrics,
+    Share,
     Verdict,
     Word,
 )
@@ -52,6 +56,7 @@ workload:
   rate: 1500.0
   settings:
     acks: '{acks}'
+    enable.idempotence: false
 """
 
 TRACE = [
@@ -99,6 +104,75 @@ def make(directory: Path, options: Options, *, name: str | None = None) -> Verdi
     (directory / "verdict.json").write_text(verdict.model_dump_json(indent=2))
     _write_record(directory, verdict.configuration_name)
     return verdict
+
+
+_SHARE = Share(share=0.75, outages=1, longest_s=9.25)
+PROBE = ProbeMetrics(
+    read=_SHARE,
+    write=_SHARE,
+    partitions=[PartitionAvailability(topic="orders", partition=0, read=_SHARE, write=_SHARE)],
+    writes={},
+)
+
+DIAGRAM = [
+    "     producer controller    A         B         C",
+    "  1      |         |         *         |         |      fault 1: isolate_replication",
+    "  2      o------------------->         |         |      record 2",
+    "  3      <-------------------o         |         |      ack for record 2",
+    "  4      |         *         *         |         |      fence",
+]
+
+
+def tell(directory: Path) -> Verdict:
+    """Add the story of its lost records to a run: two histories, which differ by their ISR."""
+    lost = pq.read_table(directory / LOCATION["anomalies"]).to_pylist()
+    rows = [
+        {
+            **{name: record[name] for name in ("topic", "partition", "producer", "sequence")},
+            **{name: record[name] for name in ("offset", "sent_at", "window")},
+            "acked_at": record["resolved_at"],
+            "leader": 1,
+            "leader_epoch": 0,
+            "isr": [1, 2, 3] if number else [1],
+            "next_leader": 2,
+            "next_leader_epoch": 1,
+            "next_leader_start": lost[0]["offset"],
+            "next_leader_high_watermark": lost[0]["offset"],
+            "elected_at": at(ELECTED),
+            "election": "clean",
+            "truncated_by": 1,
+            "truncated_to": lost[0]["offset"],
+            "truncated_at": at(RESTARTED + 1),
+            "held_by": [],
+            "case": "B2",
+            "cause": "",
+        }
+        for number, record in enumerate(lost)
+    ]
+    _write(directory, "lost_stories", tables.LOST_STORIES, _columns(rows))
+    made = Verdict.model_validate_json((directory / "verdict.json").read_text())
+    cause = CauseReport(
+        case="B2",
+        title="acks=1, leader lost before replication",
+        count=len(rows),
+        topic="orders",
+        partition=0,
+        first_offset=rows[0]["offset"],
+        last_offset=rows[-1]["offset"],
+        first_acked_at=rows[0]["acked_at"],
+        last_acked_at=rows[-1]["acked_at"],
+        window=2,
+        sentence=f"{len(rows)} records of orders-0: leader 1 was killed",
+    )
+    told = made.model_copy(
+        update={
+            "causes": [cause],
+            "metrics": made.metrics.model_copy(update={"probe": PROBE}),
+            "prediction": made.prediction.model_copy(update={"diagram": DIAGRAM}),
+        }
+    )
+    (directory / "verdict.json").write_text(told.model_dump_json(indent=2))
+    return told
 
 
 def make_interrupted(directory: Path) -> None:

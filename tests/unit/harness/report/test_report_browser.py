@@ -1,67 +1,16 @@
-"""The page in a real browser draws every plot without an error."""
+"""The page in a real browser: every plot drawn, nothing too wide, no labels on each other."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from ackproof.report import write_html
+from ackproof.report.html import write_html
+from unit.harness.report.browser import PHONE, WIDE, Look, look, needs_browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-
-# Opens the second zoom button of the first run, then reports what the plots show.
-PROBE = """<script>
-addEventListener("load", () => setTimeout(() => {
-  document.querySelectorAll("button[data-range]")[1].click();
-  setTimeout(() => {
-    const timed = [...document.querySelectorAll(".plot")].filter((plot) => figures[plot.id].run);
-    document.body.dataset.ranges = JSON.stringify(
-      timed.filter((plot) => plot.id.startsWith("run-1-")).map((plot) => plot.layout.xaxis.range),
-    );
-    document.body.dataset.acked = document.getElementById("run-1-rate").data[1].line.color;
-    document.body.dataset.wide = document.documentElement.scrollWidth > innerWidth;
-  }, 500);
-}, 500));
-</script></body>"""
-
-
-def opened(path: Path, profile: Path, *flags: str) -> tuple[str, str]:
-    """Return the DOM of the page after its scripts, and the browser's log."""
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            f"--user-data-dir={profile}",
-            "--enable-logging=stderr",
-            "--v=0",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-            *flags,
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-    )
-    return done.stdout, done.stderr
-
-
-def console(log: str) -> list[str]:
-    return [line for line in log.splitlines() if "CONSOLE" in line]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -69,43 +18,69 @@ def page(tmp_path_factory, acks_0, acks_1, finding, interrupted) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     runs = [acks_0.directory, acks_1.directory, finding.directory, interrupted]
     write_html(path, runs, title="In the browser")
-    path.write_text(path.read_text(encoding="utf-8").replace("</body>", PROBE), encoding="utf-8")
     return path
 
 
-def acked_colour(dom: str) -> str:
-    (colour,) = re.findall(r'data-acked="([^"]+)"', dom)
-    return colour
+@pytest.fixture(scope="module")
+def single(page, told) -> Path:
+    path = page.with_name("single.html")
+    write_html(path, [told.directory], title="One run with its story")
+    return path
 
 
-@pytest.mark.parametrize(
-    ("flags", "colour"),
-    [
-        (["--window-size=1400,3200"], "#3a6ea8"),
-        (["--window-size=1400,3200", "--blink-settings=preferredColorScheme=0"], "#6fa5e0"),
-        (["--window-size=500,3200"], "#3a6ea8"),
-    ],
-    ids=["light", "dark", "phone"],
-)
-def test_every_plot_is_drawn_without_an_error(page, tmp_path, flags, colour):
-    dom, log = opened(page, tmp_path, *flags)
-    assert console(log) == []
-    plots = re.findall(r'<div class="plot[^"]*" id="([^"]+)"([^>]*)>', dom)
-    assert len(plots) == 5 + 5 + 5 + 4
-    assert [name for name, attributes in plots if 'data-drawn="yes"' not in attributes] == []
-    assert dom.count('class="main-svg"') >= len(plots)
-    assert acked_colour(dom) == colour
-    assert 'data-wide="false"' in dom
-    # The second button was pressed: every plot of the run shows its stretch of time.
-    (ranges,) = re.findall(r'data-ranges="([^"]+)"', dom)
-    (shown,) = set(re.findall(r"\[[^\[\]]+\]", ranges))
-    assert f'data-range="{shown.replace(",", ", ")}" aria-pressed="true"' in dom
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_have_no_errors_nothing_too_wide_and_no_labels_on_each_other(
+    page, single, tmp_path, dark
+):
+    looks = look(tmp_path, [page, single], dark=dark)
+    assert [(one.page, one.width) for one in looks] == [
+        (path, width) for path in (page, single) for width in (WIDE, PHONE)
+    ]
+    for one in looks:
+        assert one.complaints == []
+        assert one.seen["plots"] == (5 + 5 + 5 + 4 if one.page == page else 5)
+        assert one.seen["acked"] == ("#6fa5e0" if dark else "#3a6ea8")
 
 
-def test_an_error_of_a_script_is_in_the_log(page, tmp_path):
-    broken = page.parent / "broken.html"
-    source = page.read_text(encoding="utf-8").replace('"use strict";', '"use strict"; nonsense();')
-    broken.write_text(source, encoding="utf-8")
-    dom, log = opened(broken, tmp_path)
-    assert any("nonsense is not defined" in line for line in console(log))
-    assert 'data-drawn="yes"' not in dom
+def test_a_zoom_changes_every_plot_of_the_run_and_the_y_axis_follows(page, tmp_path):
+    [seen] = [one.seen for one in look(tmp_path, [page], widths=[WIDE])]
+    [shown] = {tuple(one) for one in seen["ranges"]}
+    assert shown == (1.5, 26.1)
+    # Before the first fault no client catches up.
+    assert seen["quiet"][1] < seen["rates"][1]
+
+
+def broken(page: Path, name: str, old: str, new: str) -> Path:
+    source = page.read_text(encoding="utf-8")
+    assert old in source
+    path = page.with_name(f"{name}.html")
+    path.write_text(source.replace(old, new), encoding="utf-8")
+    return path
+
+
+def test_what_is_broken_is_found(page, tmp_path):
+    """Each page lacks one thing on which the page depends, and is reported for it only."""
+    style = "</style>"
+    pages = {
+        "script": broken(page, "script", '"use strict";', '"use strict"; nonsense();'),
+        "wide": broken(page, "wide", style, ".sequence, table { width: 1600px; }</style>"),
+        "labels": broken(page, "labels", '"nticks":9', '"nticks":90,"dtick":0.1,"tickangle":0'),
+        "tables": broken(page, "tables", "table.classList.add", "String"),
+    }
+    found: dict[str, list[Look]] = {name: [] for name in pages}
+    for one in look(tmp_path, pages.values(), widths=[PHONE]):
+        found[one.page.stem].append(one)
+    [script], [wide], [labels], [tables] = found.values()
+    assert any("nonsense is not defined" in line for line in script.errors)
+    assert any(line.startswith("wider than 390") for line in wide.complaints)
+    assert any(line.startswith("overlap: run-1-rate") for line in labels.complaints)
+    assert any("DIV  scroll" in line for line in tables.complaints)
+
+
+def test_a_page_without_its_library_says_so_and_has_its_tables(page, tmp_path):
+    alone = Path(shutil.copy(page, tmp_path / "alone.html"))
+    [one] = look(tmp_path / "look", [alone], widths=[WIDE])
+    assert one.seen["plots"] == 0
+    assert one.seen["wide"] == []
+    [error] = one.errors
+    assert "plotly" in error

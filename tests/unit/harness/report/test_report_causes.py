@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import io
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from ackproof.report.data.loss_stories import read_loss_stories
-from ackproof.report.data.losses import read_examples
+from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.html import write_html
 from ackproof.report.junit import write_junit
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import CauseReport, Verdict
-from ackproof_spark.tables import LOCATION, LOST_STORIES
+from ackproof_spark.tables import LOCATION
 from unit.harness.report.synthetic import START
 
 SENTENCE = "1,481 records of orders-0 (offsets 1200-2680): acks=1: leader 1 was killed <there>"
@@ -45,32 +41,6 @@ def explained(acks_1, tmp_path: Path) -> tuple[Path, Verdict]:
     directory = Path(shutil.copytree(acks_1.directory, tmp_path / "run"))
     verdict = acks_1.verdict.model_copy(update={"causes": [cause()]})
     (directory / "verdict.json").write_text(verdict.model_dump_json())
-    folder = directory / LOCATION["lost_stories"]
-    folder.mkdir()
-    rows = [
-        {
-            "schema_version": 1,
-            "run_id": "run",
-            "topic": record.topic,
-            "partition": record.partition,
-            "producer": record.producer,
-            "sequence": record.sequence,
-            "offset": record.offset,
-            "acked_at": record.resolved_at,
-            "leader": 1,
-            "leader_epoch": 0,
-            "isr": [3, 1, 2],
-            "next_leader": 2,
-            "next_leader_epoch": 1,
-            "next_leader_start": 1200,
-            "elected_at": START + timedelta(seconds=16),
-            "held_by": [],
-            "case": "B2",
-            "cause": "",
-        }
-        for record in reversed(read_examples(directory)[1:])
-    ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=LOST_STORIES), folder / "part-0.parquet")
     return directory, verdict
 
 
@@ -80,34 +50,38 @@ def terminal(show, *arguments: object) -> str:
     return " ".join(console.file.getvalue().split())
 
 
-def test_stories_are_in_the_order_of_their_records(explained) -> None:
-    records = read_examples(explained[0])
-    losses = read_loss_stories(explained[0], records)
-    assert [(one["producer"], one["sequence"]) for one in losses] == [
-        (one.producer, one.sequence) for one in records[1:]
-    ]
-    assert read_loss_stories(explained[0], ()) == ()
+def test_equal_histories_are_one_row_with_its_extent(told) -> None:
+    most, single = read_histories(told.directory)
+    lost = told.verdict.observed["lost"]
+    assert (most["count"], single["count"]) == (lost - 1, 1)
+    assert (most["isr"], single["isr"]) == ([1, 2, 3], [1])
+    assert single["offset"] == single["first_offset"] == single["last_offset"]
+    assert most["first_offset"] == single["offset"] + 1
+    assert most["first_acked_at"] == most["acked_at"] < most["last_acked_at"]
+    assert most["held_by"] == []
 
 
-def test_a_damaged_or_missing_table_has_no_stories(explained) -> None:
-    directory, records = explained[0], read_examples(explained[0])
+def test_a_damaged_or_missing_table_has_no_histories(told, tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(told.directory, tmp_path / "copy"))
     file = directory / LOCATION["lost_stories"] / "part-0.parquet"
     file.write_bytes(file.read_bytes()[:-9])
-    assert read_loss_stories(directory, records) == ()
+    assert read_histories(directory) == ()
     shutil.rmtree(directory / LOCATION["lost_stories"])
-    assert read_loss_stories(directory, records) == ()
+    assert read_histories(directory) == ()
 
 
-def test_the_page_shows_causes(explained, tmp_path: Path) -> None:
+def test_the_page_shows_causes_diagrams_and_histories(told, explained, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_html(path, [explained[0]], title="t")
+    write_html(path, [told.directory], title="t")
     page = " ".join(path.read_text().split())
     assert "acks=1, leader lost before replication (B2)." in page
-    assert "leader 1 was killed &lt;there&gt;" in page
+    assert page.index("What the model foresaw") < page.index("<h4>What happened</h4>")
     assert "epoch 0, ISR {1, 2, 3}" in page
     assert "broker 2, epoch 1" in page
-    assert "log end 1200" in page
-    assert "not logged" in page
+    write_html(path, [explained[0]], title="t")
+    page = " ".join(path.read_text().split())
+    assert "leader 1 was killed &lt;there&gt;" in page
+    assert "What the model foresaw" not in page
 
 
 def test_a_run_without_causes_has_no_section_for_them(acks_1, tmp_path: Path) -> None:

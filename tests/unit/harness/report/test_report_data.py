@@ -12,7 +12,7 @@ import pytest
 from ackproof.errors import RunDirectoryError
 from ackproof.report.data import losses as lost
 from ackproof.report.data import tables
-from ackproof.report.data.losses import MAX_EXAMPLES, Mark, read_examples
+from ackproof.report.data.losses import Mark, read_groups
 from ackproof.report.data.partitions import MAX_LANES
 from ackproof.report.data.run import read_run
 from ackproof_spark.tables import LOCATION, OPTIONAL
@@ -154,24 +154,27 @@ def test_marks_are_bounded_and_lose_no_record():
     assert all(a.last < b.first for a, b in pairwise(marks))
 
 
-def test_examples_contain_the_first_and_the_last_loss(acks_1):
-    telling = read_examples(acks_1.directory)
-    assert len(telling) == MAX_EXAMPLES
-    (lane,) = read_run(acks_1.directory).losses.lanes
-    offsets = [record.offset for record in telling]
-    assert offsets[0] == lane.marks[0].first
-    assert offsets[-1] == lane.marks[-1].last
-    assert len(set(offsets)) == MAX_EXAMPLES
-    assert all(record.found.startswith("record of producer") for record in telling)
+def test_losses_under_the_same_fault_are_one_group_with_its_extent(acks_1):
+    [group] = read_groups(acks_1.directory)
+    [lane] = read_run(acks_1.directory).losses.lanes
+    assert group.count == lane.count > 1
+    assert (group.first_offset, group.last_offset) == (lane.marks[0].first, lane.marks[-1].last)
+    assert group.first.window == 1
+    assert group.first.offset == group.first_offset
+    assert group.first.resolved_at == group.first_acked_at < group.last_acked_at
+    assert group.first.found.startswith("record of producer")
 
 
-def test_examples_come_from_every_fault(acks_0):
-    assert {record.window for record in read_examples(acks_0.directory)} == {1, 2}
+def test_losses_under_each_fault_are_a_group_in_order_of_time(acks_0):
+    groups = read_groups(acks_0.directory)
+    assert [group.first.window for group in groups] == [1, 2]
+    assert groups[0].last_acked_at < groups[1].first_acked_at
+    assert all(group.first_offset is None for group in groups)
+    assert sum(group.count for group in groups) == acks_0.verdict.observed["lost"]
 
 
-def test_few_losses_are_all_examples(finding, acks_all):
-    assert len(read_examples(finding.directory)) == 3
-    assert read_examples(acks_all.directory) == ()
+def test_without_losses_there_is_no_group(acks_all):
+    assert read_groups(acks_all.directory) == ()
 
 
 def test_an_interrupted_run_names_what_is_missing(interrupted):

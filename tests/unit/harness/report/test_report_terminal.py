@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ackproof.report import print_comparison, print_run
 from ackproof.report.agreement import agreement
+from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import Word
 
 
@@ -38,15 +39,15 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
     observed = acks_1.verdict.observed
     assert "certain / possible" in line
     assert f"{observed['lost']:,} / {observed['acked']:,}" in line
-    assert line.rstrip().endswith("holds")
+    assert line.rstrip().endswith("yes")
     assert any("impossible / impossible" in line for line in lines)
-    assert "Prediction and observation agree in all 3 configurations." in lines
+    assert "Matches prediction: yes, in all 3 configurations." in lines
     assert lines[-1] == "Report: out/report.html"
 
 
 def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified):
     text = " ".join(compared(acks_1, finding, unverified).split())
-    assert "Prediction and observation agree in acks=1." in text
+    assert "Matches prediction: yes, in acks=1." in text
     assert "FINDING in acks=all: lost is predicted impossible, observed 3: With acks=all" in text
     assert "Undecided in acks=1: kill of broker 1 was never seen to hold" in text
 
@@ -57,7 +58,7 @@ def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
     paths = {str(each.directory) for each in (acks_1, acks_all, unverified)}
     assert all(len(line) <= width for line in text.splitlines() if line not in paths)
     assert "…" not in text
-    assert "inconclusive" in text
+    assert "undecided" in text
     assert "impossible" in text
 
 
@@ -73,11 +74,20 @@ def test_no_color_is_honoured(acks_1, monkeypatch):
     assert "32m" not in compared(acks_1, terminal=True)
 
 
-def test_a_run_starts_with_verdict_and_reason(finding):
-    first, second, *_ = shown(finding).splitlines()
-    assert first.startswith("VIOLATED")
-    assert second == finding.verdict.reason
+def test_a_run_starts_with_what_became_of_the_acked_records(acks_1, finding, unverified):
+    lost, acked = (finding.verdict.observed[key] for key in ("lost", "acked"))
+    assert shown(finding).startswith(f"Lost {lost} of {acked:,} acked records, none expected")
     assert "FINDING: lost is predicted impossible, observed 3" in shown(finding)
+    assert "Matches prediction: no" in shown(finding)
+    assert "Matches prediction: yes" in shown(acks_1)
+    for made in (acks_1, finding):
+        assert not re.search("holds|violated|agrees", shown(made), re.IGNORECASE)
+    assert unverified.verdict.reason in " ".join(shown(unverified).split())
+
+
+def test_a_loss_is_red_even_where_it_was_expected(acks_1, acks_all):
+    assert shown(acks_1, terminal=True).startswith("\x1b[1;31mLost")
+    assert shown(acks_all, terminal=True).startswith("\x1b[1;32mKept all")
 
 
 def test_several_topics_have_separate_counts(acks_1):
@@ -107,8 +117,8 @@ def test_an_unverified_fault_is_not_shown_as_verified(unverified, acks_1):
 
 def test_table_marks_the_anomaly_that_disagrees(finding, unverified):
     rows = {line.split()[0]: line.split() for line in shown(finding).splitlines() if line.strip()}
-    assert rows["lost"] == ["lost", "impossible", "3", "FINDING"]
-    assert rows["duplicated"] == ["duplicated", "impossible", "0", "agrees"]
+    assert rows["lost"] == ["lost", "impossible", "3", "no:", "FINDING"]
+    assert rows["duplicated"] == ["duplicated", "impossible", "0", "yes"]
     assert "phantom impossible 0 undecided" in " ".join(shown(unverified).split())
 
 
@@ -120,12 +130,12 @@ def test_long_paths_are_not_wrapped(acks_1, tmp_path):
 @pytest.mark.parametrize(
     ("predicted", "observed", "verdict", "together"),
     [
-        ("certain", 3, Word.HOLDS, "agrees"),
+        ("certain", 3, Word.HOLDS, "yes"),
         ("certain", 0, Word.VIOLATED, "undecided"),
-        ("certain", 3, Word.INCONCLUSIVE, "agrees"),
-        ("possible", 0, Word.HOLDS, "agrees"),
-        ("possible", 3, Word.INCONCLUSIVE, "agrees"),
-        ("impossible", 0, Word.HOLDS, "agrees"),
+        ("certain", 3, Word.INCONCLUSIVE, "yes"),
+        ("possible", 0, Word.HOLDS, "yes"),
+        ("possible", 3, Word.INCONCLUSIVE, "yes"),
+        ("impossible", 0, Word.HOLDS, "yes"),
         ("impossible", 0, Word.INCONCLUSIVE, "undecided"),
         ("impossible", 3, Word.VIOLATED, "undecided"),
     ],
@@ -136,7 +146,8 @@ def test_agreement_without_a_finding(acks_1, predicted, observed, verdict, toget
 
 
 def test_brackets_are_not_interpreted_as_markup(acks_1):
-    made = acks_1._replace(verdict=acks_1.verdict.model_copy(update={"reason": "[bold]x[/bold]"}))
+    changes = {"verdict": Word.INCONCLUSIVE, "reason": "[bold]x[/bold]"}
+    made = acks_1._replace(verdict=acks_1.verdict.model_copy(update=changes))
     assert "[bold]x[/bold]" in shown(made)
 
 

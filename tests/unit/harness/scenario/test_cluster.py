@@ -40,7 +40,7 @@ CLUSTERS = [
     ('"4.3.1"', "{overrides: {4: {rack: a}}}", "no broker 4"),
     ('"4.3.1"', "{overrides: {2: {settings: {broker.rack: a}}}}", "overrides.N.rack"),
     ('"4.3.1"', "{overrides: {2: {rak: a}}}", "did you mean 'rack'"),
-    ('"4.3.1"', "{security: {tsl: server}}", "'tsl' is not a key here (tls, sasl); did you mean"),
+    ('"4.3.1"', "{security: {tsl: server}}", "'tsl' is not a key here; did you mean 'tls'"),
     ('"4.3.1"', "{attach: {bootstap: 'a:1'}}", "did you mean 'bootstrap'"),
     ('"4.3.1"', "{settings: {zookeeper.connect: x}}", "set by ackproof itself"),
     ('"4.3.1"', "{listeners: [INTERNAL]}", "has INTERNAL already"),

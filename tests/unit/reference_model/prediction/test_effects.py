@@ -261,8 +261,12 @@ def test_one_replica_serves_reads_and_the_second_restores_writes(configure, vers
     [
         ("3.9.1", KILL, {0}, CANNOT),  # claim 38
         ("4.3.1", KILL, {0}, CANNOT),
+        ("3.9.1", SHUTDOWN, {0}, CANNOT),
+        ("4.3.1", SHUTDOWN, {0}, CAN),  # eligible
         ("3.9.1", KILL, {1}, CAN),  # claim 39: the last leader
         ("4.3.1", KILL, {1}, CANNOT),
+        ("3.9.1", SHUTDOWN, {1}, CAN),
+        ("4.3.1", SHUTDOWN, {1}, CAN),
     ],
 )
 def test_who_must_come_back_for_the_partition_to_be_read(configure, version, stop, back, expected):
@@ -270,6 +274,23 @@ def test_who_must_come_back_for_the_partition_to_be_read(configure, version, sto
     healed = ", ".join(str(number + 2) for number in sorted(back))
     parts = during(prediction, "after fault 4")
     assert parts[f"after fault 4 (none) begins, {healed} healed"][0] == expected
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("back", [0, 1])
+def test_of_two_that_die_at_once_either_may_be_waited_for(configure, version, back):
+    # Claim 40: the controller fences one before the other.
+    schedule = (
+        injection("kill 2", KILL, targets=replica(2), when=(ACKED,)),
+        injection("kill", KILL, targets=replica(1 - back), when=(IsrIs(members=replica(0, 1)),)),
+        injection("kill", KILL, targets=replica(back), heal_when=LEADERLESS),
+        injection("none", or_after=60.0, heal_or_after=60.0),
+    )
+    prediction = told(configure(kafka_version=version, **IDEMPOTENT), schedule)
+    expected = EITHER if version == "3.9.1" else CANNOT
+    assert (
+        during(prediction, "after fault 4")["after fault 4 (none) begins, 3 healed"][0] == expected
+    )
 
 
 def test_a_condition_may_have_alternatives(configure):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof_model import (
+    FaultEvent,
     LeaderChanged,
     Likelihood,
     join,
@@ -13,6 +14,7 @@ from ackproof_model import (
 from ackproof_model.prediction.search import SEARCHED, explore
 from ackproof_model.replication.model import Model
 from unit.reference_model.schedules import (
+    ACKED,
     CUT,
     DEMO,
     FOLLOWERS,
@@ -50,6 +52,32 @@ def test_more_records_change_nothing(configure, settings, schedule):
     settings = settings | {"replication_factor": 2}
     few = Model(configure(**settings), schedule)
     assert seen(few) == seen(Model(configure(**settings), schedule, more_records=1))
+
+
+def replica(*numbers):
+    return frozenset(numbers)
+
+
+def test_what_is_due_is_healed_at_once_and_in_order(configure):
+    # Both kills are to be healed once the last fault has begun, which itself lasts for a second.
+    due = {"heal_when": (FaultEvent(fault=2, event="began"),), "heal_or_after": None}
+    schedule = (
+        kill(replica(0), when=(ACKED,), **due),
+        kill(replica(1), when=(), **due),
+        injection("none", heal_or_after=1.0),
+    )
+    settings = {"replication_factor": 2, "min_insync_replicas": 1}
+    ordered, whole = (
+        explore(Model(configure(**settings), schedule, ordered=one), max_states=100_000)
+        for one in (True, False)
+    )
+    assert len(ordered.states) < len(whole.states)
+    healed = {state.run.healed for state in ordered.states}
+    assert healed == {0, 1, 3, 7}
+    assert healed < {state.run.healed for state in whole.states}
+    assert ordered.having.keys() == whole.having.keys()
+    for name in SEARCHED:
+        assert (ordered.having[name] > 0) == (whole.having[name] > 0)
 
 
 def test_a_budget_that_runs_out_excludes_nothing(configure):

@@ -10,8 +10,9 @@ import pytest
 
 from ackproof.runs.directory import write_table
 from ackproof_spark import tables
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import compare
-from ackproof_spark.tables import LOCATION, Anomaly
+from ackproof_spark.tables import LOCATION
 from spark_histories import RUN_ID
 
 pytestmark = pytest.mark.spark

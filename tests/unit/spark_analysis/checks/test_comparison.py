@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof_spark import job
+from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import TELLING, compare
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.tables import ANOMALIES, LOCATION, Anomaly
+from ackproof_spark.tables import ANOMALIES, LOCATION
 from spark_histories import (
     RUN_ID,
     History,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ackproof_spark.errors import HistoryError
+from ackproof_spark.jepsen.evidence import evidence
 from ackproof_spark.jepsen.reader import read
 
 
@@ -124,6 +125,30 @@ def test_records_become_rows_in_their_order(tmp_path: Path) -> None:
         [1, "c", ["x", "3"], 0, None, None, None, None],
         [2, "7", [], 0, None, None, None, None],
     ]
+
+
+@pytest.mark.parametrize(
+    ("ops", "numbers"),
+    [
+        (send(key=11), {"11"}),
+        (send(key="11"), set()),
+        (op(f="assign", keys=[11, "x"]), {"11"}),
+        (op(**{"rebalance-log": [{"keys": [7]}]}), {"7"}),
+        (poll({"11": [[0, "a"]]}), set()),  # JSON has no other keys
+    ],
+)
+def test_keys_that_are_numbers_are_told_as_numbers(
+    tmp_path: Path, ops: dict[str, Any], numbers: set[str]
+) -> None:
+    (file,) = read([write(tmp_path, ops)]).files
+    assert file.numbers == numbers
+    row = dict.fromkeys(("op", "index", "max_read_index", "steps", "other_key"))
+    row |= {"anomaly": "lost-write", "key": "11", "values": ["3"]}
+    key = 11 if "11" in numbers else "11"
+    assert evidence(row, numbers=file.numbers) == [key, 3, None, None]
+    steps = [{"relation": "ww", "key": "11", "values": ["3"]}]
+    cycle = {**row, "anomaly": "G0", "ops": [0, 0], "steps": steps}
+    assert evidence(cycle, numbers=file.numbers) == [[0, 0], [["ww", key, [3]]]]
 
 
 @pytest.mark.parametrize(

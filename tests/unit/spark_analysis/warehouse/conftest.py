@@ -38,10 +38,14 @@ SMALL = {"seconds": 24.0, "rate": 30}
 def run_dirs(tmp_path_factory) -> dict[str, Path]:
     """Three judged runs of two configurations, a day apart."""
     root = tmp_path_factory.mktemp("runs")
-    return {
+    made = {
         name: make_run(root / name, acks=acks, day=day)
         for day, (name, acks) in enumerate([("one", "1"), ("two", "1"), ("all", "all")], start=1)
     }
+    for name in ("one", "two"):
+        synthetic.tell(made[name])
+    (made["one"] / "report.html").touch()
+    return made
 
 
 def make_run(directory: Path, *, acks: str = "1", day: int = 1, **observed: int) -> Path:
@@ -70,7 +74,10 @@ def verdict_of(directory: Path) -> Verdict:
 
 def judged(directory: Path, **options: str) -> JudgedRun:
     return rows.read_runs(
-        [directory], commit=options.get("commit"), comparison=options.get("comparison")
+        [directory],
+        commit=options.get("commit"),
+        comparison=options.get("comparison"),
+        reports=options.get("reports"),
     )[0]
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from ackproof.errors import RunDirectoryError
+from ackproof.report import warehouse_rows as rows
+from ackproof.report.outcome import outcome
 from ackproof_spark.errors import AnalysisError, WarehouseError
 from ackproof_spark.warehouse.formats import Format, Tables
 from ackproof_spark.warehouse.load import Loaded, load
@@ -52,6 +57,10 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
         "trials": 3,
         "predictions": sum(len(verdict.predicted) for verdict in verdicts),
         "findings": 0,
+        "causes": 2,
+        "lost_stories": sum(verdict.observed["lost"] for verdict in verdicts),
+        "availability": 2 * 2,
+        "settings": sum(len(judged(directory).settings) for directory in run_dirs.values()),
         "fault_windows": 6,
         "partition_states": 30,
         # four edges of each fault, every partition state, three broker states
@@ -65,8 +74,89 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     assert row["lost"] == verdicts[0].observed["lost"] > 0
     assert row["commit"] == "commit-one"
     assert row["availability"] == pytest.approx(1 - 9.25 / 24)
+    assert row["outcome"] == outcome(verdicts[0]).text
+    assert row["report"] == (run_dirs["one"] / "report.html").as_uri()
+    assert loaded.query("SELECT report FROM runs WHERE run_id = 'two'") == [{"report": None}]
     trials = loaded.query("SELECT run_id, comparison, trial FROM trials ORDER BY run_id")
     assert [(row["run_id"], row["trial"]) for row in trials] == [("all", 1), ("one", 1), ("two", 1)]
+
+
+def test_why_records_were_lost_is_told_with_settings_and_availability(loaded, run_dirs):
+    [why] = loaded.query("SELECT * FROM loss_causes")
+    lost = [verdict_of(run_dirs[name]).observed["lost"] for name in ("one", "two")]
+    assert (why["case"], why["runs"], why["lost"]) == ("B2", 2, sum(lost))
+    assert why["share_of_losses"] == 1
+    most = max(("one", "two"), key=lambda name: verdict_of(run_dirs[name]).observed["lost"])
+    assert why["example_run_id"] == most
+    acks = loaded.query(
+        "SELECT run_id, value FROM settings WHERE scope = 'producer' AND key = 'acks'"
+    )
+    assert sorted((row["run_id"], row["value"]) for row in acks) == [
+        ("all", "all"),
+        ("one", "1"),
+        ("two", "1"),
+    ]
+    topic = loaded.query(
+        "SELECT key, value FROM settings WHERE run_id = 'one' AND name = 'orders' ORDER BY key"
+    )
+    assert {row["key"]: row["value"] for row in topic} == {
+        "min.insync.replicas": "2",
+        "partitions": "3",
+        "replication_factor": "3",
+    }
+    worst = loaded.query("SELECT * FROM availability WHERE run_id = 'one' AND action = 'write'")
+    assert [(row["partition"], row["share"], row["outages"]) for row in worst] == [(0, 0.75, 1)]
+    stories = loaded.query("SELECT DISTINCT leader, next_leader, `case` FROM lost_stories")
+    assert stories == [{"leader": 1, "next_leader": 2, "case": "B2"}]
+
+
+def jobs_of(warehouse, runs) -> int:
+    """Return how many Spark jobs it takes to load these runs."""
+    context = warehouse.spark.sparkContext
+    context.setJobGroup(f"load of {len(runs)}", "")
+    try:
+        load(warehouse, runs)
+        return len(context.statusTracker().getJobIdsForGroup(f"load of {len(runs)}"))
+    finally:
+        context.setJobGroup("", "")
+
+
+def test_more_runs_in_a_load_take_no_more_jobs(spark, tmp_path):
+    many = [judged(make_run(tmp_path / f"run-{number}")) for number in range(12)]
+    one = jobs_of(Warehouse.create(spark, str(tmp_path / "one"), Format.PARQUET), many[:1])
+    twelve = jobs_of(Warehouse.create(spark, str(tmp_path / "twelve"), Format.PARQUET), many)
+    assert 0 < twelve <= one
+
+
+def test_two_directories_of_one_run_are_refused(tmp_path, run_dirs):
+    copy = Path(shutil.copytree(run_dirs["one"], tmp_path / "copy"))
+    with pytest.raises(RunDirectoryError, match="are the same run, one"):
+        rows.read_runs([run_dirs["one"], copy], commit=None, comparison=None)
+
+
+def test_a_verdict_of_another_run_than_the_tables_is_refused(tmp_path):
+    directory = make_run(tmp_path / "run")
+    path = directory / "verdict.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": "other"}))
+    with pytest.raises(RunDirectoryError, match="other"):
+        judged(directory)
+
+
+def test_a_published_report_has_the_address_given(run_dirs):
+    published = judged(run_dirs["one"], reports="https://ci.example/7/")
+    assert published.run["report"] == "https://ci.example/7/one/report.html"
+
+
+def test_the_catalog_gets_every_table_and_analysis(loaded):
+    names = loaded.register("losses")
+    try:
+        listed = [one.name for one in loaded.spark.catalog.listTables("losses")]
+        assert set(names) <= set(listed)
+        [row] = loaded.spark.sql("SELECT count(*) AS n FROM losses.runs").collect()
+        assert row["n"] == 3
+        assert loaded.spark.catalog.currentDatabase() == "default"
+    finally:
+        loaded.spark.sql("DROP DATABASE losses CASCADE")
 
 
 def test_seconds_add_up_to_the_run(loaded):

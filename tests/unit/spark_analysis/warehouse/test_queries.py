@@ -129,7 +129,12 @@ def check(answers: dict[str, list[dict[str, Any]]], run_dirs: dict[str, Path]) -
     assert (float(kill["held_s_median"]), float(kill["recovery_s_longest"])) == (9.5, 4.5)
 
     assert [int(row["duplicated"]) for row in answers["duplicates.sql"]] == [0, 0]
-    available = {row["configuration_name"]: row for row in answers["availability.sql"]}
+    [why] = answers["why-lost.sql"]
+    assert (why["case"], int(why["runs"]), int(why["lost"])) == ("B2", 2, lost)
+    assert float(why["percent_of_losses"]) == 100
+    assert "leader 1 was killed" in why["example"]
+
+    available = {row["configuration_name"]: row for row in answers["cost.sql"]}
     assert float(available["acks=1"]["availability_percent"]) == round(100 * (1 - 9.25 / 24), 2)
     assert [
         (row["commit"], row["configuration_name"], int(row["lost"])) for row in answers["trend.sql"]

@@ -7,5 +7,5 @@ SELECT
   round(ack_latency_p50_ms, 2) AS ack_latency_p50_ms,
   round(ack_latency_p99_ms, 1) AS ack_latency_p99_ms,
   round(acked_per_s, 0) AS acked_per_s
-FROM availability
+FROM cost
 ORDER BY scenario, configuration_name, kafka_version;

@@ -1,0 +1,221 @@
+"""Runs shipped scenarios on brokers, and stores one line a run in docs/catalogue/results.json.
+
+`ci/catalogue` calls it. All runs share one process: one Spark session, and one cluster where a
+cluster may serve the next run, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import catalogue_pages
+from rich.console import Console
+
+from ackproof.cluster.pool import ClusterPool
+from ackproof.containers.engine import connect
+from ackproof.errors import AckproofError, ExitCode
+from ackproof.execution.runner import recorded
+from ackproof.judgement.judge import judge_run
+from ackproof.progress import ConsoleReporter
+from ackproof.report.data.run import Run, read_run
+from ackproof.report.wording import cause_title
+from ackproof.runs.directory import table_rows
+from ackproof.runs.verdict import Step, Verdict, exit_code
+from ackproof.scenario import shipped
+from ackproof.scenario.loader import Configured, load
+from ackproof.scenario.shards import Shard, share
+from ackproof_faults.conditions.durations import parse_duration
+
+RUNS = Path(__file__).parents[1] / "runs" / "catalogue"
+
+#: Causes and findings of a run that a page tells; further causes are of fewer records.
+_TOLD = 2
+#: Runs with more sends are not told record by record.
+_FEW = 20
+#: Bins of a plot.
+_BINS = 120
+
+
+def main() -> int:
+    """Run the selected arms and return the exit code of the suite."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--kafka", default="", help="only arms of this version")
+    parser.add_argument("--arm", default="", help="only the arm of this name")
+    parser.add_argument("--times", type=int, default=1, help="how often each arm is run")
+    parser.add_argument("--shard", default="", metavar="I/N")
+    parser.add_argument("--missing", action="store_true", help="only arms without a stored run")
+    parser.add_argument("--budget", default="", metavar="TIME", help="begin no run after this time")
+    parser.add_argument("--pages", action="store_true", help="run nothing, write the pages")
+    chosen = parser.parse_args()
+    code = int(ExitCode.HOLDS)
+    if not chosen.pages:
+        arms = selected(chosen.names, kafka=chosen.kafka, arm=chosen.arm, shard=chosen.shard)
+        if chosen.missing:
+            arms = [arm for arm in arms if not catalogue_pages.runs_of(arm)]
+        until = time.monotonic() + parse_duration(chosen.budget) if chosen.budget else None
+        code = run_all(arms * chosen.times, until=until)
+    catalogue_pages.write()
+    return code
+
+
+def selected(
+    names: Iterable[str], *, kafka: str = "", arm: str = "", shard: str = ""
+) -> list[Configured]:
+    """Return the arms to run, those of the same cluster side by side."""
+    files: dict[Path, None] = {}
+    for name in names or [""]:
+        found = shipped.find(name) if name else shipped.folder()
+        if found is None:
+            sys.exit(f"{name}: no shipped scenario has this name (ackproof scenarios lists them)")
+        files |= dict.fromkeys(sorted(found.rglob("*.yaml")) if found.is_dir() else [found])
+    arms = [
+        one
+        for path in files
+        for one in load(path)
+        if kafka in ("", one.scenario.kafka) and arm in ("", one.name) and not one.skip
+    ]
+    arms.sort(key=lambda one: (one.scenario.kafka, one.scenario.cluster.model_dump_json()))
+    return share(arms, Shard.parse(shard))
+
+
+def run_all(arms: Sequence[Configured], *, until: float | None) -> int:
+    """Run the arms one after the other, and store each result at once; return the exit code.
+
+    A run is judged while the next one is recorded: a recording mostly waits for brokers.
+    """
+    reporter = ConsoleReporter(Console(stderr=True))
+    judged: list[Future[Verdict]] = []
+    failed = False
+    engine = connect()
+    with ThreadPoolExecutor(max_workers=1) as judge, ClusterPool(engine, reuse=True) as pool:
+        for number, arm in enumerate(arms, start=1):
+            if until is not None and time.monotonic() > until:
+                reporter.note(f"{len(arms) - number + 1} runs are left: the time is over")
+                break
+            reporter.note(f"{catalogue_pages.name_of(arm)}: {arm.name} ({number} of {len(arms)})")
+            try:
+                run_dir = recorded(arm, out=RUNS, client=engine, reporter=reporter, pool=pool)
+            except AckproofError as error:
+                reporter.note(f"{arm.name} was not run: {error}")
+                failed = True
+                continue
+            judged.append(judge.submit(_judge, arm, run_dir, reporter))
+    code = exit_code([one.result() for one in judged])
+    return int(ExitCode.ENVIRONMENT if failed and code != ExitCode.VIOLATED else code)
+
+
+def _judge(arm: Configured, run_dir: Path, reporter: ConsoleReporter) -> Verdict:
+    verdict = judge_run(run_dir)
+    catalogue_pages.store([line_of(arm, verdict, run_dir)])
+    reporter.note(f"{arm.name} on {verdict.kafka_version}: {verdict.verdict} ({verdict.reason})")
+    return verdict
+
+
+def line_of(arm: Configured, verdict: Verdict, run_dir: Path) -> dict[str, Any]:
+    """Return what the pages need of a run."""
+    metrics = verdict.metrics
+    latency = metrics.ack_latency_ms
+    probe = metrics.probe
+    return {
+        "scenario": catalogue_pages.name_of(arm),
+        "arm": arm.name,
+        "kafka": verdict.kafka_version,
+        "run": verdict.run_id,
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "acked": verdict.observed["acked"],
+        "lost": verdict.observed["lost"],
+        "observed": {key: count for key, count in verdict.observed.items() if count},
+        "predicted": verdict.predicted["lost"],
+        "acked_per_s": round(metrics.acked_per_s, 1),
+        "ack_ms": None if latency is None else [round(latency.p50, 2), round(latency.p99, 2)],
+        "unavailable_s": round(metrics.unavailability_s, 2),
+        "probe": None
+        if probe is None
+        else [round(probe.read.share, 4), round(probe.write.share, 4)],
+        "findings": [one.explanation for one in verdict.findings[:_TOLD]],
+        "causes": [f"{cause_title(one)}: {one.sentence}" for one in verdict.causes[:_TOLD]],
+        "timeline": [
+            [
+                _seconds(verdict.started_at, fault.verified_at),
+                fault.fault,
+                fault.target,
+                fault.evidence,
+            ]
+            for fault in verdict.faults
+            if fault.verified_at
+        ],
+        "steps": [_step(verdict, step) for step in verdict.steps],
+        "records": _records(run_dir) if verdict.observed["sent"] <= _FEW else [],
+        "trace": verdict.prediction.trace,
+        "diagram": verdict.prediction.diagram,
+        "plot": plot_of(read_run(run_dir, max_bins=_BINS)),
+    }
+
+
+def _records(run_dir: Path) -> list[list[Any]]:
+    """Return each send: its outcome, the offset of its ack, its offset in the final log."""
+    final = {
+        (row["producer"], row["sequence"]): row["offset"]
+        for row in table_rows(run_dir, "final_log")
+    }
+    return [
+        [row["outcome"], row["offset"], final.get((row["producer"], row["sequence"]))]
+        for row in sorted(table_rows(run_dir, "ledger"), key=lambda row: row["sequence"])
+    ]
+
+
+def _seconds(began: datetime, at: datetime) -> float:
+    return round((at - began).total_seconds(), 1)
+
+
+def _step(verdict: Verdict, step: Step) -> dict[str, Any]:
+    """Return a period between faults: what was in force, and what the probe could do."""
+    [first, *_] = step.partitions or [None]
+    faults = {fault.window: fault for fault in verdict.faults}
+    in_force = [faults[window] for window in step.in_force]
+    return {
+        "s": round((step.end - step.begin).total_seconds(), 1),
+        "in_force": [f"{one.fault} {one.target}" for one in in_force if one.fault != "none"],
+        "readable": first.readable if first else "unknown",
+        "writable": first.writable if first else "unknown",
+    }
+
+
+def plot_of(run_data: Run) -> dict[str, Any] | None:
+    """Return the points of a run's plot: sends over time, fault windows, leaders."""
+    sends = run_data.sends
+    if sends is None:
+        return None
+    lane = run_data.lanes[0] if run_data.lanes else None
+    return {
+        "width": sends.width,
+        "acked": sends.acked.tolist(),
+        "lost": sends.lost.tolist(),
+        "windows": [
+            [
+                round(run_data.second(one.verified_at), 1),
+                round(run_data.second(one.healed_at or one.verified_at), 1),
+                f"{one.fault} {one.target}",
+            ]
+            for one in run_data.windows
+            if one.verified_at and one.fault != "none"
+        ],
+        "partition": f"{lane.topic}-{lane.partition}" if lane else "",
+        "leaders": [
+            [round(span.start, 1), round(span.end, 1), span.leader, len(span.isr)]
+            for span in (lane.spans if lane else ())
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Tables of docs/catalogue/tables.md: figures of the stored runs that are read side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ackproof.scenario.loader import Configured
+
+Result = dict[str, Any]
+
+_FOLDERS = ("recommended", "tables")
+
+_HEAD = """\
+# Tables
+
+Figures of stored runs, the newest of each arm: what is lost, what it costs in throughput and in
+latency, and how long a partition could be read and written. *acked nothing* is the time in which
+sends of the worst partition waited without an ack; *readable* and *writable* are shares of the time
+by the probe, which reads and writes (acks=all) every partition all the time."""
+
+_COLUMNS = (
+    "arm",
+    "Kafka",
+    "lost / acked",
+    "acked / s",
+    "ack p50 / p99 ms",
+    "acked nothing, s",
+    "readable",
+    "writable",
+    "run",
+)
+
+
+def lines(every: Mapping[str, Sequence[Configured]], results: Sequence[Result]) -> list[str]:
+    """Return the lines of the page."""
+    newest = {
+        (one["scenario"], one["arm"], one["kafka"]): one
+        for one in results
+        if one["verdict"] != "inconclusive"
+    }
+    made = [*_HEAD.splitlines()]
+    for name, arms in every.items():
+        if name.partition("/")[0] not in _FOLDERS:
+            continue
+        about = " ".join(arms[0].scenario.description.split())
+        made += ["", f"## {name}", "", about, "", *_table(_COLUMNS)]
+        found = [(arm, newest.get((name, arm.name, arm.scenario.kafka))) for arm in arms]
+        made += [_row(arm, one) for arm, one in found]
+        if any(one and one.get("steps") for _, one in found):
+            made += ["", *_table(("arm", "Kafka", "what is broken: readable / writable"))]
+            made += [
+                f"| {arm.name} | {arm.scenario.kafka} | {_steps(one['steps'])} |"
+                for arm, one in found
+                if one and one.get("steps")
+            ]
+        for arm, one in found:
+            if one and one.get("records"):
+                made += ["", f"{arm.name}, record by record:", ""]
+                made += _table(("record", "outcome", "offset of its ack", "in the final log"))
+                made += [
+                    f"| m{number} | {outcome} | {_offset(acked)} | {_offset(final)} |"
+                    for number, (outcome, acked, final) in enumerate(one["records"], start=1)
+                ]
+    return [*made, ""]
+
+
+def _offset(offset: int | None) -> str:
+    return "no" if offset is None else f"{offset}"
+
+
+def _table(columns: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def _row(arm: Configured, one: Result | None) -> str:
+    name = [arm.name or arm.scenario.name, arm.scenario.kafka]
+    if one is None:
+        return "| " + " | ".join([*name, "not run", *[""] * (len(_COLUMNS) - 3)]) + " |"
+    latency = one.get("ack_ms")
+    probe = one.get("probe")
+    cells = [
+        *name,
+        f"{one['lost']:,} / {one['acked']:,}",
+        f"{one['acked_per_s']:,.0f}" if "acked_per_s" in one else "",
+        f"{latency[0]:,.1f} / {latency[1]:,.0f}" if latency else "",
+        f"{one['unavailable_s']:.1f}",
+        *(f"{share:.0%}" for share in probe or ()),
+        *([] if probe else ["", ""]),
+        f"`{one['run']}`",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _steps(steps: Sequence[Result]) -> str:
+    """Return the periods between faults, in order; those too short to tell are left out."""
+    told: list[str] = []
+    for step in steps:
+        if "unknown" in (step["readable"], step["writable"]):
+            continue
+        what = ", ".join(step["in_force"]) or "nothing"
+        text = f"{what}: {step['readable']} / {step['writable']}"
+        if not told or told[-1] != text:
+            told.append(text)
+    return "; ".join(told)

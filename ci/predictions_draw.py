@@ -1,0 +1,274 @@
+"""Draws scenarios at random: a seed gives one scenario, over versions, settings and faults.
+
+Each seed has one fault in turn (its main fault), so that every fault is drawn equally often. Half
+of the schedules first cut or stop replication, and end the leader afterwards: they may lose
+records. Loads are small and times short, so that a run takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ackproof.errors import ScenarioError
+from ackproof.kafka_versions import has_idempotence, numbers, uses_zookeeper
+from ackproof.scenario.loader import load
+from ackproof_faults import registered
+
+Document = dict[str, Any]
+
+VERSIONS = ("0.10.2.2", "2.6.2", "3.9.1", "4.1.2", "4.3.1")
+
+#: Faults that need five brokers, a user's command, or a container that ackproof did not start.
+LEFT_OUT = ("command", "docker", "majorities_ring")
+
+_LEADER, _FOLLOWERS = "leader of orders-0", "followers of orders-0"
+_TARGETS = (_LEADER, _LEADER, _LEADER, _FOLLOWERS, _FOLLOWERS, "all", "any broker", 1, [1, 2])
+
+#: What a fault may be given; one of these is drawn.
+_FIELDS: dict[str, list[Document]] = {
+    "add_partitions": [{"topic": "orders", "partitions": 4}],
+    "alter_config": [
+        {"topic": "orders", "key": "min.insync.replicas", "value": 3},
+        {"topic": "orders", "key": "unclean.leader.election.enable", "value": True},
+        {"topic": "orders", "key": "segment.bytes", "value": 1048576},
+    ],
+    "bridge": [{"target": 1}, {"target": _LEADER}],
+    "crash_client": [{"client": "producer 0"}, {"client": "consumer 0", "how": "exit"}],
+    "crash_loop": [{"times": 2}],
+    "fail_log_dir": [{"log_dir": 2}],
+    "fill_buffer": [{"client": "producers"}],
+    "flapping": [{"peers": "brokers", "up": "500ms", "down": "500ms"}],
+    "link": [
+        {"target": _LEADER, "api": api, "direction": direction, "action": action, **more}
+        for api, direction, action, more in (
+            ("Produce", "response", "drop", {"count": 2}),
+            ("Produce", "response", "cut", {"count": 1}),
+            ("Produce", "request", "duplicate", {"count": 3}),
+            ("Produce", "request", "delay", {"delay": "1s"}),
+            ("Fetch", "response", "hold", {}),
+            ("Fetch", "request", "delay", {"delay": "1s"}),
+        )
+    ],
+    "partition": [
+        {"peers": "brokers"},
+        {"peers": "controllers"},
+        {"peers": "clients"},
+        {"peers": "brokers", "direction": "from_peers"},
+    ],
+    "pause_client": [{"client": "producers"}, {"client": "consumers"}],
+    "power_loss": [{}, {"last": 20}, {"torn": True}],
+    "preferred_election": [{"topic": "orders"}],
+    "purge_client": [{"client": "producers"}],
+    "rebalance_storm": [{"client": "consumers"}],
+    "recreate_topic": [{"topic": "orders"}],
+    "remove_broker": [{"target": _LEADER}, {"target": 4}],
+    "remove_controller": [{"target": "active controller"}],
+    "replace_disk": [{"log_dir": 2}],
+    "rolling_restart": [
+        {"target": "all"},
+        {"target": "all", "stop": "hard"},
+        {"target": "all", "stop": "hard", "wait": "none"},
+    ],
+    "skew_clock": [{"by": "90m"}, {"by": "-90m"}],
+    "skew_timestamps": [{"client": "producers", "by": "90m"}],
+    "slow_client": [{"client": "producers", "delay": "200ms"}],
+    "split": [{"controllers": "others"}, {"controllers": "targets"}],
+    "unclean_election": [{"topic": "orders"}],
+    "upgrade_feature": [{"feature": "transaction.version", "level": 2}],
+}
+#: A fault of the leader that lasts until another one leads, if another one can.
+_AS_LEADER_FALLS: Document = {
+    "target": _LEADER,
+    "when": "200 more acked",
+    "or_after": "5s",
+    "heal_when": "leader of orders-0 changed",
+    "heal_after": "12s",
+}
+#: To which version `upgrade` goes.
+_NEXT = {"3.9.1": "4.3.1", "4.1.2": "4.3.1"}
+
+#: Operations that older clusters refuse, and the first version that has them.
+_SINCE = {
+    "add_controller": (4, 1),
+    "add_partitions": (1, 0),
+    "alter_config": (2, 3),
+    "fail_log_dir": (1, 1),
+    "preferred_election": (2, 4),
+    "remove_controller": (4, 1),
+    "unclean_election": (2, 4),
+    "upgrade_feature": (4, 0),
+}
+
+#: Faults with which others would have to wait for long, or that need the cluster as it is.
+_ALONE = ("add_broker", "add_controller", "remove_broker", "remove_controller", "upgrade")
+
+#: Nothing is expected: runs are held against predictions only.
+_EXPECT = (
+    *("loss", "duplicates", "reordered", "phantom", "corrupt", "failed", "unknown"),
+    *("aborted_read", "zombie_commit", "unprocessed", "reprocessed", "read_then_gone"),
+)
+
+
+def draw(seed: int, versions: Sequence[str], folder: Path) -> Path:
+    """Write the scenario of a seed; what the loader refuses is drawn again."""
+    chance = random.Random(f"predictions {seed}")  # noqa: S311 - repeatable, not secret
+    names = sorted(set(registered()) - set(LEFT_OUT))
+    path = folder / f"drawn-{seed}.yaml"
+    while True:
+        main, kafka = names[seed % len(names)], chance.choice(versions)
+        if numbers(kafka) < _SINCE.get(main, ()) or (main == "upgrade" and kafka not in _NEXT):
+            continue
+        path.write_text(json.dumps(scenario(chance, seed, kafka, main)))
+        try:
+            load(path)
+        except (ScenarioError, ValidationError):
+            continue
+        return path
+
+
+def scenario(chance: random.Random, seed: int, kafka: str, main: str) -> Document:
+    """Return a scenario with the fault `main`; it may be illegal."""
+    replicas = chance.choice((2, 3, 3, 3, 3))
+    assignment = [chance.sample((1, 2, 3), replicas) for _ in range(chance.choice((1, 1, 1, 2)))]
+    faults = _faults(chance, main, kafka, assignment)
+    used = {fault["fault"] for fault in faults}
+    idempotent = has_idempotence(kafka) and chance.random() < 0.3
+    transactions = idempotent and chance.random() < 0.2
+    reading = any("consumer" in fault.get("client", "") for fault in faults)
+    return {
+        "version": 1,
+        "name": f"drawn-{seed}",
+        "seed": seed,
+        "kafka": kafka,
+        "cluster": _cluster(chance, kafka, used),
+        "topics": {
+            "orders": {
+                "assignment": assignment,
+                "settings": {
+                    "min.insync.replicas": chance.choice((1, 1, 2)),
+                    "unclean.leader.election.enable": chance.random() < 0.25,
+                },
+            }
+        },
+        "workload": {
+            "topic": "orders",
+            "rate": "400/s",
+            "records": 32000,
+            "seconds": "80s",
+            "tail": 100,
+            "settings": {
+                "acks": "all" if idempotent else chance.choice((0, 1, 1, 1, "all", "all", "all")),
+                "enable.idempotence": idempotent,
+            },
+            **({"listener": "LINK"} if "link" in used else {}),
+            **({"transactions": {"size": 50, "abort": "20%"}} if transactions else {}),
+            **({"consumers": {"readers": {"members": 2}}} if reading else {}),
+            **({"probe": True} if chance.random() < 0.25 else {}),
+        },
+        "faults": _blocks(chance, faults),
+        "expect": dict.fromkeys(_EXPECT, "any"),
+    }
+
+
+def _cluster(chance: random.Random, kafka: str, used: set[str]) -> Document:
+    """Return one of few clusters, so that one can serve many runs."""
+    settings: Document = {"replica.lag.time.max.ms": chance.choice((4000, 30000))}
+    if uses_zookeeper(kafka):
+        settings["zookeeper.session.timeout.ms"] = 6000
+    else:
+        settings |= {"broker.session.timeout.ms": 5000, "broker.heartbeat.interval.ms": 500}
+    return {
+        "brokers": 4 if "remove_broker" in used else 3,
+        "settings": settings,
+        **({"listeners": ["LINK"], "proxied": ["LINK", "INTERNAL"]} if "link" in used else {}),
+        **({"controllers": 3} if used & {"remove_controller", "add_controller"} else {}),
+        **({"log_dirs": 2} if used & {"fail_log_dir", "replace_disk"} else {}),
+        **({"disk": "200m"} if "disk_full" in used else {}),
+        **({"clock": "adjustable"} if "skew_clock" in used else {}),
+        **({"features": {"transaction.version": 1}} if "upgrade_feature" in used else {}),
+    }
+
+
+def _faults(
+    chance: random.Random, main: str, kafka: str, assignment: list[list[int]]
+) -> list[Document]:
+    """Return the main fault, with what has to come before it, or may come before and after."""
+    step = _fault(chance, main, kafka, assignment)
+    if main == "preferred_election":
+        first = _end_of_leader(chance, "kill") | {"id": "first"}
+        steps = [first, step | {"when": "first recovered", "or_after": "40s"}]
+    elif main == "unclean_election":
+        fallen: Document = {
+            "fault": "kill",
+            "target": _FOLLOWERS,
+            "id": "fallen",
+            "heal_when": "last began",
+        }
+        last: Document = {"fault": "kill", "target": _LEADER, "id": "last", "heal_after": "20s"}
+        ready = ["fallen ended", "leader of orders-0 == none", "after 6s"]
+        last |= {"when": ["200 more acked", "isr of orders-0 == 1"], "or_after": "15s"}
+        steps = [fallen, last, step | {"when": ready, "or_after": "12s", "heal_after": "2s"}]
+    elif main in _ALONE or chance.random() < 0.3:
+        steps = [step]
+    elif chance.random() < 0.55:
+        hits_leader = "target" in step and "target" not in _FIELDS.get(main, [{}])[0]
+        cut = _cut(chance, followers="target" in step and step["target"] != "all")
+        steps = [cut, step | (_AS_LEADER_FALLS if hits_leader else {})]
+        steps += [_end_of_leader(chance)] if not hits_leader and chance.random() < 0.5 else []
+    else:
+        last = _end_of_leader(chance) | {"when": "200 more acked"}
+        del last["or_after"]  # there may be no leader for a while
+        steps = [step, last]
+    steps[0] = steps[0] | {"when": ["300 acked", f"isr of orders-0 == {len(assignment[0])}"]}
+    return steps
+
+
+def _fault(chance: random.Random, name: str, kafka: str, assignment: list[list[int]]) -> Document:
+    fields = dict(chance.choice(_FIELDS.get(name, [{}])))
+    if name == "reassign":
+        fields = {"topic": "orders", "to": [*assignment[0][1:], assignment[0][0]]}
+    elif name == "change_replication_factor":
+        fields = {"topic": "orders", "replication_factor": 5 - len(assignment[0])}
+    elif name == "upgrade":
+        fields = {"target": "all", "to": _NEXT[kafka]}
+    step: Document = {"fault": name, "when": "200 more acked", "or_after": "3s"}
+    if not fields.keys() & {"client", "topic", "feature"} and name != "kill_cluster":
+        step["target"] = chance.choice(_TARGETS)
+    if step.get("target") == _LEADER and chance.random() < 0.6:
+        step |= {"heal_when": "leader of orders-0 changed", "heal_after": "12s"}
+    else:
+        step["heal_after"] = f"{chance.choice((1, 2, 3, 4, 8))}s"
+    return step | fields
+
+
+def _cut(chance: random.Random, *, followers: bool) -> Document:
+    """Return a fault that keeps followers from replicating until the others are over.
+
+    followers: it may stop their processes.
+    """
+    of_followers = [("pause", _FOLLOWERS), ("kill", _FOLLOWERS), ("partition", _FOLLOWERS)]
+    of_leader = [("isolate_replication", _LEADER)] * 4
+    name, target = chance.choice(of_leader + (of_followers if followers else []))
+    return {"fault": name, "target": target}
+
+
+def _end_of_leader(chance: random.Random, name: str = "") -> Document:
+    name = name or chance.choice(("kill", "kill", "power_loss", "pause", "isolate"))
+    when = chance.choice(("200 more acked", "200 more acked", "isr of orders-0 == 1"))
+    return {"fault": name} | _AS_LEADER_FALLS | {"when": when}
+
+
+def _blocks(chance: random.Random, faults: list[Document]) -> list[Document]:
+    """Sometimes put faults into a block; those that name each other stay in their list."""
+    if any("id" in fault for fault in faults):
+        return faults
+    block = chance.choice(("",) * 7 + ("parallel", "one_of", "sequence"))
+    if block == "sequence":
+        return [{"sequence": faults, "repeat": 2}] if len(faults) == 1 else faults
+    return [{block: faults}] if block and len(faults) > 1 else faults

@@ -1,0 +1,194 @@
+"""Writes the reference pages that the code determines: commands, scenario keys, tables, faults.
+
+`ci/reference` calls it. A test compares the committed pages with `pages()`.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import typer
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from ackproof.cli.main import app
+from ackproof.errors import ExitCode
+from ackproof.scenario.model import json_schema
+from ackproof_faults import registered
+from ackproof_faults.fault_table import markdown
+from ackproof_spark import tables
+from ackproof_spark.warehouse import schemas
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+_MADE = "<!-- Made by `ci/reference`; do not edit. -->\n\n"
+_EXIT_CODES = {
+    ExitCode.HOLDS: "everything was as expected, or the command did its work",
+    ExitCode.VIOLATED: "an expectation was not met, such as: no acked record is lost",
+    ExitCode.USAGE: "a wrong option, or a file that is not valid",
+    ExitCode.INCONCLUSIVE: "the run cannot tell; also a run that was interrupted",
+    ExitCode.ENVIRONMENT: "something on the machine is missing or failed: engine, Java, disk",
+}
+#: Keys whose values another place describes.
+_ELSEWHERE = {
+    "faults": "[faults](faults.md) and blocks of them ([schedules](schedules.md))",
+    "workload.beside": "other topics that are written to in the same run, with keys of `workload`",
+}
+
+
+def main() -> None:
+    """Write every page."""
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        sys.stderr.write(f"reference: {path.relative_to(ROOT)}\n")
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each page."""
+    return {
+        REFERENCE / "commands.md": commands(),
+        REFERENCE / "scenario-keys.md": scenario_keys(),
+        REFERENCE / "tables.md": every_table(),
+        REFERENCE / "faults.md": markdown(registered()),
+    }
+
+
+def commands() -> str:
+    """Return every command with its arguments and options, as their code has them."""
+    command = get_command(app)
+    made = get_docs_for_click(
+        obj=command, ctx=typer.Context(command, info_name="ackproof"), name="ackproof"
+    )
+    _, _, made = made.partition("\n## ")  # the first part is a list of cut sentences
+    made = re.sub(r"\[bold\](.*?)\[/\]", r"`\1`", "\n## " + made)
+    made = made.replace("```console\n$ ", "```text\n").replace("**Usage**:\n\n", "")
+    made = re.sub(r"^\* `--help`.*\n", "", made, flags=re.M)
+    made = re.sub(r"\n\*\*Options\*\*:\n\n(?=\n|\Z)", "\n", made)
+    codes = "".join(
+        f"| {code.value} | {code.name.lower()} | {_EXIT_CODES[code]} |\n" for code in ExitCode
+    )
+    return (
+        f"# Commands and exit codes\n\n{_MADE}"
+        "Every command has `--help`. Results go to standard output, everything else to standard\n"
+        "error; `--json` prints JSON.\n\n"
+        "## Exit codes\n\n| code | name | meaning |\n|---|---|---|\n"
+        f"{codes}\nIn a suite of several runs 1 outranks 4, and 4 outranks 3.\n"
+        + re.sub(r"\n{3,}", "\n\n", html.unescape(made)).rstrip()
+        + "\n"
+    )
+
+
+def scenario_keys() -> str:
+    """Return every key of a scenario with its type, default and description, from the schema."""
+    schema = json_schema()
+    rows = "".join(
+        f"| `{path}` | {kind} | {default} | {_cell(text)} |\n"
+        for path, kind, default, text in _keys(schema, schema, "")
+    )
+    return (
+        f"# Every key of a scenario\n\n{_MADE}"
+        "The same as [scenario.v1.json](../scenario.v1.json), which editors and programs read.\n"
+        "[scenario.md](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
+        f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}"
+    )
+
+
+def _keys(
+    schema: Mapping[str, Any], node: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, str, str, str]]:
+    required = node.get("required", [])
+    for name, field in node.get("properties", {}).items():
+        path = f"{prefix}{name}"
+        inner, joint = _model(schema, field)
+        text = str(field.get("description") or (inner or {}).get("description") or "")
+        default = "required" if name in required else _default(field)
+        if path in _ELSEWHERE:
+            yield path, _type(field), default, _ELSEWHERE[path]
+        elif inner is None:
+            yield path, _type(field), default, text
+        else:
+            yield path, "map" if joint != "[]." else "list", "" if inner else default, text
+            yield from _keys(schema, inner, f"{path}{joint}")
+
+
+def _model(
+    schema: Mapping[str, Any], field: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the model of a field's value or of the values in it, and how its keys are joined."""
+    for one in (field, *field.get("anyOf", ())):
+        if "$ref" in one:
+            found = schema["$defs"][one["$ref"].rsplit("/", 1)[1]]
+            return (found, ".") if "properties" in found else (None, "")
+        named = (one.get("additionalProperties"), *one.get("patternProperties", {}).values())
+        for value, joint in (*((value, ".NAME.") for value in named), (one.get("items"), "[].")):
+            if isinstance(value, dict) and "$ref" in value:
+                return _model(schema, value)[0], joint
+    return None, ""
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return ", ".join(dict.fromkeys(f"`{value}`" for value in field["enum"]))
+    if "anyOf" in field or "oneOf" in field:
+        kinds = [_type(one) for one in field.get("anyOf") or field["oneOf"]]
+        return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null"))
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    return {"object": "map", "string": "text"}.get(field.get("type", ""), field.get("type", "any"))
+
+
+def _default(field: Mapping[str, Any]) -> str:
+    value = field.get("default")
+    return "" if value in (None, "", [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def every_table() -> str:
+    """Return the columns and types of every table of a run and of a warehouse."""
+    found = {name: getattr(tables, name.upper(), None) for name in tables.LOCATION}
+    of_run = "".join(
+        _table(name, schema, where=f"`{tables.LOCATION[name]}` in the run directory")
+        for name, schema in found.items()
+        if schema is not None
+    )
+    of_warehouse = "".join(_table(name, schema) for name, schema in schemas.TABLES.items())
+    return (
+        f"# Every column of a run\n\n{_MADE}"
+        "Parquet with plain types. [The run directory](run-directory.md) says what a row is, and\n"
+        "[dashboards](../how-to/warehouse.md) how to query the tables of many runs. Every table\n"
+        "also has `schema_version` and `run_id`. A column that may be null is marked with `?`.\n\n"
+        f"## Tables of a run\n\n{of_run}## Tables of a warehouse\n\n{of_warehouse.rstrip()}\n"
+    )
+
+
+def _table(name: str, schema: pa.Schema, *, where: str = "") -> str:
+    columns = ", ".join(
+        f"`{field.name}` {_arrow(field.type)}{'?' if field.nullable else ''}"
+        for field in schema
+        if field.name not in ("schema_version", "run_id")
+    )
+    return f"### {name}\n\n{where}{': ' if where else ''}{columns}\n\n"
+
+
+def _arrow(kind: pa.DataType) -> str:
+    return (
+        "time"
+        if pa.types.is_timestamp(kind)
+        else re.sub(r"list<\w+: (.*?)( not null)?>", r"list of \1", str(kind))
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""`ackproof init`: write a scenario for one's own configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ackproof.cli import options, own_files
+from ackproof.cli.options import Json, print_json
+from ackproof.errors import DiskError, ScenarioError
+
+
+def init(
+    to: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.yaml"),
+    *,
+    start_with: Annotated[
+        str, typer.Option("--from", metavar="NAME", help="The shipped scenario to start with.")
+    ] = own_files.YOUR_CONFIGURATION,
+    kafka: Annotated[
+        str, typer.Option("--kafka", metavar="VERSION", help="The Kafka version of the scenario.")
+    ] = "",
+    server: own_files.Server = None,
+    producer: own_files.Producer = None,
+    topic_config: own_files.TopicConfig = None,
+    from_cluster: own_files.FromCluster = "",
+    topic: own_files.Topic = "",
+    client_config: own_files.ClientConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Write a scenario file for your configuration, to be changed, predicted and run.
+
+    Examples: [bold]ackproof init[/],
+    [bold]ackproof init --server server.properties --producer producer.properties[/]
+    """
+    from ackproof.own_config.scenario_file import render
+    from ackproof.scenario import shipped
+
+    source = shipped.find(start_with)
+    if source is None or source.is_dir():
+        raise ScenarioError(
+            f"{start_with!r} is not a shipped scenario", hint="`ackproof scenarios` lists them."
+        )
+    own = own_files.OwnFiles(
+        server=server,
+        producer=producer,
+        topic_config=topic_config,
+        from_cluster=from_cluster,
+        topic=topic,
+        client_config=client_config,
+    )
+    options.check_kafka(kafka)
+    text, made = render(source, own.read(), kafka=kafka)
+    if own.given:
+        own_files.print_overlay(made)
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ScenarioError(f"{to} exists", hint="Name another file.") from None
+    except OSError as error:
+        raise DiskError(f"{to}: cannot be written: {error}") from error
+    if as_json:
+        print_json({"scenario": str(to)})
+        return
+    typer.echo(to)
+    typer.echo(f"next: ackproof predict {to}, then ackproof run {to}", err=True)

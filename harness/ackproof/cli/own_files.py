@@ -1,0 +1,186 @@
+"""Options for a user's own configuration files, and the scenarios that result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ackproof.cli.options import stderr
+from ackproof.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from ackproof.own_config.overlay import Overlay
+    from ackproof.own_config.settings import OwnConfig
+    from ackproof.scenario.overrides import Overrides
+
+#: The scenario for a user's files if the command names none.
+YOUR_CONFIGURATION = "your-configuration"
+
+_PANEL = "Your own configuration, in place of the scenario's"
+
+
+def _option(*names: str, metavar: str, text: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=_PANEL)
+
+
+Server = Annotated[
+    Path | None,
+    _option(
+        "--server",
+        metavar="FILE",
+        text="Settings of brokers: server.properties, the output of kafka-configs --describe, or a "
+        "Strimzi Kafka resource.",
+    ),
+]
+Producer = Annotated[
+    Path | None,
+    _option(
+        "--producer",
+        metavar="FILE",
+        text="Settings of producers: producer.properties, in names of Java or of librdkafka.",
+    ),
+]
+TopicConfig = Annotated[
+    Path | None,
+    _option(
+        "--topic-config",
+        metavar="FILE",
+        text="Settings of the topic: properties (also replication.factor), the output of "
+        "kafka-topics or kafka-configs --describe, or a Strimzi KafkaTopic.",
+    ),
+]
+FromCluster = Annotated[
+    str,
+    _option(
+        "--from-cluster",
+        metavar="HOST:PORT",
+        text="Ask this running cluster for the settings of its brokers and of --topic. It is only "
+        "read; the run has a cluster of its own.",
+    ),
+]
+Topic = Annotated[str, _option("--topic", metavar="NAME", text="The topic for --from-cluster.")]
+ClientConfig = Annotated[
+    Path | None,
+    _option(
+        "--client-config",
+        metavar="FILE",
+        text="Properties of the client for --from-cluster, in librdkafka's names (TLS, SASL).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFiles:
+    """What a command line says of a user's own configuration."""
+
+    server: Path | None = None
+    producer: Path | None = None
+    topic_config: Path | None = None
+    from_cluster: str = ""
+    topic: str = ""
+    client_config: Path | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return bool(self.server or self.producer or self.topic_config or self.from_cluster)
+
+    def read(self) -> OwnConfig:
+        """Read the files, and ask the cluster. Raises ScenarioError, ClusterError."""
+        from dataclasses import replace
+
+        from ackproof.own_config import files
+
+        if bool(self.from_cluster) != bool(self.topic):
+            raise ScenarioError("--from-cluster and --topic belong together: give both or none")
+        own = files.read(server=self.server, producer=self.producer, topic=self.topic_config)
+        if not self.from_cluster:
+            return own
+        if self.server or self.topic_config:
+            raise ScenarioError(
+                "--from-cluster asks the cluster for what --server and --topic-config say: leave "
+                "one of them out"
+            )
+        from ackproof.own_config.running import ask
+
+        client = files.read(producer=self.client_config).producer or {}
+        asked = ask(
+            self.from_cluster, self.topic, {key: given.value for key, given in client.items()}
+        )
+        return replace(asked, producer=own.producer, read=(*asked.read, *own.read))
+
+
+def scenario_path(scenario: Path | None, own: OwnFiles) -> Path:
+    """Return the scenario to use: the one that is named, or the one for a user's own files."""
+    from ackproof.scenario.shipped import find
+
+    if scenario is not None:
+        return scenario
+    if not own.given:
+        raise typer.BadParameter(
+            "name a scenario (`ackproof scenarios` lists the shipped ones), or your own files with "
+            "--server, --producer or --topic-config",
+            param_hint="SCENARIO",
+        )
+    found = find(YOUR_CONFIGURATION)
+    assert found is not None
+    return found
+
+
+class Overriding:
+    """What a command line puts in the place of a scenario's values.
+
+    Used once for each file; it prints once what it takes from the user's own files.
+    """
+
+    def __init__(self, own: OwnFiles, *, kafka: str, assigned: list[str], seed: int | None) -> None:
+        self._own = own.read() if own.given else None
+        self._kafka = kafka
+        self._assigned = [*assigned, *([] if seed is None else [f"seed={seed}"])]
+        self._said = False
+
+    def __call__(self, document: Mapping[str, Any]) -> Overrides:
+        """Return the overrides for a file."""
+        from ackproof.own_config.overlay import overlay
+        from ackproof.scenario.overrides import from_assignments, joined
+
+        last = from_assignments(self._assigned, "--set")
+        if self._own is None:
+            return last
+        made = overlay(self._own, document, kafka=self._kafka)
+        if not self._said:
+            print_overlay(made)
+            self._said = True
+        return joined(made.overrides, last)
+
+
+def print_overlay(made: Overlay) -> None:
+    """Print on standard error what a run takes from the user's files, and what not."""
+    console = stderr()
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+    say("your configuration:")
+    for line in made.used:
+        say(f"  {line}")
+    for reason, keys in made.unused.items():
+        say(f"  not used ({reason}): {', '.join(keys)}", style="dim")
+    print_warnings(made.warnings)
+
+
+def print_warnings(warnings: tuple[str, ...] | list[str]) -> None:
+    """Print warnings on standard error."""
+    for warning in warnings:
+        line = f"[yellow]warning:[/] {_escaped(warning)}"
+        stderr().print(line, highlight=False, soft_wrap=True)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,1 @@
+"""A user's own configuration files, as parts of a scenario."""

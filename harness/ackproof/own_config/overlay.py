@@ -1,0 +1,170 @@
+"""Puts a user's configuration in the place of a scenario's own.
+
+A scenario keeps its faults, rate and expectations. The settings of brokers, of the workload's topic
+and of its producers are replaced as a whole, so that none of the scenario's own is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.own_config import brokers, producers
+from ackproof.own_config.settings import Given, OwnConfig, Settings
+from ackproof.scenario.cluster import PER_TOPIC_SETTINGS
+from ackproof.scenario.kafka_keys import ignored
+from ackproof.scenario.overrides import Overrides
+from ackproof.scenario.types import YamlPath
+
+#: Topic settings that would remove records: retention is off in a run.
+_REMOVING = ("retention.ms", "retention.bytes", "cleanup.policy", "delete.retention.ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """A user's configuration for one scenario document."""
+
+    overrides: Overrides
+    #: What the run uses, one line each.
+    used: tuple[str, ...]
+    #: What is probably wrong in the user's files, with its place.
+    warnings: tuple[str, ...]
+    #: Settings that the run does not use, by reason.
+    unused: Mapping[str, tuple[str, ...]]
+
+
+def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> Overlay:
+    """Return the overrides for a scenario; `kafka` outranks the version that the files name."""
+    version = kafka or own.kafka or str(document.get("kafka") or DEFAULT_KAFKA)
+    workload = document.get("workload")
+    topic = str(workload.get("topic", "")) if isinstance(workload, Mapping) else ""
+    made = _Making(version, topic)
+    if kafka or own.kafka:
+        made.put(("kafka",), version, "--kafka" if kafka else "spec.kafka.version")
+    made.used.append(f"Kafka {version}")
+    made.nodes(own, document)
+    if own.broker is not None:
+        made.broker_settings(own.broker)
+    if own.topic is not None or own.broker is not None:
+        made.topic_settings(own)
+    if own.producer is not None:
+        made.producer_settings(own.producer)
+    unused: dict[str, tuple[str, ...]] = {}
+    for key, reason in made.unused.items():
+        unused[reason] = (*unused.get(reason, ()), key)
+    overrides = Overrides(replaced=made.replaced, sources=made.sources)
+    return Overlay(
+        overrides=overrides, used=tuple(made.used), warnings=tuple(made.warnings), unused=unused
+    )
+
+
+class _Making:
+    """Collects an overlay."""
+
+    def __init__(self, kafka: str, topic: str) -> None:
+        self.kafka = kafka
+        self.topic: YamlPath = ("topics", topic)
+        self.replaced: dict[YamlPath, Any] = {}
+        self.sources: dict[YamlPath, str] = {}
+        self.used: list[str] = []
+        self.warnings: list[str] = []
+        self.unused: dict[str, str] = {}
+
+    def put(self, path: YamlPath, value: Any, source: str) -> None:
+        self.replaced[path] = value
+        self.sources[path] = source
+
+    def _settings(self, place: YamlPath, settings: Settings) -> None:
+        self.replaced[place] = {key: _plain(given.value) for key, given in settings.items()}
+        self.sources |= {(*place, key): given.source for key, given in settings.items()}
+
+    def nodes(self, own: OwnConfig, document: Mapping[str, Any]) -> None:
+        """Set brokers and replicas; a topic has at least as many brokers as replicas."""
+        broker = own.broker or {}
+        replicas = own.replication_factor
+        source = own.read[-1] if own.read else "the cluster"
+        if replicas is None and "default.replication.factor" in broker:
+            given = broker["default.replication.factor"]
+            replicas, source = int(given.value) if given.value.isdecimal() else None, given.source
+        if replicas is not None:
+            self._replicas(replicas, document, source)
+        self.used.append(
+            f"replication factor {replicas}"
+            if replicas is not None
+            else "the scenario's replication factor (add replication.factor=… to --topic-config)"
+        )
+        cluster = document.get("cluster")
+        default = cluster.get("brokers", 3) if isinstance(cluster, Mapping) else 3
+        count = own.brokers or max(default, replicas or 0)
+        if count != default:
+            self.put(("cluster", "brokers"), count, source)
+            self.used.append(f"{count} brokers")
+
+    def _replicas(self, replicas: int, document: Mapping[str, Any], source: str) -> None:
+        """Set the number of replicas; a topic with an assignment gets one of as many brokers."""
+        name = self.topic[1]
+        topic = (document.get("topics") or {}).get(name) or {}
+        assigned = topic.get("assignment")
+        if assigned:
+            ids = list(range(1, replicas + 1))
+            turns = [at % replicas for at in range(len(assigned))]
+            turned = [ids[turn:] + ids[:turn] for turn in turns]
+            self.put((*self.topic, "assignment"), turned, source)
+        else:
+            self.put((*self.topic, "replication_factor"), replicas, source)
+
+    def broker_settings(self, settings: Settings) -> None:
+        """Replace the brokers' settings by those that a run's brokers can have."""
+        taken = brokers.taken(settings, self.kafka)
+        self._settings(("cluster", "settings"), {key: settings[key] for key in taken})
+        if taken:
+            self.used.append(f"brokers: {', '.join(f'{key}={taken[key]}' for key in taken)}")
+        for key, given in settings.items():
+            if reason := brokers.left_out(key):
+                self.unused[key] = reason
+            elif reason := ignored("broker", key, self.kafka):
+                self.warnings.append(f"{given.source}: {key}: {reason}")
+
+    def topic_settings(self, own: OwnConfig) -> None:
+        """Replace the topic's settings; it inherits those that brokers have defaults for."""
+        broker = own.broker or {}
+        inherited = {key: broker[key] for key in PER_TOPIC_SETTINGS if key in broker}
+        found: dict[str, Given] = {**inherited, **(own.topic or {})}
+        for key in [key for key in found if key in _REMOVING]:
+            given = found.pop(key)
+            if key == "cleanup.policy" and "compact" in given.value:
+                self.warnings.append(
+                    f"{given.source}: {key}: compaction removes acked records; the run uses delete"
+                )
+            self.unused[key] = "retention is off, so that only a loss removes a record"
+        for key in list(found):
+            if reason := ignored("topic", key, self.kafka):
+                self.warnings.append(f"{found.pop(key).source}: {key}: {reason}")
+        self._settings((*self.topic, "settings"), found)
+        least = found["min.insync.replicas"].value if "min.insync.replicas" in found else "1"
+        text = ", ".join(f"{key}={given.value}" for key, given in found.items())
+        self.used.append(f"topic: {text or 'the defaults of Kafka'}")
+        if "min.insync.replicas" not in found:
+            self.used.append(f"min.insync.replicas={least} (Kafka's default)")
+
+    def producer_settings(self, settings: Settings) -> None:
+        """Replace the producers' settings, in librdkafka's names."""
+        converted = producers.convert(settings, self.kafka)
+        self._settings(("workload", "settings"), converted.settings)
+        given = {key: one for key, one in converted.settings.items() if ":" in one.source}
+        text = ", ".join(f"{key}={one.value}" for key, one in given.items())
+        self.used += [f"producers: {one}" for one in (text, converted.defaults) if one]
+        for key, reason in converted.unused.items():
+            if reason.startswith("no producer"):
+                self.warnings.append(f"{settings[key].source}: {key}: {reason}")
+            else:
+                self.unused[key] = reason
+
+
+def _plain(value: str) -> str | int | bool:
+    """Return a value as YAML would have it."""
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if value.isdecimal() and str(int(value)) == value else value

@@ -1,0 +1,45 @@
+"""The configuration keys that Kafka's own classes know, by version.
+
+`ci/kafka_keys` writes `kafka_keys.json`: for each key the first and the last version, of those
+asked, that knows it. When a key came or went between two of them is not known.
+"""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from ackproof.kafka_versions import numbers
+
+Scope = Literal["broker", "topic", "producer"]
+
+
+@cache
+def _document() -> dict[str, Any]:
+    path = Path(__file__).with_name("kafka_keys.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def known(scope: Scope) -> frozenset[str]:
+    """Return the keys that any version knows."""
+    return frozenset(_document()[scope])
+
+
+def ignored(scope: Scope, key: str, kafka: str) -> str:
+    """Return why this version ignores a key; '' if it knows the key, or if that is not known."""
+    span = _document()[scope].get(key)
+    if span is None:
+        near = get_close_matches(key, _document()[scope], n=1, cutoff=0.8)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        return f"Kafka has no {scope} setting of this name{guess}"
+    versions = _document()["versions"]
+    first, last = span
+    if first and numbers(kafka) <= numbers(versions[first - 1]):
+        return f"Kafka {kafka} ignores it: it came after {versions[first - 1]}"
+    if last + 1 < len(versions) and numbers(kafka) >= numbers(versions[last + 1]):
+        return f"Kafka {kafka} ignores it: {versions[last]} is the last version asked that knows it"
+    return ""

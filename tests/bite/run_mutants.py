@@ -1,0 +1,313 @@
+"""Damage and falsification of a recorded run: what a judge must never call `holds`.
+
+`damage` changes the bytes of one recorded file and leaves the manifest as it is. `falsify` changes
+rows of one table and writes a new manifest, as somebody would who wants a wrong verdict. `reorder`
+changes nothing that matters: the order of rows, and how files are written.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ackproof.runs import directory as runs
+from ackproof.runs import manifest
+from ackproof_spark.tables import LOCATION, Outcome, RecordState
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    run_dir: Path
+    what: str
+
+
+def copy(run_dir: Path, to: Path) -> Path:
+    """Copy what was recorded; link files, since mutants replace them."""
+    wanted = {file.path for file in _manifest(run_dir).files} | {manifest.NAME}
+    for name in wanted:
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.hardlink_to(run_dir / name)
+    return to
+
+
+def _manifest(run_dir: Path) -> manifest.Manifest:
+    return runs.read_model(run_dir, manifest.NAME, manifest.Manifest)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.unlink()  # it is a link to the recorded file
+    path.write_bytes(content)
+
+
+# Damage: each takes a file, its content, and the other files of the run.
+
+
+def _cut(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    content = path.read_bytes()
+    _replace(path, content[: draw.randrange(len(content))])
+
+
+def _flip(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    _replace(path, bytes(content))
+
+
+def _lengthen(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    _replace(path, path.read_bytes() + draw.randbytes(draw.randint(1, 100)))
+
+
+def _overwrite(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    content = bytearray(path.read_bytes())
+    start = draw.randrange(len(content))
+    length = draw.randint(1, 512)
+    content[start : start + length] = draw.randbytes(length)
+    _replace(path, bytes(content))
+
+
+def _remove(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    path.unlink()
+
+
+def _double(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    shutil.copy(path, path.with_name(f"copy-{path.name}"))
+
+
+def _exchange(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
+    content = path.read_bytes()
+    other = next(one for one in others if one.read_bytes() != content)
+    _replace(path, other.read_bytes())
+    _replace(other, content)
+
+
+#: Copies of a file count only where its name makes it a part of a table.
+_DAMAGES = (_cut, _flip, _lengthen, _overwrite, _remove, _exchange)
+
+
+def damage(run_dir: Path, to: Path, seed: int) -> Mutant:
+    """Change the bytes of one recorded file at random."""
+    draw = random.Random(seed)
+    copy(run_dir, to)
+    files = [to / file.path for file in _manifest(run_dir).files if file.bytes]
+    path = draw.choice(files)
+    kinds = [*_DAMAGES, _double] if path.suffix == ".parquet" and path.parent != to else _DAMAGES
+    kind = draw.choice(kinds)
+    kind(draw, path, draw.sample(files, len(files)))
+    return Mutant(run_dir=to, what=f"{kind.__name__} {path.relative_to(to)} (seed {seed})")
+
+
+# Falsification: each takes the rows of a table and returns others, None if it does not apply.
+
+Change = Callable[[random.Random, list[Row]], list[Row] | None]
+
+
+def _drop(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    first = draw.randrange(len(rows))
+    length = draw.choice([1, 1, 3, 100])
+    return rows[:first] + rows[first + length :]
+
+
+def _drop_inner(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Drop a row that has others before and after it."""
+    if len(rows) < 3:
+        return None
+    index = draw.randrange(1, len(rows) - 1)
+    return rows[:index] + rows[index + 1 :]
+
+
+def _repeat(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return [*rows, dict(draw.choice(rows))]
+
+
+def _repeat_behind(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Append a copy of a record at a later offset."""
+    row = draw.choice(rows)
+    last = max(one["offset"] for one in rows if _place(one) == _place(row))
+    return [*rows, {**row, "offset": last + 1}]
+
+
+def _swap_names(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    one, other = draw.sample(range(len(rows)), 2)
+    changed = [dict(row) for row in rows]
+    for key in ("producer", "sequence"):
+        changed[one][key], changed[other][key] = rows[other][key], rows[one][key]
+    return changed if changed != rows else None
+
+
+def _move(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, partition=rows[index]["partition"] + 1)
+
+
+def _corrupt(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    gone = {"producer": None, "sequence": None, "head": "00"}
+    return _with(rows, index, state=str(RecordState.CORRUPT), **gone)
+
+
+def _rename(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, sequence=10**9)
+
+
+def _ack_falsely(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    row = draw.choice(rows)
+    return [*rows, {**row, "sequence": 10**9, "outcome": str(Outcome.ACKED), "offset": None}]
+
+
+def _withdraw(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Call an acked send failed: its record is then nobody's."""
+    acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
+    return _with(rows, draw.choice(acked), outcome=str(Outcome.FAILED)) if acked else None
+
+
+def _call_unknown(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    acked = [n for n, row in enumerate(rows) if row["outcome"] == Outcome.ACKED]
+    return _with(rows, draw.choice(acked), outcome=str(Outcome.UNKNOWN)) if acked else None
+
+
+def _misspell(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), outcome="Acked")
+
+
+def _shift_offset(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    placed = [n for n, row in enumerate(rows) if row["offset"] is not None]
+    index = draw.choice(placed)
+    return _with(rows, index, offset=rows[index]["offset"] + draw.randint(1, 5))
+
+
+def _end_early(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, end_offset=rows[index]["end_offset"] - draw.randint(1, 50))
+
+
+def _begin_late(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, begin_offset=draw.randint(1, 50))
+
+
+def _incomplete(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), complete=False, reason="cut")
+
+
+def _unverified(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), verified=False)
+
+
+def _verified_at_no_time(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), verified_at=None)
+
+
+def _another_fault(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), fault="kill")
+
+
+def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    early = rows[index]["injected_at"] - timedelta(seconds=1)
+    return _with(rows, index, healed_at=early)
+
+
+def _read_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, producer=0, sequence=10**9)
+
+
+def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return []
+
+
+#: What must be noticed in which table.
+FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
+    "ledger": (
+        *(_drop, _repeat, _ack_falsely, _withdraw, _call_unknown, _misspell, _shift_offset),
+        *(_move, _rename, _nothing),
+    ),
+    "final_log": (_drop, _repeat, _repeat_behind, _swap_names, _move, _corrupt, _rename, _nothing),
+    "partition_ends": (_drop, _repeat, _end_early, _begin_late, _incomplete, _move, _nothing),
+    "fault_windows": (
+        *(_drop, _unverified, _verified_at_no_time, _another_fault, _healed_before, _nothing),
+    ),
+    "reads": (_drop_inner, _read_a_ghost, _nothing),
+    "effects": (_drop_inner, _repeat, _nothing),
+    "consumer_events": (_nothing,),
+    "transactions": (_nothing,),
+    "probe": (_nothing,),
+}
+
+
+def falsify(run_dir: Path, to: Path, seed: int) -> Mutant:
+    """Change rows of one table, and write a manifest that confirms them."""
+    draw = random.Random(seed)
+    copy(run_dir, to)
+    tables = [name for name in FALSIFICATIONS if (run_dir / LOCATION[name]).exists()]
+    while True:
+        table = draw.choice(tables)
+        change = draw.choice(FALSIFICATIONS[table])
+        files = _files(to / LOCATION[table])
+        filled = [path for path in files if pq.read_metadata(path).num_rows]
+        if not filled:
+            continue
+        chosen = filled if change is _nothing else [draw.choice(filled)]
+        done = [_change(path, change, draw) for path in chosen]
+        if any(done):
+            break
+    _seal(to)
+    return Mutant(run_dir=to, what=f"{change.__name__} of {table} (seed {seed})")
+
+
+def _change(path: Path, change: Change, draw: random.Random) -> bool:
+    table = pq.read_table(path)
+    rows = change(draw, table.to_pylist())
+    if rows is None:
+        return False
+    _write(path, pa.Table.from_pylist(rows, schema=table.schema))
+    return True
+
+
+def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
+    """Write the same rows in another order, in other row groups and with another compression."""
+    draw = random.Random(seed)
+    copy(run_dir, to)
+    for table in ("ledger", "final_log", "partition_ends", "fault_windows"):
+        for path in _files(to / LOCATION[table]):
+            rows = pq.read_table(path)
+            order = draw.sample(range(rows.num_rows), rows.num_rows)
+            codec = draw.choice(["none", "snappy", "zstd", "gzip"])
+            group = draw.choice([7, 100, 10**6])
+            _write(path, rows.take(order), compression=codec, row_group_size=group)
+    _seal(to)
+    return Mutant(run_dir=to, what=f"reordered (seed {seed})")
+
+
+def _seal(run_dir: Path) -> None:
+    (run_dir / manifest.NAME).unlink()
+    manifest.write(run_dir, runs.read_record(run_dir).run_id)
+
+
+def _write(path: Path, table: pa.Table, **how: Any) -> None:
+    path.unlink()
+    pq.write_table(table, path, **how)
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+
+
+def _with(rows: list[Row], index: int, **changes: Any) -> list[Row]:
+    return [*rows[:index], {**rows[index], **changes}, *rows[index + 1 :]]
+
+
+def _place(row: Row) -> tuple[str, int]:
+    return row["topic"], row["partition"]

@@ -1,0 +1,210 @@
+"""Every block of README and docs: its language, its commands, its Python and its scenarios."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from ackproof.scenario.loader import load
+from ackproof_spark.anomaly import Anomaly
+from documented import ROOT, Block, blocks, lines, pages, run_page, unknown_words, workplace
+
+sys.path.insert(0, str(ROOT / "ci"))
+from reference_pages import pages as reference_pages
+
+PAGES = pages()
+KINDS = {"sh", "text", "yaml", "python", "json", "sql", "toml", "ini"}
+#: What a line of commands begins with: such a line belongs into a block of `sh`.
+COMMAND = re.compile(r"^\s*(\$ |ackproof |\.venv/|ci/|pip |docker |kubectl |python -)", re.M)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def every(*kinds: str) -> list[Any]:
+    """Return a case for each block of these languages."""
+    return [
+        pytest.param(block, id=f"{name(path)}:{block.line}")
+        for path in PAGES
+        for block in blocks(path.read_text(encoding="utf-8"))
+        if block.kind in kinds
+    ]
+
+
+def unmarked(text: str) -> list[int]:
+    """Return the lines of blocks whose language is missing, or that hide commands."""
+    return [
+        block.line
+        for block in blocks(text)
+        if block.kind not in KINDS or (block.kind == "text" and COMMAND.search(block.text))
+    ] + [
+        text.count("\n", 0, found.start()) + 1
+        for found in re.finditer(r"^ {4}(ackproof|\.venv/|pip|python -) ?", text, re.M)
+    ]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_commands_stand_in_blocks_of_commands(path: Path) -> None:
+    assert unmarked(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("block", every("sh"))
+def test_documented_commands_and_options_exist(block: Block) -> None:
+    for line in lines(block):
+        for command in re.split(r"[|;>]|&&", line):
+            if re.match(r"\s*(\S*/)?ackproof\s", command):
+                assert unknown_words(command) == [], line
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_quick_commands_work_as_written(path: Path, tmp_path: Path) -> None:
+    assert run_page(path, folder=workplace(tmp_path), slow=False, timeout_s=120) == []
+
+
+def test_what_is_not_run_has_a_reason() -> None:
+    reasons = {
+        f"{name(path)}:{block.line}": block.mark("not run")
+        for path in PAGES
+        for block in blocks(path.read_text(encoding="utf-8"))
+        if block.mark("not run") is not None
+    }
+    print(*(f"{place}  {reason}" for place, reason in reasons.items()), sep="\n")  # noqa: T201
+    assert [place for place, reason in reasons.items() if not reason] == []
+
+
+def there(module: str, name: str) -> bool:
+    """Tell whether a module has a name, which may be a module of its own."""
+    found = name == "*" or hasattr(import_module(module), name)
+    return bool(found or find_spec(f"{module}.{name}"))
+
+
+@pytest.mark.parametrize("block", every("python"))
+def test_documented_python_imports_what_exists(block: Block) -> None:
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ackproof"):
+            assert [one.name for one in node.names if not there(str(node.module), one.name)] == []
+
+
+@pytest.mark.parametrize("block", every("yaml"))
+def test_documented_scenarios_are_valid(block: Block, tmp_path: Path) -> None:
+    document = YAML(typ="safe").load(block.text)
+    if isinstance(document, dict) and "version" in document:
+        (tmp_path / "scenario.yaml").write_text(block.text)
+        assert load(tmp_path / "scenario.yaml")
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name)
+def test_links_of_pages_outside_the_site_lead_somewhere(path: Path) -> None:
+    """`mkdocs build --strict` checks those of the site."""
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", reference_pages().items(), ids=lambda page: page[0].name)
+def test_reference_pages_are_current(page: tuple[Path, str]) -> None:
+    path, text = page
+    assert path.read_text(encoding="utf-8") == text, "write it again: ci/reference"
+
+
+def build_site(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as `ci/site` does."""
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def outside(site: Path) -> list[str]:
+    """Return the addresses of other hosts from which a page would load something."""
+    loads = re.compile(
+        r"""<(?:script|img|iframe)[^>]*src="((?:https?:)?//[^"]+)|<link[^>]*href="(https?://[^"]+)"""
+        r"""|url\(["']?((?:https?:)?//[^)]+)|@import\s+["']((?:https?:)?//[^"']+)"""
+    )
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert pages, f"no page in {site}"
+    return sorted({"".join(one) for path in pages for one in loads.findall(path.read_text())})
+
+
+def test_the_site_has_no_broken_link_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    built = build_site(ROOT / "mkdocs.yml", tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert outside(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[there](none.md)", "none.md"),
+        ("[there](#nowhere)", "#nowhere"),
+        ("[there](../none.py)", "none.py"),
+    ],
+)
+def test_a_broken_link_is_noticed(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(text)
+    config = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text())
+    config |= {"nav": ["index.md"], "hooks": [str(ROOT / "ci" / "site_links.py")]}
+    YAML(typ="safe").dump(config, tmp_path / "mkdocs.yml")
+    built = build_site(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert built.returncode != 0
+    assert problem in built.stderr
+
+
+def test_what_is_loaded_from_elsewhere_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<script src="https://a.example/x.js"></script><a href="https://b">'
+    )
+    (tmp_path / "a.css").write_text("@font-face { src: url('//c.example/f.woff') }")
+    assert outside(tmp_path) == ["//c.example/f.woff'", "https://a.example/x.js"]
+
+
+def test_every_anomaly_is_defined() -> None:
+    page = (ROOT / "docs" / "reference" / "anomalies.md").read_text(encoding="utf-8")
+    in_a_run = page.partition("## In a history")[0]
+    rows = "".join(re.findall(r"^\| (`.*?) \|", in_a_run, re.M))
+    assert [str(one) for one in Anomaly if f"`{one}`" not in rows] == []
+
+
+def test_a_block_that_fails_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- file: a.txt -->\n```text\nhello\n```\n\n```sh\ngrep hello a.txt\n```\n\n"
+        "<!-- exits 1 -->\n```sh\ngrep other a.txt\n```\n\n```sh\nackproof validate none.yaml\n"
+        "```\n<!-- slow -->\n```sh\nfalse\n```\n<!-- not run: why -->\n```sh\nfalse\n```\n"
+    )
+    [failed] = run_page(page, folder=tmp_path, slow=False, timeout_s=60)
+    assert failed.startswith("line 15 ended with 2, not 0")
+    assert "none.yaml" in failed
+    assert len(run_page(page, folder=tmp_path, slow=True, timeout_s=60)) == 2
+
+
+def test_an_option_and_a_command_that_do_not_exist_are_noticed() -> None:
+    assert unknown_words("ackproof run a.yaml --out there --json") == []
+    assert unknown_words("ackproof run a.yaml --nonsense 3") == ["--nonsense"]
+    assert unknown_words("ackproof nonsense a.yaml") == ["nonsense"]
+    assert unknown_words("ackproof warehouse nonsense x") == ["nonsense"]
+
+
+def test_a_name_that_does_not_exist_is_noticed() -> None:
+    assert there("ackproof_faults", "Kill")
+    assert not there("ackproof_faults", "Kil")
+
+
+def test_commands_in_other_blocks_are_noticed() -> None:
+    assert unmarked("```text\nackproof run a.yaml\n```\n") == [1]
+    assert unmarked("```\nsome output\n```\n") == [1]
+    assert unmarked("see\n\n    ackproof run a.yaml\n") == [3]
+    assert unmarked("```sh\nackproof run a.yaml\n```\n") == []

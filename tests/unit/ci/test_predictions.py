@@ -1,0 +1,131 @@
+"""Drawn schedules, and the comparison of their runs with the model's words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.scenario.loader import load
+from ackproof_faults import registered
+from ackproof_faults.process.kill import Kill
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "ci"))
+import predictions_draw as drawing
+import predictions_page as pages
+
+#: A leader that alone has the last acked records dies before the ISR can shrink.
+CUT = {
+    "fault": "isolate_replication",
+    "target": "leader of orders-0",
+    "when": ["300 acked", "isr of orders-0 == 3"],
+}
+KILL = {
+    "fault": "kill",
+    "target": "leader of orders-0",
+    "when": "200 more acked",
+    "or_after": "5s",
+    "heal_when": "leader of orders-0 changed",
+}
+
+
+def stored(observed: dict[str, int], *, inconclusive: str = "", **workload: Any) -> dict[str, Any]:
+    return {
+        "seed": 1,
+        "run": "run-1",
+        "seconds": 1.0,
+        "inconclusive": inconclusive,
+        "observed": {"sent": 900, "acked": 900} | observed,
+        "steps": [],
+        "findings": [],
+        "scenario": {
+            "version": 1,
+            "name": "drawn-1",
+            "kafka": "4.3.1",
+            "topics": {"orders": {"partitions": 1}},
+            "workload": {
+                "topic": "orders",
+                "settings": {"acks": 1, "enable.idempotence": False},
+                **workload,
+            },
+            "faults": [CUT, KILL],
+            "expect": {"loss": "any"},
+        },
+    }
+
+
+def contradictions(result: dict[str, Any]) -> list[str]:
+    (one,) = pages.compared([result])
+    return list(one.contradictions)
+
+
+def test_a_run_as_predicted_contradicts_nothing() -> None:
+    assert contradictions(stored({"lost": 200})) == []
+
+
+def test_a_certain_loss_that_did_not_happen_is_a_contradiction() -> None:
+    assert contradictions(stored({})) == [
+        "lost is certain, every path of the model leads to this, yet none was observed"
+    ]
+    assert contradictions(stored({}, inconclusive="kill: not verified")) == []
+
+
+def test_a_model_with_a_broken_rule_is_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is told that a kill does nothing; the same run now refutes it."""
+    monkeypatch.setattr(Kill, "effects", ())
+    (told,) = contradictions(stored({"lost": 200}))
+    assert told.startswith("lost is impossible")
+    (told,) = contradictions(stored({"lost": 200}, inconclusive="kill: not verified"))
+    assert told.startswith("lost is impossible")
+
+
+def test_words_are_counted_by_what_became_of_them() -> None:
+    def became(word: str, seen: int, *, conclusive: bool) -> str:
+        said = pages.Said(anomaly="lost", word=word, seen=seen)
+        return pages.outcome(said, conclusive=conclusive)
+
+    assert became("impossible", 0, conclusive=True) == "came true"
+    assert became("impossible", 1, conclusive=True) == "contradicted"
+    assert became("impossible", 1, conclusive=False) == "contradicted"
+    assert became("certain", 1, conclusive=False) == "came true"
+    assert became("certain", 0, conclusive=True) == "contradicted"
+    assert became("possible", 1, conclusive=True) == "happened"
+    assert became("possible", 0, conclusive=True) == "did not happen"
+    for word in ("impossible", "possible", "certain"):
+        assert became(word, 0, conclusive=False) == "inconclusive"
+
+
+def test_the_page_counts_an_inconclusive_run_as_such() -> None:
+    runs = pages.compared([stored({"lost": 200}), stored({}, inconclusive="kill: not verified")])
+    page = pages.page(runs)
+    assert "2 schedules were run, 1 of them conclusively, and 1 lost acked records" in page
+    (lost,) = (line for line in page.splitlines() if line.startswith("| lost |"))
+    assert lost == "| lost | - | - | 2 / 1 / 0 / 1 |"
+    assert "- seed 1, Kafka 4.3.1: kill: not verified" in page
+
+
+def test_a_seed_always_draws_the_same_scenario(tmp_path: Path) -> None:
+    texts = [drawing.draw(7, drawing.VERSIONS, tmp_path).read_text() for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert texts[0] != drawing.draw(8, drawing.VERSIONS, tmp_path).read_text()
+
+
+def test_every_fault_is_drawn(tmp_path: Path) -> None:
+    wanted = set(registered()) - set(drawing.LEFT_OUT)
+    drawn: set[str] = set()
+    for seed in range(len(wanted)):
+        scenario = load(drawing.draw(seed, drawing.VERSIONS, tmp_path))[0].scenario
+        drawn |= {fault.name for fault in scenario.every_fault}
+    assert drawn == wanted
+
+
+def test_results_are_stored_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "RESULTS", tmp_path / "predictions.json")
+    pages.store(stored({}) | {"seed": 2})
+    pages.store(stored({}))
+    pages.store(stored({"lost": 3}))
+    assert [one["observed"].get("lost", 0) for one in pages.stored().values()] == [3, 0]
+    assert [one["seed"] for one in json.loads(pages.RESULTS.read_text())] == [1, 2]

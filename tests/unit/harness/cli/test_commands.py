@@ -1,0 +1,79 @@
+"""Commands that only print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import ackproof as ap
+from ackproof.containers.images import version_of
+from ackproof.errors import ExitCode, ScenarioError
+from ackproof_faults import registered
+from command_line import ackproof
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ackproof("--version") == ExitCode.HOLDS
+    assert f"ackproof {ap.__version__}" in capsys.readouterr().out
+
+
+def test_faults_are_listed_by_family_and_no_word_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert ackproof("faults") == ExitCode.HOLDS
+    lines = capsys.readouterr().out.splitlines()
+    assert {"process", "network", "disk", "clients", "operations"} <= set(lines)
+    assert max(map(len, lines)) <= 80
+    listed = {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "}
+    assert set(registered()) <= listed
+
+
+def test_one_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ackproof("faults", "kill") == ExitCode.HOLDS
+    printed = capsys.readouterr().out
+    assert "proof" in printed
+    assert "isolate" not in printed
+    assert ackproof("faults", "kill", "--json") == ExitCode.HOLDS
+    assert list(json.loads(capsys.readouterr().out)) == ["kill"]
+    assert ackproof("faults", "kil") == ExitCode.USAGE
+    assert "did you mean 'kill'" in capsys.readouterr().err
+
+
+def test_without_a_scenario_and_files_it_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "predict"):
+        assert ackproof(command) == ExitCode.USAGE
+        assert "--server" in capsys.readouterr().err
+    assert ackproof("predict", "--topic", "orders", "--from-cluster", "") == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("image", ["apache/kafka:3.9.1", "docker.io/apache/kafka:3.9.1"])
+def test_an_image_is_a_version(image: str) -> None:
+    assert version_of(image) == "3.9.1"
+
+
+@pytest.mark.parametrize("image", ["confluentinc/cp-kafka:7.6.0", "apache/kafka:latest", "kafka"])
+def test_an_image_of_another_name_is_refused(image: str) -> None:
+    with pytest.raises(ScenarioError, match="image"):
+        version_of(image)
+
+
+def test_completion_is_printed() -> None:
+    program = "from ackproof.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            "_ACKPROOF_COMPLETE": "complete_bash",
+            "COMP_WORDS": "ackproof pre",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "predict" in done.stdout

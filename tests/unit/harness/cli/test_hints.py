@@ -1,0 +1,66 @@
+"""The commands and options that errors, hints and help texts name exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from typer.main import get_command
+
+from ackproof.cli.main import app
+from documented import ROOT, unknown_words
+
+SOURCES = sorted((ROOT / "harness" / "ackproof").rglob("*.py"))
+#: A command within a text, up to the end of its line, a backtick or the end of bold text.
+COMMAND = re.compile(r"(?:`|\]|: )(ackproof (?!needs|uses)[a-z][^`\n\[]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+
+def text_of(node: ast.AST) -> str:
+    """Return a literal text, with `X` for what is put into it."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            text_of(part) if isinstance(part, ast.Constant) else "X" for part in node.values
+        )
+    return ""
+
+
+def commands(source: str) -> Iterator[str]:
+    tree = ast.parse(source)
+    parts = {id(p) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for p in n.values}
+    for node in (node for node in ast.walk(tree) if id(node) not in parts):
+        yield from COMMAND.findall(text_of(node))
+
+
+def hinted_options(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            for part in ast.walk(node.value):
+                yield from OPTION.findall(text_of(part))
+
+
+def all_options(command: Any) -> set[str]:
+    own = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+    return own.union(*map(all_options, getattr(command, "commands", {}).values()))
+
+
+def test_texts_name_commands_and_options_that_exist() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in SOURCES]
+    said = {command for source in sources for command in commands(source)}
+    assert len(said) > 20
+    assert {command: words for command in said if (words := unknown_words(command))} == {}
+    assert {option for one in sources for option in hinted_options(one)} <= all_options(
+        get_command(app)
+    )
+
+
+def test_a_hint_that_names_nothing_is_noticed() -> None:
+    source = 'raise E(f"no {x}", hint=f"Continue it with: ackproof compare --resum {x}")'
+    [said] = commands(source)
+    assert unknown_words(said) == ["--resum"]
+    assert list(hinted_options('E(hint="Name another with --nowhere.")')) == ["--nowhere"]
+    assert "--nowhere" not in all_options(get_command(app))

@@ -1,0 +1,71 @@
+"""Who reads the final log, and what the run says if only one reader could."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.execution import final_log as execution
+from ackproof_spark.errors import AnalysisError, ConnectorMissing
+from ackproof_spark.reading import agreement, final_log
+from ackproof_spark.reading.final_log import FinalLog, PartitionEnd, Reader
+
+CONNECTOR, OWN = Reader.CONNECTOR, Reader.PYTHON
+
+
+class Readers:
+    """Both readers; `failures` are what the connector's reading raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: Exception) -> None:
+        self.read: list[Reader] = []
+        self._failures = list(failures)
+        session = contextlib.nullcontext(object())
+        monkeypatch.setattr(execution, "spark_session", lambda: session)
+        monkeypatch.setattr(final_log, "take_final_log", self._take)
+        monkeypatch.setattr(final_log, "read_final_log", lambda *_, **__: self.read.append(OWN))
+        monkeypatch.setattr(agreement, "store_disagreements", lambda *_, **__: None)
+
+    def _take(self, *_: object, reader: Reader = CONNECTOR, **rest: Any) -> FinalLog:
+        self.read.append(reader)
+        if reader is CONNECTOR and self._failures:
+            raise self._failures.pop()
+        return FinalLog(log=None, records=1, ends=tuple(rest["ends"]))  # type: ignore[arg-type]
+
+    def take(self, tmp_path: Path, offsets: int = 10) -> execution.Reading:
+        end = PartitionEnd(topic="orders", partition=0, begin_offset=0, end_offset=offsets)
+        return execution.take_final_log(tmp_path, bootstrap_servers="none:1", ends=[end])
+
+
+def test_two_readers_read_a_small_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    readers = Readers(monkeypatch)
+    assert readers.take(tmp_path) == execution.Reading(readers=[CONNECTOR, OWN])
+    assert readers.read == [CONNECTOR, OWN]
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (ConnectorMissing("gone"), "Spark's Kafka connector is absent"),
+        (AnalysisError("UnsupportedVersion"), "connector failed: UnsupportedVersion"),
+    ],
+)
+def test_the_own_reader_replaces_a_connector_that_cannot_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: Exception, said: str
+) -> None:
+    readers = Readers(monkeypatch, failure)
+    reading = readers.take(tmp_path)
+    assert (reading.readers, readers.read) == ([OWN], [CONNECTOR, OWN])
+    assert said in reading.unobserved[0]
+    assert "ackproof-kafka read alone" in reading.unobserved[0]
+
+
+def test_that_one_reader_alone_read_a_large_log_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    readers = Readers(monkeypatch)
+    reading = readers.take(tmp_path, offsets=execution.SECOND_READER_UP_TO + 1)
+    assert (reading.readers, readers.read) == ([CONNECTOR], [CONNECTOR])
+    assert "kafka read alone: more than 1,000,000 offsets" in reading.unobserved[0]

@@ -1,0 +1,248 @@
+"""A user's own files, as parts of a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.errors import ScenarioError
+from ackproof.own_config import described, files, producers, properties, strimzi
+from ackproof.own_config.overlay import Overlay, overlay
+from ackproof.own_config.scenario_file import render
+from ackproof.own_config.settings import Given, OwnConfig
+from ackproof.scenario import loader
+from ackproof.scenario.model import Scenario
+from ackproof.scenario.shipped import folder
+
+YOURS = folder() / "your-configuration.yaml"
+
+
+def values(settings: Any) -> dict[str, str]:
+    return {key: given.value for key, given in settings.items()}
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = (
+        "# no\n! no\nacks = all\nlinger.ms:5\n  retries 3\nssl.key=a\\\n   b\\u0041\\=c\nacks=1\n\n"
+    )
+    found = properties.parse(text, "p")
+    assert values(found) == {"acks": "1", "linger.ms": "5", "retries": "3", "ssl.key": "abA=c"}
+    assert found["acks"].source == "p:8"
+    assert found["ssl.key"].source == "p:6"
+
+
+@pytest.mark.parametrize("text", ["=1", "{a}=1", "acks=\\u0007"])
+def test_what_is_no_setting_is_an_error_with_its_line(text: str) -> None:
+    with pytest.raises(ScenarioError, match="p:2: "):
+        properties.parse(f"\n{text}", "p")
+
+
+DESCRIBED = """\
+Dynamic configs for topic orders are:
+  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2}
+  cleanup.policy=delete,compact sensitive=false synonyms={}
+"""
+TOPICS = (
+    "Topic: orders\tTopicId: x\tPartitionCount: 6\tReplicationFactor: 3\t"
+    "Configs: cleanup.policy=compact,delete,min.insync.replicas=2\n"
+    "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\n"
+)
+
+
+def test_the_output_of_kafkas_commands() -> None:
+    both = {"min.insync.replicas": "2", "cleanup.policy": "delete,compact"}
+    assert described.is_described(DESCRIBED)
+    assert values(described.parse(DESCRIBED, "d")) == both
+    old = "Configs for topic 'orders' are cleanup.policy=delete,compact,min.insync.replicas=2"
+    assert values(described.parse(old, "d")) == both
+    assert values(described.parse(TOPICS, "d")) == {
+        "partitions": "6",
+        "replication.factor": "3",
+        "cleanup.policy": "compact,delete",
+        "min.insync.replicas": "2",
+    }
+    assert not described.is_described("min.insync.replicas=2")
+
+
+STRIMZI = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: Kafka
+metadata: {name: mine}
+spec:
+  kafka:
+    version: 3.9.1
+    replicas: 5
+    config:
+      default.replication.factor: 3
+      min.insync.replicas: 2
+---
+kind: KafkaTopic
+metadata: {name: orders}
+spec:
+  partitions: 12
+  replicas: 4
+  config: {min.insync.replicas: 3}
+"""
+
+
+def test_strimzis_resources() -> None:
+    own = strimzi.parse(STRIMZI, "s")
+    assert (own.kafka, own.brokers, own.partitions, own.replication_factor) == ("3.9.1", 5, 12, 4)
+    assert own.broker is not None
+    assert own.broker["min.insync.replicas"] == Given("2", "s:10")
+    assert own.topic is not None
+    assert values(own.topic) == {"min.insync.replicas": "3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: Deployment", "it has Deployment, and none of Kafka"),
+        ("kind: [", "not valid YAML"),
+        (
+            "kind: KafkaTopic\nspec:\n  replicas: many",
+            "s:3: replicas: 'many' is not a whole number",
+        ),
+        ("kind: Kafka\n---\nkind: Kafka\n", "2 resources of the kind Kafka"),
+    ],
+)
+def test_other_resources_are_errors(text: str, problem: str) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        strimzi.parse(text, "s")
+
+
+def converted(kafka: str = "4.3.1", **settings: str) -> producers.Converted:
+    given = {key.replace("_", "."): Given(value, "p:1") for key, value in settings.items()}
+    return producers.convert(given, kafka)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "settings", "acks", "idempotence"),
+    [
+        ("4.3.1", {}, "all", "true"),
+        ("3.0.0", {}, "all", "true"),
+        ("2.6.2", {}, "1", "false"),
+        ("4.3.1", {"acks": "1"}, "1", "false"),
+        ("4.3.1", {"retries": "0"}, "all", "false"),
+        ("4.3.1", {"max_in_flight_requests_per_connection": "6"}, "all", "false"),
+        ("4.3.1", {"message_timeout_ms": "5000"}, "all", "false"),  # librdkafka's name
+        ("2.6.2", {"request_required_acks": "-1"}, "-1", "false"),
+    ],
+)
+def test_defaults_are_those_of_the_client(
+    kafka: str, settings: dict[str, str], acks: str, idempotence: str
+) -> None:
+    found = values(converted(kafka, **settings).settings)
+    assert (found["acks"], found["enable.idempotence"]) == (acks, idempotence)
+
+
+def test_names_of_java_become_those_of_librdkafka() -> None:
+    found = converted(
+        buffer_memory="33554432", max_request_size="2000", key_serializer="x", lingr_ms="1"
+    )
+    assert values(found.settings)["queue.buffering.max.kbytes"] == "32768"
+    assert values(found.settings)["message.max.bytes"] == "2000"
+    assert "does not apply to librdkafka" in found.unused["key.serializer"]
+    assert "did you mean 'linger.ms'" in found.unused["lingr.ms"]
+
+
+SERVER = """\
+broker.id=1
+listeners=PLAINTEXT://:9092
+default.replication.factor=2
+min.insync.replicas=2
+replica.lag.time.max.ms=20000
+replica.lag.tme.max.ms=1
+zookeeper.session.timeout.ms=6000
+log.retention.hours=1
+"""
+
+
+def laid(
+    tmp_path: Path, server: str = SERVER, producer: str = "acks=1\n", topic: str = ""
+) -> tuple[Scenario, Overlay]:
+    paths: dict[str, Path] = {}
+    for part, text in (("server", server), ("producer", producer), ("topic", topic)):
+        if text:
+            paths[part] = tmp_path / f"{part}.properties"
+            paths[part].write_text(text)
+    own = files.read(**paths)
+    made = overlay(own, loader.parse(YOURS))
+    return loader.load(YOURS, lambda _: made.overrides)[0].scenario, made
+
+
+def test_the_files_take_the_place_of_the_scenarios_settings(tmp_path: Path) -> None:
+    scenario, made = laid(tmp_path, topic="unclean.leader.election.enable=true\nretention.ms=1\n")
+    assert scenario.cluster.settings == {"replica.lag.time.max.ms": 20000}
+    assert scenario.topic.settings == {
+        "min.insync.replicas": 2,
+        "unclean.leader.election.enable": True,
+    }
+    assert scenario.topic.assignment == [[1, 2]]
+    assert scenario.workload.settings.acks == "1"
+    assert not scenario.workload.settings.idempotence
+    text = "\n".join(made.warnings)
+    assert "server.properties:6: replica.lag.tme.max.ms" in text
+    assert "did you mean 'replica.lag.time.max.ms'" in text
+    assert "server.properties:7: zookeeper.session.timeout.ms: Kafka 4.3.1 ignores it" in text
+    assert len(made.warnings) == 2
+    assert {key for keys in made.unused.values() for key in keys} == {
+        "broker.id",
+        "listeners",
+        "log.retention.hours",
+        "retention.ms",
+    }
+
+
+def test_a_topic_file_outranks_the_brokers_default(tmp_path: Path) -> None:
+    scenario, _ = laid(tmp_path, topic="min.insync.replicas=1\nreplication.factor=4\n")
+    assert scenario.topic.min_insync_replicas == 1
+    assert scenario.topic.assignment == [[1, 2, 3, 4]]
+    assert scenario.cluster.brokers == 4
+
+
+@pytest.mark.parametrize(
+    ("producer", "topic", "problem"),
+    [
+        ("\nacks=2\n", "", r"producer\.properties:2: workload\.settings\.acks: '?2'? is not a"),
+        ("acks=all\n", "min.insync.replicas=x", r"topic\.properties:1: topics\.orders\.settings"),
+        ("acks=all\n", "replication.factor=9", r"9"),
+        ("acks=all\n", "replication.factor=no", "is not a whole number from 1"),
+        ("buffer.memory=much\n", "", "producer.properties:1: buffer.memory"),
+    ],
+)
+def test_a_bad_value_is_an_error_at_its_line(
+    producer: str, topic: str, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=problem):
+        laid(tmp_path, producer=producer, topic=topic)
+
+
+def test_a_missing_file_has_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("")
+    with pytest.raises(ScenarioError, match=r"Did you mean .*server\.properties"):
+        files.read(server=tmp_path / "sever.properties")
+
+
+def test_init_writes_a_scenario_that_is_the_same(tmp_path: Path) -> None:
+    scenario, _ = laid(tmp_path)
+    own = files.read(
+        server=tmp_path / "server.properties", producer=tmp_path / "producer.properties"
+    )
+    text, rendered = render(YOURS, own, kafka="3.9.1")
+    assert "# It loses the end of its log only" in text
+    assert rendered.used[0] == "Kafka 3.9.1"
+    (tmp_path / "mine.yaml").write_text(text)
+    [one] = loader.load(tmp_path / "mine.yaml")
+    assert one.scenario.kafka == "3.9.1"
+    assert one.scenario.workload.settings.acks == scenario.workload.settings.acks == "1"
+    assert one.scenario.workload.settings.linger_ms == 0  # the Java client's default before 4.0
+    assert one.scenario.topics == scenario.topics
+    assert one.scenario.faults == scenario.faults
+
+
+def test_without_files_nothing_changes() -> None:
+    text, _ = render(YOURS, OwnConfig(), kafka="")
+    assert "acks: all" in text

@@ -1,0 +1,208 @@
+"""What faults, targets and conditions become in the exact search, and what the bounds answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.prediction.effect_stress import Place
+from ackproof.prediction.effects import model_effects
+from ackproof.prediction.readings import schedules, unsupported
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_model import (
+    AnyOf,
+    AnyTime,
+    ChannelCut,
+    Effect,
+    Elapsed,
+    ElectionAsked,
+    FaultEvent,
+    Injection,
+    IsrIs,
+    LeaderIs,
+    ProcessEnds,
+    ProcessStalls,
+    QuorumLost,
+    SettingChanges,
+)
+
+SCENARIOS = Path(__file__).parents[4] / "scenarios"
+LEADER = {"target": "leader of orders-0"}
+TOPIC = {"topic": "orders"}
+ASSIGNED = {"orders": {"assignment": [[3, 1, 2]]}}
+REPLICATION, CONTROLLERS = ChannelCut(channel="replication"), ChannelCut(channel="controllers")
+
+
+def place(*faults: dict[str, Any], **changes: Any) -> Place:
+    found = load(SCENARIOS / "acks.yaml")[2].scenario
+    scenario = Scenario.model_validate(
+        {**found.model_dump(by_alias=True), "faults": list(faults), **changes}
+    )
+    return Place(
+        scenario=scenario,
+        topic="orders",
+        partition=0,
+        lag_time_s=30,
+        session_s=9,
+        request_timeout_s=30,
+    )
+
+
+def effects(fault: dict[str, Any], **changes: Any) -> tuple[Effect, ...] | None:
+    here = place(fault, **changes)
+    return model_effects(here.scenario.faults[0], here)  # type: ignore[arg-type]
+
+
+def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
+    here = place(*faults, **changes)
+    assert not unsupported(here)
+    (only,) = schedules(here)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ({"fault": "pause", **LEADER}, (ProcessStalls(),)),
+        ({"fault": "wipe_partition", **LEADER}, (ProcessEnds(log="nothing"),)),
+        ({"fault": "wipe_partition", **LEADER, "partitions": "orders-1"}, (ProcessEnds(),)),
+        ({"fault": "power_loss", **LEADER, "partitions": "orders-1"}, (ProcessEnds(),)),
+        ({"fault": "old_checkpoint", **LEADER}, (ProcessEnds(),)),
+        ({"fault": "kill_cluster"}, (ProcessEnds(), QuorumLost())),
+        ({"fault": "partition", **LEADER}, (REPLICATION,)),
+        ({"fault": "partition", **LEADER, "direction": "to_peers"}, (REPLICATION,)),
+        ({"fault": "partition", **LEADER, "peers": "controllers"}, (CONTROLLERS,)),
+        (
+            {"fault": "partition", **LEADER, "peers": "clients", "direction": "to_peers"},
+            (ChannelCut(channel="clients", packets="from"),),
+        ),
+        ({"fault": "split", **LEADER, "controllers": "others"}, (REPLICATION, CONTROLLERS)),
+        (
+            {"fault": "split", **LEADER, "controllers": "targets"},
+            (REPLICATION, ChannelCut(channel="controllers", at="others")),
+        ),
+        (
+            {"fault": "isolate", **LEADER},
+            (
+                ChannelCut(channel="replication", among=True),
+                CONTROLLERS,
+                ChannelCut(channel="clients"),
+            ),
+        ),
+        ({"fault": "unclean_election", **TOPIC}, (ElectionAsked(kind="unclean"),)),
+        ({"fault": "preferred_election", **TOPIC, "partition": 1}, ()),
+        (
+            {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
+            (SettingChanges(min_insync_replicas=1),),
+        ),
+        ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 1}, ()),
+        ({"fault": "kill", "target": "active controller"}, (QuorumLost(),)),
+        ({"fault": "pause", "target": "majority of controllers"}, (QuorumLost(),)),
+    ],
+)
+def test_faults_have_effects_in_the_exact_search(
+    fault: dict[str, Any], expected: tuple[Effect, ...]
+) -> None:
+    assert effects(fault) == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "changes"),
+    [
+        ({"fault": "half_open", **LEADER}, {}),  # connections stay open
+        ({"fault": "crash_loop", **LEADER}, {}),
+        ({"fault": "flapping", **LEADER}, {}),
+        ({"fault": "partition", **LEADER, "peers": [2]}, {}),
+        ({"fault": "partition", **LEADER, "peers": "clients", "how": "reject"}, {}),
+        ({"fault": "partition", **LEADER, "peers": "clients"}, {"cluster": {"listeners": ["OUT"]}}),
+        ({"fault": "isolate", **LEADER}, {"kafka": "2.6.2"}),  # the controller is a broker
+        ({"fault": "wipe_volume", **LEADER}, {}),  # KIP-858
+        ({"fault": "old_checkpoint", **LEADER}, {"kafka": "0.10.2.2"}),
+        ({"fault": "kill_cluster"}, {"kafka": "2.6.2"}),
+        ({"fault": "kill", "target": "active controller"}, {"cluster": {"controllers": 3}}),
+        ({"fault": "partition", "target": "active controller"}, {}),
+        ({"fault": "alter_config", **TOPIC, "key": "cleanup.policy", "value": "compact"}, {}),
+        ({"fault": "recreate_topic", **TOPIC}, {}),
+        ({"fault": "latency", **LEADER, "delay": "1s"}, {}),
+    ],
+)
+def test_what_the_exact_search_does_not_know_is_left_to_the_bounds(
+    fault: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    assert effects(fault, **changes) is None
+    assert "the fault" in unsupported(place(fault, **changes))
+
+
+@pytest.mark.parametrize(
+    ("faults", "changes", "why"),
+    [
+        ([{"fault": "kill", **LEADER}], {"cluster": {"combined": True}}, "also controllers"),
+        ([{"fault": "kill_cluster"}], {}, "while the controllers may have ended"),
+        (
+            [{"fault": "kill", "target": "active controller"}, {"fault": "power_loss", **LEADER}],
+            {},
+            "while the controllers may have ended",
+        ),
+        (
+            [
+                {"fault": "pause", **LEADER},
+                {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
+            ],
+            {},
+            "a change of settings",
+        ),
+    ],
+)
+def test_some_schedules_are_left_to_the_bounds(
+    faults: list[dict[str, Any]], changes: dict[str, Any], why: str
+) -> None:
+    here = place(*faults, **changes)
+    assert why in unsupported(here)
+    assert not list(schedules(here))
+
+
+@pytest.mark.parametrize(
+    ("target", "numbers"), [(3, {0}), ([1, 2], {1, 2}), ([1, 2, 3], {0, 1, 2}), ("all", {0, 1, 2})]
+)
+def test_broker_ids_are_replicas_where_the_assignment_is_known(
+    target: object, numbers: set[int]
+) -> None:
+    (kill,) = reading({"fault": "kill", "target": target}, topics=ASSIGNED)
+    assert kill.targets == numbers
+
+
+def test_a_broker_without_a_replica_is_no_target() -> None:
+    (kill,) = reading({"fault": "kill", "target": 4}, topics=ASSIGNED, cluster={"brokers": 4})
+    assert kill.targets == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "assigned", "expected"),
+    [
+        ("leader of orders-0 == 1", True, LeaderIs(replica=1)),
+        ("leader of orders-0 == 1", False, AnyTime()),
+        ("leader of orders-0 != none", False, LeaderIs(replica=None, equal=False)),
+        ("isr of orders-0 is {3, 2}", True, IsrIs(members=frozenset({0, 2}))),
+        ("isr of orders-0 is {3, 2}", False, AnyTime()),
+        ("epoch of orders-0 >= 2", True, AnyTime()),
+        ("cut began", True, FaultEvent(fault=0, event="began")),
+        (
+            "none recovered",
+            True,
+            AnyOf(alternatives=tuple(FaultEvent(fault=n, event="recovered") for n in (0, 1))),
+        ),
+        (
+            "after 5s or cut ended",
+            True,
+            AnyOf(alternatives=(Elapsed(seconds=5), FaultEvent(fault=0, event="ended"))),
+        ),
+    ],
+)
+def test_conditions_are_those_of_the_model(text: str, assigned: bool, expected: object) -> None:
+    first = {"fault": "none", "id": "cut", "heal_after": "1s"}
+    second = {"fault": "none", "when": text}
+    found = reading(first, second, **({"topics": ASSIGNED} if assigned else {}))
+    assert found[1].when == (expected,)

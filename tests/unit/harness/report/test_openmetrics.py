@@ -1,0 +1,84 @@
+"""Metrics of runs: read by Prometheus's own parser, and complete for the Grafana dashboard."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+from prometheus_client.parser import text_string_to_metric_families as parse_classic
+
+from ackproof.report.openmetrics import render, write_metrics
+from ackproof.runs.verdict import Word
+
+GRAFANA = Path(__file__).parents[4] / "docs" / "dashboards" / "grafana.json"
+
+
+def samples(text: str, name: str, **labels: str) -> list[float]:
+    return [
+        sample.value
+        for family in parse(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+
+
+def test_prometheus_reads_what_a_run_has(told, acks_all):
+    text = render([told.verdict, acks_all.verdict])
+    observed = told.verdict.observed
+    run = {"scenario": "acks", "configuration": "acks=1", "kafka_version": "4.3.1"}
+    assert samples(text, "ackproof_as_expected", **run) == [1]
+    assert samples(text, "ackproof_sends", **run, outcome="acked") == [observed["acked"]]
+    assert samples(text, "ackproof_anomalies", **run, anomaly="lost") == [observed["lost"]]
+    assert samples(text, "ackproof_lost_by_cause", **run, case="B2") == [observed["lost"]]
+    assert samples(text, "ackproof_findings", **run) == [0]
+    p99 = told.verdict.metrics.ack_latency_ms.p99 / 1000
+    assert samples(text, "ackproof_ack_latency_seconds", **run, quantile="0.99") == [p99]
+    finished = told.verdict.finished_at.timestamp()
+    assert samples(text, "ackproof_finished_timestamp_seconds", **run) == [finished]
+    assert len(samples(text, "ackproof_anomalies", anomaly="lost")) == 2
+    # node_exporter and push gateways read the older format.
+    assert {one.name for one in parse_classic(text)} == {one.name for one in parse(text)}
+
+
+def test_text_that_is_damaged_is_refused_by_the_parser(acks_1):
+    with pytest.raises(ValueError, match="EOF"):
+        list(parse(render([acks_1.verdict]).replace("# EOF\n", "")))
+
+
+def test_words_become_numbers_and_the_last_run_counts(acks_1, finding, unverified):
+    later = acks_1.verdict.model_copy(update={"verdict": Word.VIOLATED})
+    assert samples(render([acks_1.verdict, later]), "ackproof_as_expected") == [0]
+    [unclear] = samples(render([unverified.verdict]), "ackproof_as_expected")
+    assert math.isnan(unclear)
+    assert samples(render([finding.verdict]), "ackproof_findings") == [1]
+
+
+def test_labels_are_escaped(acks_1):
+    odd = acks_1.verdict.model_copy(update={"configuration_name": 'a "b" \\ c'})
+    assert samples(render([odd]), "ackproof_findings", configuration='a "b" \\ c') == [0]
+
+
+def test_a_reader_never_sees_half_a_file(acks_1, tmp_path):
+    path = tmp_path / "ackproof.prom"
+    path.write_text("old")
+    write_metrics(path, [acks_1.verdict])
+    assert path.read_text() == render([acks_1.verdict])
+    assert [one.name for one in tmp_path.iterdir()] == ["ackproof.prom"]
+
+
+def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_exist(told):
+    text = render([told.verdict])
+    known = {sample.name: set(sample.labels) for family in parse(text) for sample in family.samples}
+    dashboard = json.loads(GRAFANA.read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    assert len(asked) >= 6
+    used = set()
+    for expression in asked:
+        for name, labels in re.findall(r"(ackproof_\w+)(?:\{([^}]*)\})?", expression):
+            used.add(name)
+            assert set(re.findall(r"(\w+)\s*[=!]", labels)) <= known[name], expression
+    assert used == set(known)

@@ -1,0 +1,91 @@
+"""What is legal in a scenario and probably not meant; and what a command line sets."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof.errors import ScenarioError
+from ackproof.scenario import kafka_keys, loader
+from ackproof.scenario.overrides import from_assignments
+from ackproof.scenario.shipped import folder
+from ackproof.scenario.warnings import warnings
+
+ACKS_ALL = folder() / "acks-all.yaml"
+ACKS = folder() / "acks.yaml"
+
+
+def warned(*assignments: str) -> list[str]:
+    own = from_assignments(list(assignments), "--set")
+    [one] = loader.load(ACKS_ALL, lambda _: own)
+    return [f"{place[-1]}: {problem}" for place, problem in warnings(one.scenario)]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "warning"),
+    [
+        ("topics.orders.settings.min.insync.replicas=2", ""),
+        ("topics.orders.settings.min.insync.replicas=3", "3 is the replication factor"),
+        ("topics.orders.settings.min.insync.replica=2", "did you mean 'min.insync.replicas'?"),
+        ("topics.orders.settings.segment.bytes=1048576", ""),
+        ("cluster.settings.num.io.threads=2", ""),
+        ("cluster.settings.num.io.thread=2", "did you mean 'num.io.threads'?"),
+        ("cluster.settings.zookeeper.session.timeout.ms=6000", "Kafka 4.3.1 ignores it"),
+        ("cluster.settings.broker.session.timeout.ms=3000", ""),
+    ],
+)
+def test_warnings(assignment: str, warning: str) -> None:
+    found = warned(assignment)
+    assert len(found) == bool(warning)
+    assert warning in "".join(found)
+
+
+def test_more_than_the_replicas_is_a_warning_where_no_producer_asks_for_acks_all() -> None:
+    more = "topics.orders.settings.min.insync.replicas=4"
+    one = ("workload.settings.acks=1", "workload.settings.enable.idempotence=false")
+    assert "4 is above the replication factor 3" in "".join(warned(more, *one))
+    with pytest.raises(ScenarioError, match="4 is more than the 3 replicas"):
+        warned(more)
+
+
+def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:
+    setting = "cluster.settings.broker.session.timeout.ms=3000"
+    assert "2.6.2" in "".join(warned("kafka='2.6.2'", setting))
+
+
+def test_keys_are_kafkas_own_by_version() -> None:
+    assert kafka_keys.ignored("topic", "message.format.version", "2.6.2") == ""
+    assert "4.3.1 ignores it" in kafka_keys.ignored("topic", "message.format.version", "4.3.1")
+    assert kafka_keys.ignored("broker", "broker.session.timeout.ms", "3.0.0") == ""  # not known
+    assert "2.6.2 ignores it" in kafka_keys.ignored("broker", "broker.session.timeout.ms", "2.6.2")
+    assert {"acks", "linger.ms"} <= kafka_keys.known("producer")
+
+
+def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> None:
+    own = from_assignments(["workload.settings.acks=1", "seed=9"], "--set")
+    with pytest.raises(ScenarioError, match=r"enable.idempotence: true needs acks: all"):
+        loader.load(ACKS, lambda _: own)
+    more = from_assignments(
+        ["workload.settings.acks=1", "workload.settings.enable.idempotence=false", "seed=9"],
+        "--set",
+    )
+    found = loader.load(ACKS, lambda _: more)
+    assert {one.scenario.workload.settings.acks for one in found} == {"1"}
+    assert {one.scenario.seed for one in found} == {9}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem"),
+    [
+        ("acks", "it must be KEY=VALUE"),
+        ("=1", "it must be KEY=VALUE"),
+        ("matrix={}", "matrix cannot be set"),
+        ("seed=[", "not a YAML value"),
+        ("workload.raet=5", "--set workload.raet: workload.raet: 'raet' is not a key here"),
+        ("workload.rate=fast", "--set workload.rate: workload.rate: 'fast' is not a rate"),
+        ("topics=5", "--set topics: topics: it must be a mapping"),
+    ],
+)
+def test_a_bad_assignment_is_named(assignment: str, problem: str) -> None:
+    with pytest.raises(ScenarioError) as found:
+        loader.load(ACKS_ALL, lambda _: from_assignments([assignment], "--set"))
+    assert problem in str(found.value)

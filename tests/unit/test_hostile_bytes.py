@@ -1,0 +1,295 @@
+"""Whatever bytes an input has, its parser returns or says what is wrong: no traceback, no hang.
+
+hypothesis draws damaged files; `ACKPROOF_EXAMPLES=100000` (`ci/fuzz`) more than the usual run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from ackproof.errors import RunDirectoryError, ScenarioError
+from ackproof.ledger import arrow_stream, producer_ledger
+from ackproof.ledger.producer_ledger import LedgerWriter, Origin
+from ackproof.observation import broker_log, metadata_log, zookeeper_log
+from ackproof.proxy.protocol import Framer, FramingError, correlation_id, request_header
+from ackproof.scenario.loader import load
+from ackproof_spark import record
+from ackproof_spark.errors import HistoryError
+from ackproof_spark.forensics.segments import Tail, batches
+from ackproof_spark.jepsen.reader import read
+from ackproof_spark.tables import LEDGER, READS
+
+UNIT = Path(__file__).parent
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+SEGMENT = UNIT / "spark_analysis" / "forensics" / "batches_4.3.1.log"
+LOGS = UNIT / "harness" / "observation"
+EXAMPLES = int(os.environ.get("ACKPROOF_EXAMPLES", "60"))
+
+hostile = settings(
+    max_examples=EXAMPLES,
+    deadline=timedelta(seconds=20),
+    database=None,
+    derandomize="ACKPROOF_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@st.composite
+def damaged(draw: Any, content: bytes) -> bytes:
+    """Bytes of a file, with some overwritten, removed, repeated or inserted."""
+    result = bytearray(content)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(result) - 1)))
+        end = min(len(result), at + draw(st.integers(1, 16)))
+        what = draw(st.sampled_from(["overwrite", "remove", "repeat", "insert", "cut", "extreme"]))
+        if what == "overwrite":
+            result[at:end] = draw(st.binary(min_size=end - at, max_size=end - at))
+        elif what == "remove":
+            del result[at:end]
+        elif what == "repeat":
+            result[at:at] = result[at:end]
+        elif what == "insert":
+            result[at:at] = draw(st.binary(max_size=32))
+        elif what == "extreme":
+            extreme = draw(st.sampled_from([b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\0"]))
+            result[at : at + 4] = extreme
+        else:
+            del result[at:]
+    return bytes(result)
+
+
+@st.composite
+def garbled(draw: Any, text: str) -> str:
+    """Text with some of its words replaced by hostile ones."""
+    words = text.split(" ")
+    replacement = st.sampled_from(HOSTILE) | st.text(max_size=8)
+    for _ in range(draw(st.integers(1, 4))):
+        words[draw(st.integers(0, len(words) - 1))] = draw(replacement)
+    return " ".join(words)
+
+
+HOSTILE = (
+    *("{", "}", "[", "]", '"', "null", "true", "-1", "0", "99999999999999999999", "1e999", "NaN"),
+    *("&a", "*a", "<<:", "!!python/object", "\t", "\x00", "\ud7ff", "[" * 2000, "a" * 5000),
+    *("<script>", "${env:HOME}", "../../etc", "\x1b[2J", "| payload: {", '{"type":"X"}'),
+)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Any:
+    with tempfile.TemporaryDirectory() as path:
+        yield Path(path)
+
+
+def returns_or_raises(parse: Callable[[], object], *expected: type[Exception]) -> None:
+    try:
+        parse()
+    except expected:
+        return
+
+
+@given(data=st.data())
+@hostile
+def test_scenario_text(folder: Path, data: st.DataObject) -> None:
+    source = data.draw(
+        st.sampled_from(["acks-all", "nemesis", "visibility", "guarantees/pipeline"])
+    )
+    text = (SCENARIOS / f"{source}.yaml").read_text()
+    path = folder / "scenario.yaml"
+    path.write_text(data.draw(garbled(text)), encoding="utf-8", errors="surrogatepass")
+    returns_or_raises(lambda: load(path), ScenarioError)
+
+
+_leaf = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["all", "leader of orders-0", "5s", "3000 acked", "1/s", "none"])
+)
+_value = st.recursive(
+    _leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner)
+)
+
+
+@given(data=st.data())
+@hostile
+def test_scenario_values(folder: Path, data: st.DataObject) -> None:
+    document = YAML(typ="safe").load(SCENARIOS / "acks-all.yaml")
+    node = document
+    while True:
+        key = data.draw(st.sampled_from(sorted(node)) if isinstance(node, dict) else st.just(0))
+        inner = node[key]
+        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
+            node = inner
+            continue
+        node[key] = data.draw(_value)
+        break
+    path = folder / "values.yaml"
+    with path.open("w", encoding="utf-8", errors="surrogatepass") as file:
+        YAML(typ="safe").dump(document, file)
+    returns_or_raises(lambda: load(path), ScenarioError)
+
+
+HISTORY = json.dumps(
+    {
+        "ops": [
+            {"proc": 0, "type": "ok", "f": "txn", "time": 3, "mops": [
+                {"send": {"key": "x", "offset": 0, "value": "a"}},
+                {"poll": {"x": [[0, "a"], [1, 2]]}},
+            ]},
+            {"proc": 1, "type": "info", "f": "assign", "keys": ["x", 2]},
+        ],
+        "configuration": {"sub-via": "assign"},
+    }
+)  # fmt: skip
+
+
+@given(text=garbled(HISTORY))
+@hostile
+def test_history_text(folder: Path, text: str) -> None:
+    path = folder / "history.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    returns_or_raises(lambda: read([path]), HistoryError)
+
+
+@given(content=damaged(HISTORY.encode()))
+@hostile
+def test_history_bytes(folder: Path, content: bytes) -> None:
+    path = folder / "history.json"
+    path.write_bytes(content)
+    returns_or_raises(lambda: read([path]), HistoryError)
+
+
+def ledger() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "stream"
+        origin = Origin(run_id="run", producer=0, topic="orders", partitions=3)
+        writer = LedgerWriter(path, origin)
+        writer.reserve(40)
+        for first in (0, 10, 20):
+            sequence = np.arange(first, first + 10)
+            writer.write(sequence=sequence, outcome=0, offset=pa.array(sequence), sent_at=sequence)
+        writer.reserve(60)
+        writer.close()
+        return path.read_bytes()
+
+
+@given(content=damaged(ledger()))
+@hostile
+def test_ledger(folder: Path, content: bytes) -> None:
+    path = folder / "_producer-0.arrows"
+    path.write_bytes(content)
+
+    def recover() -> None:
+        table = producer_ledger.recover(path)
+        assert table.schema == LEDGER
+        assert producer_ledger.extent(path)[0] == table.num_rows
+
+    returns_or_raises(recover, RunDirectoryError)
+
+
+def reads() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "stream"
+        constants = {"run_id": "run", "consumer": 3, "group": "g", "isolation_level": "any"}
+        stream = arrow_stream.TableStream(path, READS, {**constants, "topic": "orders"})
+        rows = {"poll": [0, 0], "number": [0, 1], "partition": [0, 0], "offset": [4, 5]}
+        stream.write({**rows, "read_at": [1, 2]})
+        stream.close()
+        return path.read_bytes()
+
+
+@given(content=damaged(reads()))
+@hostile
+def test_table_stream(folder: Path, content: bytes) -> None:
+    path = folder / "_consumer-3.arrows"
+    path.write_bytes(content)
+    returns_or_raises(lambda: arrow_stream.recover(path, READS), RunDirectoryError)
+
+
+@given(value=st.binary(max_size=200))
+@hostile
+def test_record_of_nobody(value: bytes) -> None:
+    assert record.decode(value) is None
+
+
+VALUE = record.encoder(run_id="run", producer=1, size=64)(7)
+
+
+@given(value=damaged(VALUE))
+@hostile
+def test_damaged_record(value: bytes) -> None:
+    assert record.decode(VALUE) is not None
+    assert record.decode(value) is None or value == VALUE
+
+
+@given(content=damaged(SEGMENT.read_bytes()) | st.binary(max_size=300))
+@hostile
+def test_segment(content: bytes) -> None:
+    tail = Tail()
+    found = list(batches(io.BytesIO(content), size=len(content), tail=tail))
+    assert sum(batch.size for batch in found) + tail.torn == len(content)
+    assert all(0 <= batch.base_offset < 2**63 > batch.last_offset for batch in found)
+
+
+@given(data=st.data())
+@hostile
+def test_metadata_log(data: st.DataObject) -> None:
+    text = (LOGS / "metadata_4.3.1.txt").read_text(encoding="utf-8")
+    dump = data.draw(damaged(text.encode())).decode(errors="replace")
+    returns_or_raises(lambda: metadata_log.parse(dump), ValueError)
+    returns_or_raises(lambda: metadata_log.last_offset(dump), ValueError)
+
+
+@given(data=st.data())
+@hostile
+def test_zookeeper_log(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["zookeeper_0.10.2.2.log", "zookeeper_2.6.2.log"]))
+    content = data.draw(damaged((LOGS / name).read_bytes()))
+    returns_or_raises(lambda: zookeeper_log.states([content]), ValueError)
+
+
+@given(
+    lines=st.lists(st.text() | garbled("[2026-01-01 00:00:00,000] INFO [Partition o-0 broker=1]"))
+)
+@hostile
+def test_brokers_log(lines: list[str]) -> None:
+    list(broker_log.parse(lines, broker=1))
+
+
+REQUEST = bytes.fromhex("00000014 0000 0009 00000007 0008") + b"producer" + b"\0\0"
+
+
+@given(parts=st.lists(st.binary(max_size=40) | damaged(REQUEST) | st.just(REQUEST), max_size=8))
+@hostile
+def test_proxy_frames(parts: list[bytes]) -> None:
+    framer, whole = Framer(), Framer()
+
+    def feed_all() -> list[bytes]:
+        return [message for part in parts for message in framer.feed(part)]
+
+    try:
+        messages = feed_all()
+    except FramingError:
+        return
+    assert whole.feed(b"".join(parts)) == messages
+    assert b"".join(parts).startswith(b"".join(messages))
+    for message in messages:
+        returns_or_raises(lambda message=message: request_header(message), FramingError)
+        returns_or_raises(lambda message=message: correlation_id(message), FramingError)
