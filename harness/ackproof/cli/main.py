@@ -41,7 +41,7 @@ from ackproof.cli import (
     warehouse,
 )
 from ackproof.cli.options import print_error, stderr
-from ackproof.errors import AckproofError, ExitCode, translated
+from ackproof.errors import AckproofError, ExitCode, SparkError, translated
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -142,6 +142,8 @@ def _run_command() -> int:
         error.show()  # type: ignore[attr-defined]  # every one that typer raises has it
         return ExitCode.USAGE
     except AckproofError as error:
+        if _interrupts and isinstance(error, SparkError):
+            return _interrupted()  # the signal interrupted what Spark was asked
         print_error(error)
         return error.exit_code
     except Exception as error:
@@ -150,10 +152,12 @@ def _run_command() -> int:
         if os.environ.get("ACKPROOF_TRACEBACK"):
             raise
         return ExitCode.ENVIRONMENT
-    if code == _INTERRUPTED:
-        stderr().print("interrupted: the cluster is removed, recorded data is kept")
-        return ExitCode.INCONCLUSIVE
-    return int(code)
+    return _interrupted() if code == _INTERRUPTED else int(code)
+
+
+def _interrupted() -> ExitCode:
+    stderr().print("interrupted: the cluster is removed, recorded data is kept")
+    return ExitCode.INCONCLUSIVE
 
 
 class _Results:

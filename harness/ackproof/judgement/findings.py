@@ -37,18 +37,23 @@ def contradictions(
 
 
 def of_availability(
-    predicted: Sequence[PartAvailability], steps: Sequence[Step], *, conclusive: bool
+    predicted: Sequence[PartAvailability],
+    steps: Sequence[Step],
+    *,
+    settling_s: float,
+    conclusive: bool,
 ) -> list[Finding]:
     """Return where the probe contradicts what the model says of a part of the schedule.
 
     What could be done although it cannot be is always a finding. What could not be done is one in
-    a conclusive run only. Steps shorter than `SETTLED_S` are not compared.
+    a conclusive run only. The model speaks of the time after the brokers' timers, which take
+    `settling_s`: steps that end less than `SETTLED_S` later are not compared.
     """
     findings: list[Finding] = []
     likelihood: Likelihood
     for step in steps:
         parts = [one for one in predicted if (one.begun, one.healed) == (step.begun, step.healed)]
-        if not parts or (step.end - step.begin).total_seconds() < SETTLED_S:
+        if not parts or (step.end - step.begin).total_seconds() < settling_s + SETTLED_S:
             continue
         for state in step.partitions:
             for ability in ("readable", "writable"):

@@ -17,6 +17,7 @@ from ackproof.judgement import (
     trace_validation,
 )
 from ackproof.judgement.spark import spark_session
+from ackproof.prediction.replication import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
@@ -136,7 +137,10 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         findings=[
             *findings.contradictions(predicted, observed, conclusive=not inconclusive_reasons),
             *findings.of_availability(
-                prediction.prediction.availability, steps, conclusive=not inconclusive_reasons
+                prediction.prediction.availability,
+                steps,
+                settling_s=settling_s(scenario),
+                conclusive=not inconclusive_reasons,
             ),
             *disagreements.findings,
             *trace_validation.findings(trace),

@@ -22,6 +22,7 @@ from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
+from ackproof_faults.effects import Cuts, Intercepts, Slows, Stalls
 from ackproof_model import (
     Configuration,
     Injection,
@@ -62,6 +63,20 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
         return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
     return _with_clients(scenario, _strongest(each), max_states)
+
+
+def settling_s(scenario: Scenario) -> float:
+    """Return for how many seconds the brokers' timers may run after an event, until all have fired.
+
+    The session of a broker that died ends; a follower that cannot fetch in time leaves the ISR.
+    """
+    configured = _configuration(scenario, scenario.topic)
+    lags = any(
+        isinstance(effect, Cuts | Intercepts | Slows | Stalls)
+        for fault in scenario.every_fault
+        for effect in fault.effects
+    )
+    return configured.session_s + (configured.lag_time_s if lags else 0)
 
 
 def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,9 @@ from ackproof.judgement.findings import of_availability
 from ackproof.runs.verdict import PartAvailability, PartitionState, Step
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+compared = partial(of_availability, settling_s=4)
 
 
 def step(readable: str, *, seconds: float = 10, begun: int = 1) -> Step:
@@ -52,20 +56,20 @@ def part(readable: str) -> PartAvailability:
     ],
 )
 def test_only_contradictions_are_findings(predicted, observed, likelihood):
-    found = of_availability(list(map(part, predicted)), [step(observed)], conclusive=True)
+    found = compared(list(map(part, predicted)), [step(observed)], conclusive=True)
     assert [one.predicted for one in found] == ([] if likelihood is None else [likelihood])
 
 
 def test_a_finding_names_partition_and_part():
-    (found,) = of_availability([part("cannot")], [step("yes")], conclusive=False)
+    (found,) = compared([part("cannot")], [step("yes")], conclusive=False)
     assert found.explanation == "orders-0, after fault 1 (kill) begins: the probe could"
     assert (found.anomaly, found.observed) == ("readable", 1)
 
 
 def test_what_was_not_done_is_no_finding_in_an_inconclusive_run():
-    assert of_availability([part("can")], [step("no")], conclusive=False) == []
+    assert compared([part("can")], [step("no")], conclusive=False) == []
 
 
 def test_other_parts_and_short_steps_are_not_compared():
-    assert of_availability([part("cannot")], [step("yes", begun=2)], conclusive=True) == []
-    assert of_availability([part("cannot")], [step("yes", seconds=3)], conclusive=True) == []
+    assert compared([part("cannot")], [step("yes", begun=2)], conclusive=True) == []
+    assert compared([part("cannot")], [step("yes", seconds=8)], conclusive=True) == []

@@ -67,6 +67,19 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
     assert configuration.delivery_timeout_s == 60
 
 
+@pytest.mark.parametrize(
+    ("kafka", "fault", "seconds"),
+    [("4.3.1", "kill", 3), ("4.3.1", "isolate_replication", 13), ("2.6.2", "kill", 18)],
+)
+def test_a_step_settles_after_the_timers_that_its_faults_start(
+    kafka: str, fault: str, seconds: float
+) -> None:
+    timers = {"broker.session.timeout.ms": 3000, "replica.lag.time.max.ms": 10000}
+    faults = [{"fault": fault, "target": "leader of orders-0"}]
+    asked = scenario(kafka=kafka, cluster={"brokers": 3, "settings": timers}, faults=faults)
+    assert replication.settling_s(asked) == seconds
+
+
 def test_faults_on_the_leader_of_a_partition_hit_its_leader(asked: Asked) -> None:
     replication.predict(scenario())
     cut, kill = asked[0][1]
