@@ -283,7 +283,7 @@ def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
     for table in ("ledger", "final_log", "partition_ends", "fault_windows"):
         for path in _files(to / LOCATION[table]):
             rows = pq.read_table(path)
-            order = draw.sample(range(rows.num_rows), rows.num_rows)
+            order = pa.array(draw.sample(range(rows.num_rows), rows.num_rows), pa.int64())
             codec = draw.choice(["none", "snappy", "zstd", "gzip"])
             group = draw.choice([7, 100, 10**6])
             _write(path, rows.take(order), compression=codec, row_group_size=group)

@@ -228,15 +228,21 @@ def print_scenario_warnings(configurations: Sequence[Configured]) -> None:
 
 
 def scenario_warnings(configurations: Sequence[Configured]) -> list[str]:
-    """Return the warnings about these scenarios, each once."""
+    """Return the warnings about these scenarios, each once.
+
+    What only some configurations of a file ignore, such as the setting of an older version, is
+    meant for the others.
+    """
     from ackproof.scenario.loader import line_of
     from ackproof.scenario.warnings import warnings
 
+    found = [(one.path, dict(warnings(one.scenario))) for one in configurations]
     return list(
         dict.fromkeys(
-            f"{one.path}:{line_of(one.path, place)}: {'.'.join(map(str, place))}: {problem}"
-            for one in configurations
-            for place, problem in warnings(one.scenario)
+            f"{path}:{line_of(path, place)}: {'.'.join(map(str, place))}: {problem}"
+            for path, problems in found
+            for place, problem in problems.items()
+            if all(place in others for its, others in found if its == path)
         )
     )
 

@@ -98,7 +98,8 @@ def check_java() -> int:
 def java_version() -> str:
     """Return the version of the Java that Spark will use; raise as `check_java` does."""
     home = os.environ.get("JAVA_HOME")
-    return _version_of(str(Path(home) / "bin" / "java") if home else "java")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    return _version_of(shutil.which(java) or java)
 
 
 @functools.cache

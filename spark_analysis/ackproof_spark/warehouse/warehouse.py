@@ -90,6 +90,9 @@ class Warehouse:
             before = self.spark.catalog.currentDatabase()
             self.spark.catalog.setCurrentDatabase(database)
             try:
+                # A temporary view of an earlier query would stand for the table of its name.
+                for name in [*TABLES, *views.ANALYSES]:
+                    self.spark.catalog.dropTempView(name)
                 for statement in views.statements(self.tables):
                     self.spark.sql(statement)
             finally:

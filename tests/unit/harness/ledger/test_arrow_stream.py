@@ -116,6 +116,7 @@ class TestTransactions:
         """Write a ledger with these outcomes, close it, and return what it says of each send."""
         origin = Origin(run_id="run-1", producer=0, topic="orders", partitions=1)
         writer = LedgerWriter(producer_ledger.stream_path(run_dir, 0), origin)
+        writer.reserve(len(reported))
         for sequence, outcome in enumerate(reported):
             offset = pa.array([sequence if outcome == 0 else None], pa.int64())
             writer.write(sequence=pa.array([sequence]).to_numpy(), outcome=outcome, offset=offset)

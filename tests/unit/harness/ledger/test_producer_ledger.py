@@ -244,9 +244,10 @@ class TestClose:
     def test_finishes_a_close_that_was_interrupted(self, tmp_path):
         """Producer 1 was converted but its stream not yet removed; 2 was being written."""
         self.fill(tmp_path, 1)
+        stream = stream_path(tmp_path, 1).read_bytes()
         producer_ledger.close(tmp_path)
         converted = table_path(tmp_path, 1).read_bytes()
-        stream_path(tmp_path, 1).write_bytes(b"anything: the Parquet file counts")
+        stream_path(tmp_path, 1).write_bytes(stream)
         self.fill(tmp_path, 2)
         half = tmp_path / "ledger" / "_producer-2.parquet.tmp"
         half.write_bytes(b"PAR1 half")

@@ -51,6 +51,7 @@ function looks() {
   return {
     drawn: plots.filter((plot) => plot.dataset.drawn).length,
     plots: plots.length,
+    missing: document.querySelector(".missing")?.textContent,
     wide: wide(),
     overlaps: plots.flatMap(overlaps),
     rates: document.getElementById("run-1-rate")?.layout?.yaxis.range,

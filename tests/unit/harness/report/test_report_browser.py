@@ -82,5 +82,4 @@ def test_a_page_without_its_library_says_so_and_has_its_tables(page, tmp_path):
     [one] = look(tmp_path / "look", [alone], widths=[WIDE])
     assert one.seen["plots"] == 0
     assert one.seen["wide"] == []
-    [error] = one.errors
-    assert "plotly" in error
+    assert "need the file plotly" in one.seen["missing"]

@@ -139,6 +139,7 @@ def test_a_ledger_closed_after_it_was_read_is_no_error(tmp_path):
 
 def test_a_ledger_closed_before_it_was_read_is_an_error(tmp_path):
     out = writer(tmp_path)
+    out.reserve(3)
     write(out, 0, 1)
     source = reader(tmp_path)
     _, offset = source.read({})

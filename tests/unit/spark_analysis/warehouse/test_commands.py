@@ -101,7 +101,7 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     code, script, _ = ackproof("warehouse", "views", place)
     assert code == ExitCode.HOLDS
     assert script == (Path(place.removeprefix("file:")) / "views.sql").read_text()
-    assert script.count("CREATE OR REPLACE VIEW") == 11 + 5
+    assert script.count("CREATE OR REPLACE VIEW") == 15 + 6
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
     assert f"{loaded.format}, version 3" in message
