@@ -107,7 +107,7 @@ def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
     assert "F2 kill of leader of orders-0 (broker 1)" in text
     assert "proof: broker 1: exit status 137" in text
     assert text.count("LOST 142 records of orders-0") == 1
-    assert f"Lost records (8 of {acks_1.verdict.observed['lost']})" in text
+    assert f"Lost records ({acks_1.verdict.observed['lost']})" in text
 
 
 def test_an_unverified_fault_is_not_shown_as_verified(unverified, acks_1):

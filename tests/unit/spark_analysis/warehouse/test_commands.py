@@ -104,7 +104,7 @@ def test_views_and_info_and_the_page_of_a_loaded_warehouse(loaded, ackproof, tmp
     assert script.count("CREATE OR REPLACE VIEW") == 15 + 6
     code, message, _ = ackproof("warehouse", "info", place)
     assert code == ExitCode.HOLDS
-    assert f"{loaded.format}, version 3" in message
+    assert f"{loaded.format}, version 4" in message
     page = tmp_path / "page.html"
     assert ackproof("dashboard", place, "--out", page)[0] == ExitCode.HOLDS
     assert "acks=all" in page.read_text()
