@@ -7,8 +7,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from docker import DockerClient
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
 from ackproof.containers.engine import LABEL_RUN
@@ -64,12 +65,23 @@ class Suite:
             return lease.reused, str(lease.cluster.nodes[1].container.id)
 
 
+_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+
+
 def consume(servers: str, *, commit: bool) -> None:
     """Let a consumer group ask for its offsets, and maybe commit one."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "readers"})
     place = TopicPartition("orders", 0, 0)
     try:
-        consumer.committed([place], timeout=60)
+        # The request makes the offsets topic, whose coordinator may not have loaded it yet.
+        for attempt in Retrying(
+            retry=retry_if_exception(lambda error: error.args[0].code() in _NOT_YET),
+            stop=stop_after_delay(60),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        ):
+            with attempt:
+                consumer.committed([place], timeout=60)
         if commit:
             consumer.commit(offsets=[place], asynchronous=False)
     finally:
