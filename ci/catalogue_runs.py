@@ -179,7 +179,7 @@ def _seconds(began: datetime, at: datetime) -> float:
 
 def _step(verdict: Verdict, step: Step) -> dict[str, Any]:
     """Return a period between faults: what was in force, and what the probe could do."""
-    [first, *_] = step.partitions or [None]
+    first = next(iter(step.partitions), None)
     faults = {fault.window: fault for fault in verdict.faults}
     in_force = [faults[window] for window in step.in_force]
     return {

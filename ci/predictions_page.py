@@ -130,6 +130,7 @@ def _compared(one: Result, path: Path) -> Compared:
         *of_availability(
             found.prediction.availability,
             [Step.model_validate(step) for step in one["steps"]],
+            settling_s=replication.settling_s(scenario),
             conclusive=conclusive,
         ),
     ]
@@ -202,9 +203,9 @@ def _table(title: str, runs: Sequence[Compared], keys: Any) -> list[str]:
     for key in sorted({key for key, _, _ in cells}):
         row = []
         for word, columns in _COLUMNS.items():
-            said = sum(count for (k, w, _), count in cells.items() if (k, w) == (key, word))
+            total = sum(count for (k, w, _), count in cells.items() if (k, w) == (key, word))
             counts = [str(cells[key, word, column]) for column in columns]
-            row.append(" / ".join([str(said), *counts]) if said else "-")
+            row.append(" / ".join([str(total), *counts]) if total else "-")
         lines.append(f"| {key} | {' | '.join(row)} |")
     return lines
 

@@ -143,7 +143,8 @@ def _type(field: Mapping[str, Any]) -> str:
         return " or ".join(dict.fromkeys(kind for kind in kinds if kind != "null"))
     if field.get("type") == "array":
         return f"list of {_type(field.get('items', {}))}"
-    return {"object": "map", "string": "text"}.get(field.get("type", ""), field.get("type", "any"))
+    kind: str = field.get("type", "any")
+    return {"object": "map", "string": "text"}.get(kind, kind)
 
 
 def _default(field: Mapping[str, Any]) -> str:
