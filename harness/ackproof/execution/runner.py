@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof.clients import java_program
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
@@ -33,6 +34,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.loader import Configured, dump
+from ackproof.scenario.model import Scenario
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -168,6 +170,7 @@ def _attach(
 ) -> AttachedCluster:
     """Connect to a running cluster, predict, and create the topics."""
     scenario = state.configured.scenario
+    _prepare_clients(scenario, reporter)
     with reporter.phase(f"attaching to {spec.bootstrap}"):
         cluster = stack.enter_context(attached(spec, scenario.topics))
         prediction = predict_attached(scenario, cluster)
@@ -184,6 +187,12 @@ def _attach(
     return cluster
 
 
+def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
+    """Resolve and compile what the clients need, before anything boots."""
+    for version in sorted(scenario.java_clients):
+        java_program.class_path(version, reporter.note)
+
+
 def _boot(
     state: RunState,
     stack: contextlib.ExitStack,
@@ -196,6 +205,7 @@ def _boot(
     scenario = state.configured.scenario
     with reporter.phase("predicting with the model"):
         runs.write_model(state.run_dir / "prediction.json", predict(scenario))
+    _prepare_clients(scenario, reporter)
     image = images.ensure(scenario.kafka, client=client, say=reporter.note)
     state.image = f"{image.reference} ({image.source})"
     doctor.require_needs(client or connect(), scenario.every_fault)
