@@ -12,12 +12,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof.clients.application import ApplicationSupervisor
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.containers import doctor, images
 from ackproof.containers.engine import connect
-from ackproof.errors import AckproofError, DiskError
+from ackproof.errors import AckproofError, DiskError, ScenarioError
 from ackproof.execution.collection import take_node_logs, take_states
 from ackproof.execution.fault_phase import run_fault_phase
 from ackproof.execution.final_phase import run_final_phase
@@ -33,6 +34,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.loader import Configured, dump
+from ackproof.scenario.model import Scenario
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -82,6 +84,7 @@ def recorded(
 ) -> Path:
     """Run one configuration without judging it; return its run directory. Raises as `run` does."""
     preflight()
+    _workload(configured.scenario)
     run_dir = runs.create(
         out,
         scenario=configured.scenario.name,
@@ -144,7 +147,7 @@ def record(
                 )
             )
         try:
-            with ClientSupervisor(
+            with _workload(scenario)(
                 scenario,
                 run_dir,
                 bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
@@ -161,6 +164,20 @@ def record(
             state.troubles.append(f"the container engine failed: {error}")
         if lease is not None and not state.troubles:
             lease.allow_reuse()
+
+
+def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSupervisor]:
+    """Return what sends. Raises ScenarioError if that is an application without a command."""
+    application = scenario.workload.application
+    if application is None:
+        return ClientSupervisor
+    if not application.command:
+        raise ScenarioError(
+            "workload.application.command is missing, so there is nothing to run",
+            hint="Give the command that starts your application; what it has sent already is "
+            "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
+        )
+    return ApplicationSupervisor
 
 
 def _attach(

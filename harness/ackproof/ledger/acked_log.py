@@ -9,8 +9,8 @@ The same columns are read from CSV (with a header line) and Parquet, and the lin
 kafka-verifiable-producer are understood.
 
 A line that is not whole JSON is torn: its writer ended while it wrote, and another may have gone on
-behind it. Torn lines are counted, and everything else is read. A line that is whole and wrong
-raises AckedLogError.
+behind it. Torn lines are counted, and everything else is read. So are, after a run, lines that are
+whole and wrong; given by a user, they raise AckedLogError.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ from pydantic import (
     model_validator,
 )
 
-from ackproof.errors import AckedLogError
+from ackproof.errors import AckedLogError, DiskError
 from ackproof_spark.reading.application_records import PARTS, kind_of
 from ackproof_spark.tables import Outcome
 
@@ -132,20 +133,72 @@ class AckedSend(BaseModel):
             if (value := getattr(self, part)) is not None
         )
 
+    def __str__(self) -> str:
+        at = "without an offset" if self.offset is None else f"at offset {self.offset}"
+        return f"{self.topic}-{self.partition}, acked {at}, key {self.key!r}"
+
+
+class AckedLogWriter:
+    """Appends sends to an acked log, each by one write(2). Every method raises `DiskError`.
+
+    What a writer that was killed has written stays readable, also if another goes on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            size = os.fstat(self._fd).st_size
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                os.write(self._fd, b"\n")  # a torn line must not tear the next one
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def append(self, send: AckedSend) -> None:
+        """Append one line."""
+        line = memoryview(send.model_dump_json(exclude_none=True).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _disk_error(self, error: OSError) -> DiskError:
+        return DiskError(
+            f"the acked log {self.path} cannot be written: {error.strerror}",
+            hint="Everything recorded so far can still be read.",
+        )
+
 
 @dataclass(kw_only=True)
 class LogProblems:
-    """What was not read of an acked log: numbers of torn lines, and of times that ran backwards."""
+    """What was not read of an acked log.
+
+    `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times.
+    """
 
     torn: list[int] = field(default_factory=list)
     last_torn: bool = False
+    wrong: list[str] = field(default_factory=list)
     backwards: int = 0
 
 
-def read(path: Path, problems: LogProblems) -> Iterator[AckedSend]:
+def path(run_dir: Path) -> Path:
+    """Return the acked log that the application of a run is asked to write."""
+    return run_dir / "application" / "acked.jsonl"
+
+
+def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterator[AckedSend]:
     """Yield the sends of an acked log, by its suffix: .csv, .parquet, or else JSON lines.
 
-    Raises AckedLogError with file and line if a line is whole and wrong.
+    Raises AckedLogError with file and line if a line is whole and wrong, unless `lenient`.
     """
     suffix = path.suffix.lower()
     source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _json_rows)
@@ -154,7 +207,11 @@ def read(path: Path, problems: LogProblems) -> Iterator[AckedSend]:
             try:
                 send = _send(row)
             except ValidationError as error:
-                raise _wrong(path, number, error) from None
+                wrong = _wrong(path, number, error)
+                if not lenient:
+                    raise wrong from None
+                problems.wrong.append(wrong.message)
+                continue
             if send is not None:
                 yield _with_usable_times(send, problems)
     except OSError as error:
@@ -245,9 +302,10 @@ def _csv_rows(path: Path, problems: LogProblems) -> _Rows:
                 if problems.last_torn or None in row:
                     problems.torn.append(rows.line_num)
                     continue
-                yield rows.line_num, {
-                    name: value for name, value in row.items() if value not in _ABSENT
-                }
+                yield (
+                    rows.line_num,
+                    {name: value for name, value in row.items() if value not in _ABSENT},
+                )
         except (csv.Error, UnicodeDecodeError) as error:
             raise AckedLogError(f"{path}, line {rows.line_num}: {error}") from None
 

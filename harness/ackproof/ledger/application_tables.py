@@ -29,32 +29,40 @@ _NAMED = 5
 class AckedLogs:
     """What the conversion of acked logs found.
 
-    `torn` keeps the run from being conclusive: an acked send may have stood there. `remarks` do
+    `unread` keeps the run from being conclusive: an acked send may have stood there. `remarks` do
     not. `lowest` is the lowest acked offset of each partition that has acked sends, None if one of
     them has no offset.
     """
 
-    torn: list[str]
+    unread: list[str]
     remarks: list[str]
     lowest: dict[tuple[str, int], int | None]
 
 
-def convert(paths: Sequence[Path], run_dir: Path) -> AckedLogs:
+def convert(paths: Sequence[Path], run_dir: Path, *, lenient: bool) -> AckedLogs:
     """Convert acked logs; a file that is not there has no sends.
 
-    Raises AckedLogError if a line is wrong, DiskError if the tables cannot be written.
+    Raises AckedLogError if a line is wrong, unless `lenient`; DiskError if the tables cannot be
+    written.
     """
-    torn: list[str] = []
+    unread: list[str] = []
     remarks: list[str] = []
     lowest: dict[tuple[str, int], int | None] = {}
     for producer, path in enumerate(paths):
         problems = LogProblems()
-        sends = acked_log.read(path, problems) if path.exists() else iter(())
+        sends = acked_log.read(path, problems, lenient=lenient) if path.exists() else iter(())
         _convert(_noting(sends, lowest), producer=producer, run_dir=run_dir)
         found, remarked = _said(path, problems)
-        torn += found
+        unread += found
         remarks += remarked
-    return AckedLogs(torn=torn, remarks=remarks, lowest=lowest)
+    return AckedLogs(unread=unread, remarks=remarks, lowest=lowest)
+
+
+def close(run_dir: Path) -> None:
+    """Convert the acked log of an interrupted run, if it was not; raises `DiskError`."""
+    path = acked_log.path(run_dir)
+    if path.exists() and not producer_ledger.table_path(run_dir, 0).exists():
+        convert([path], run_dir, lenient=True)
 
 
 def _noting(
@@ -79,12 +87,18 @@ def _said(path: Path, problems: LogProblems) -> tuple[list[str], list[str]]:
             f"{problems.backwards:,} sends of {path.name} have an ack before they were sent: "
             "their times are not used"
         )
-    if not torn:
-        return [], remarks
-    named = ", ".join(map(str, torn[:_NAMED])) + (", …" if len(torn) > _NAMED else "")
-    return [
-        f"{path.name} has {len(torn):,} torn lines ({named}): sends on them are not checked"
-    ], remarks
+    unread = []
+    if torn:
+        named = ", ".join(map(str, torn[:_NAMED])) + (", …" if len(torn) > _NAMED else "")
+        unread.append(
+            f"{path.name} has torn lines, whose sends are not checked: {len(torn):,} ({named})"
+        )
+    if problems.wrong:
+        unread.append(
+            f"{path.name} has wrong lines, whose sends are not checked: {len(problems.wrong):,} "
+            f"({problems.wrong[0]})"
+        )
+    return unread, remarks
 
 
 def _convert(sends: Iterator[AckedSend], *, producer: int, run_dir: Path) -> None:

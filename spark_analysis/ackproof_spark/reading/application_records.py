@@ -19,14 +19,24 @@ any of them::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof_spark.tables import SCHEMA_VERSION, Outcome, RecordState
+from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import (
+    IDENTITIES,
+    LEDGER,
+    LOCATION,
+    SCHEMA_VERSION,
+    Outcome,
+    RecordState,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: The parts of an identity, in the order in which a kind lists them.
 PARTS = ("id", "digest", "key")
@@ -52,6 +62,18 @@ class Application:
     identities: DataFrame
     kinds: tuple[str, ...]
     header: str = ID_HEADER
+
+    @classmethod
+    def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
+        """Return the application whose acked logs a run has as tables."""
+        identities = read_table(spark, run_dir, "identities", IDENTITIES)
+        kinds = sorted(row["kind"] for row in identities.select("kind").distinct().collect())
+        return cls(
+            ledger=read_table(spark, run_dir, "ledger", LEDGER),
+            identities=identities,
+            kinds=tuple(kinds) or PARTS[:1],
+            header=header,
+        )
 
     @property
     def sends(self) -> DataFrame:
@@ -94,14 +116,37 @@ def named(records: DataFrame, application: Application, *, run_id: str) -> DataF
         F.lit(run_id).alias("run_id"),
         *_PLACE,
         F.col("timestamp").alias("written_at"),
-        F.when(sender.isNotNull(), RecordState.INTACT)
-        .otherwise(RecordState.OTHER)
-        .alias("state"),
+        F.when(sender.isNotNull(), RecordState.INTACT).otherwise(RecordState.OTHER).alias("state"),
         sender["producer"].alias("producer"),
         sender["sequence"].alias("sequence"),
         "size",
         F.when(sender.isNull(), F.col("head")).alias("head"),
     )
+
+
+def store_undecidable(
+    records: DataFrame,
+    log: DataFrame,
+    application: Application,
+    *,
+    ends: Mapping[tuple[str, int], int],
+    proven_ends: bool,
+    run_id: str,
+    run_dir: Path | str,
+) -> None:
+    """Store `undecidable` as a table of the run."""
+    rows = [(*place, end) for place, end in ends.items()]
+    found = undecidable(
+        records,
+        log,
+        application,
+        ends=log.sparkSession.createDataFrame(
+            rows, "topic string, partition int, end_offset bigint"
+        ),
+        proven_ends=proven_ends,
+        run_id=run_id,
+    )
+    store(found, f"{address(run_dir)}/{LOCATION['undecidable']}")
 
 
 def undecidable(
@@ -115,9 +160,9 @@ def undecidable(
 ) -> DataFrame:
     """Return the acked sends that have no record and may yet not be lost: `tables.UNDECIDABLE`.
 
-    `log` is `named(records)`, stored. `ends` has the `end_offset` of each partition, and `proven_ends` says
-    that a record acked with acks=all stood there: without that proof, an acked record may stand at
-    or after the high watermark.
+    `log` is `named(records)`, stored. `ends` has the `end_offset` of each partition, and
+    `proven_ends` says that a record acked with acks=all stood there: without that proof, an acked
+    record may stand at or after the high watermark.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -150,9 +195,7 @@ def undecidable(
         )
         .when(
             offset >= end + F.col("sends"),
-            F.format_string(
-                "offset %s never existed: the log ends at %s", offset, end
-            ),
+            F.format_string("offset %s never existed: the log ends at %s", offset, end),
         )
         .when(
             F.lit(not proven_ends) & (offset.isNull() | (offset >= end)),

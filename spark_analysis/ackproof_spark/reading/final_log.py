@@ -285,13 +285,35 @@ def take_final_log(
         isolation=isolation,
         application=application,
     )
-    return write_final_log(
+    taken = write_final_log(
         log,
         run_id=run_id,
         ends=ends,
         run_dir=run_dir,
         between=between if end_markers else None,
     )
+    if application is not None:
+        records = read_records(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            ends=ends,
+            options={
+                "kafka.isolation.level": isolation.value,
+                "includeHeaders": "true",
+                **options,
+            },
+            reader=reader,
+        )
+        application_records.store_undecidable(
+            records,
+            taken.log,
+            application,
+            ends={(end.topic, end.partition): end.end_offset for end in ends},
+            proven_ends=end_markers,
+            run_id=run_id,
+            run_dir=run_dir,
+        )
+    return taken
 
 
 def write_final_log(

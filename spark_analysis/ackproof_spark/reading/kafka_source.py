@@ -10,8 +10,8 @@ Two clients that share no code and read the same records show that the records e
 bug of one client. A Spark without the connector can read Kafka as well.
 
 The options are those of Spark's connector: offsets per topic and partition as JSON, the end
-exclusive; `includeHeaders` (here also the key); and every setting of the client, prefixed `kafka.`, by librdkafka's
-name. The executors' Python needs ackproof and confluent-kafka.
+exclusive; `includeHeaders` (here also the key); and every setting of the client, prefixed
+`kafka.`, by librdkafka's name. The executors' Python needs ackproof and confluent-kafka.
 
 Importing this module imports Spark.
 """

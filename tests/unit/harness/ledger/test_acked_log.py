@@ -101,12 +101,21 @@ def test_a_wrong_line_is_named(tmp_path: Path, row: object, says: str) -> None:
     assert raised.value.exit_code is ExitCode.USAGE
 
 
+def test_after_a_run_wrong_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": "x"}, ACK)
+    logs = application_tables.convert([path], tmp_path / "run", lenient=True)
+    assert len(logs.unread) == 1
+    assert "not checked: 1 (" in logs.unread[0]
+    assert "line 2: offset: " in logs.unread[0]
+    assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
+
+
 def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     whole = json.dumps(ACK)
     path = tmp_path / "a.jsonl"
     path.write_text(f'{whole}\n{{"topic": "t", "off{whole}\n{whole}\n{whole[:-9]}')
-    logs = application_tables.convert([path], tmp_path / "run")
-    assert logs.torn == ["a.jsonl has 1 torn lines (2): sends on them are not checked"]
+    logs = application_tables.convert([path], tmp_path / "run", lenient=False)
+    assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (2)"]
     assert logs.remarks == ["the last line of a.jsonl is cut short and not counted"]
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
 
@@ -119,7 +128,7 @@ def test_times_that_run_backwards_are_not_used(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
-    with pytest.raises(AckedLogError, match="a.parquet is not a whole Parquet file"):
+    with pytest.raises(AckedLogError, match=r"a\.parquet is not a whole Parquet file"):
         sends(tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("offset\n1\n")
     with pytest.raises(AckedLogError, match="names no column 'topic'"):
@@ -129,7 +138,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_each_file_is_a_producer(tmp_path: Path) -> None:
     one = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": 3}, {**ACK, "partition": 1})
     other = lines(tmp_path / "b.jsonl", {**ACK, "partition": 2, "offset": -1})
-    logs = application_tables.convert([one, other, tmp_path / "absent.jsonl"], tmp_path / "run")
+    logs = application_tables.convert(
+        [one, other, tmp_path / "absent.jsonl"], tmp_path / "run", lenient=False
+    )
     assert logs.lowest == {("t", 0): 3, ("t", 1): 7, ("t", 2): None}
     rows = pq.read_table(tmp_path / "run/ledger").to_pylist()
     assert [(r["producer"], r["sequence"], r["partition"], r["offset"]) for r in rows] == [

@@ -120,7 +120,8 @@ def test_a_line_given_twice_is_not_a_loss(spark: SparkSession) -> None:
     sends: list[tuple[str, int | None, str]] = [("a", 0, "acked"), ("a", 0, "acked")]
     names, doubtful = judged(spark, sends, [(0, "a")])
     assert names == {0: 0}
-    assert list(doubtful) == [1] and "same offset" in doubtful[1]
+    assert list(doubtful) == [1]
+    assert "same offset" in doubtful[1]
 
 
 def test_an_offset_that_never_existed_proves_nothing(spark: SparkSession) -> None:
