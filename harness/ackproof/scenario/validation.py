@@ -67,6 +67,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             attach,
             others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
+            creates_topics=scenario.workload.application is None
+            or bool(scenario.workload.application.command),
             faults=scenario.faults,
         )
     for name, topic in scenario.topics.items():
