@@ -15,6 +15,7 @@ from ackproof.errors import AckedLogError, ExitCode
 from ackproof.ledger import application_tables
 from ackproof.ledger.acked_log import AckedSend, LogProblems, is_ack, read
 
+ROOT = Path(__file__).parents[4]
 ACK = {"topic": "t", "partition": 0, "offset": 7, "key": "a"}
 
 
@@ -26,6 +27,11 @@ def lines(path: Path, *rows: object, last: str = "") -> Path:
 def sends(path: Path) -> tuple[list[AckedSend], LogProblems]:
     problems = LogProblems()
     return list(read(path, problems)), problems
+
+
+def test_the_published_schema_is_current() -> None:
+    committed = json.loads((ROOT / "docs" / "acked-log.v1.json").read_text())
+    assert committed == AckedSend.model_json_schema(), "run: ci/reference"
 
 
 def test_a_line_is_an_acked_send_unless_it_says_otherwise(tmp_path: Path) -> None:
