@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from ackproof.clients.application import ApplicationSupervisor
 from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.cluster import settings_in_force
 from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.containers import doctor, images
 from ackproof.containers.engine import connect
+from ackproof.containers.own_image import own_image
 from ackproof.errors import AckproofError, DiskError, ScenarioError
 from ackproof.execution.collection import take_node_logs, take_states
 from ackproof.execution.fault_phase import run_fault_phase
@@ -147,6 +149,12 @@ def record(
                 )
             )
         try:
+            if scenario.cluster.image or scenario.cluster.distribution:
+                settings_in_force.require(
+                    scenario.cluster,
+                    bootstrap_servers=cluster.bootstrap_servers,
+                    settings=cluster.client_settings,
+                )
             with _workload(scenario)(
                 scenario,
                 run_dir,
@@ -213,7 +221,14 @@ def _boot(
     scenario = state.configured.scenario
     with reporter.phase("predicting with the model"):
         runs.write_model(state.run_dir / "prediction.json", predict(scenario))
-    image = images.ensure(scenario.kafka, client=client, say=reporter.note)
+    spec = scenario.cluster
+    image = own_image(
+        image=spec.image,
+        distribution=spec.distribution,
+        kafka=scenario.kafka,
+        client=client or connect(),
+        say=reporter.note,
+    ) or images.ensure(scenario.kafka, client=client, say=reporter.note)
     state.image = f"{image.reference} ({image.source})"
     doctor.require_needs(client or connect(), scenario.every_fault)
     with reporter.phase(f"booting {scenario.cluster.brokers} brokers from {state.image}"):
