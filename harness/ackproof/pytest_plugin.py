@@ -23,7 +23,6 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,8 +42,6 @@ _MARK = (
 )
 _SUFFIX = (".chaos.yaml", ".chaos.yml")
 _SESSION = "ACKPROOF_PYTEST_SESSION"
-#: Packages whose frames say nothing to the author of a test.
-_OWN_FRAMES = ("ackproof", "ackproof_faults", "ackproof_spark", "ackproof_model", "contextlib")
 _LOSSES = pytest.StashKey[dict[str, str]]()
 
 
@@ -107,24 +104,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
             raise
         if isinstance(error, errors.EngineError) and _option(item.config, "no_engine") == "skip":
             pytest.skip(f"no container engine: {error.message}")
-        raise error.with_traceback(_until_ackproof(error.__traceback__, item.path)) from None
-
-
-def _until_ackproof(traceback: TracebackType | None, test: Path) -> TracebackType | None:
-    """Return the part of a traceback that ends where a file of tests calls ackproof."""
-    entries: list[TracebackType] = []
-    in_test = False
-    while traceback is not None:
-        in_test = in_test or traceback.tb_frame.f_code.co_filename == str(test)
-        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        if in_test and package in _OWN_FRAMES:
-            break
-        entries.append(traceback)
-        traceback = traceback.tb_next
-    made = None
-    for one in reversed(entries):
-        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return made
+        raise error.with_traceback(errors.until_ackproof(error.__traceback__, item.path)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
