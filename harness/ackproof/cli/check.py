@@ -22,7 +22,10 @@ from ackproof.errors import AckproofError
 
 def check(
     paths: Annotated[
-        list[Path], typer.Argument(help="Run directories, or history files (JSON). Not both.")
+        list[Path],
+        typer.Argument(
+            help="Run directories, or history files (JSON, or Jepsen's history.edn). Not both."
+        ),
     ],
     *,
     spark: Spark = LOCAL_SPARK,
@@ -35,10 +38,11 @@ def check(
 ) -> None:
     """Judge stored runs again from their run directories, or check histories for anomalies.
 
-    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history is
-    a JSON file with the operations of clients: what they sent and polled.
+    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history has
+    the operations of clients: what they sent and polled. It is a JSON file, or the history.edn that
+    Jepsen's Kafka workload leaves in its store.
 
-    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
+    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/]
     """
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
