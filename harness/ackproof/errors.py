@@ -26,6 +26,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
 
 
 class ExitCode(IntEnum):
@@ -133,3 +135,24 @@ def _kind_for(error: Exception) -> type[AckproofError] | None:
         analysis.AnalysisError: SparkError,
     }
     return next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), None)
+
+
+#: Packages whose frames say nothing to the author of a test.
+_OWN_FRAMES = ("ackproof", "ackproof_faults", "ackproof_spark", "ackproof_model", "contextlib")
+
+
+def until_ackproof(traceback: TracebackType | None, test: Path) -> TracebackType | None:
+    """Return the part of a traceback that ends where a file of tests calls ackproof."""
+    entries: list[TracebackType] = []
+    in_test = False
+    while traceback is not None:
+        in_test = in_test or traceback.tb_frame.f_code.co_filename == str(test)
+        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if in_test and package in _OWN_FRAMES:
+            break
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    made = None
+    for one in reversed(entries):
+        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return made

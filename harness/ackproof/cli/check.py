@@ -27,7 +27,8 @@ def check(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Run directories, or history files (JSON). Not both.", show_default=False
+            help="Run directories, or history files (JSON, or Jepsen's history.edn). Not both.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -47,11 +48,12 @@ def check(
 ) -> None:
     """Judge stored runs again, check histories for anomalies, or look for what was acked.
 
-    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history is
-    a JSON file with the operations of clients: what they sent and polled. An acked log is what your
-    application wrote of its sends; each of them is looked for on a running cluster.
+    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history has
+    the operations of clients: what they sent and polled. It is a JSON file, or the history.edn that
+    Jepsen's Kafka workload leaves in its store. An acked log is what your application wrote of its
+    sends; each of them is looked for on a running cluster.
 
-    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/],
+    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
     [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
     """
     from ackproof.judgement.judge import judge_run
