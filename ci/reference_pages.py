@@ -111,7 +111,7 @@ def scenario_keys() -> str:
     return (
         f"# Every key of a scenario\n\n{_MADE}"
         "The same as [scenario.v1.json](../scenario.v1.json), which editors and programs read.\n"
-        "[scenario.md](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
+        "[The scenario file](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
         f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}"
     )
 
