@@ -266,12 +266,14 @@ def take_final_log(
     `end_markers`, each partition must have a record before its `end_offset`.
     """
 
+    isolated = {"kafka.isolation.level": isolation.value}
+
     def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
         return read_records(
             spark,
             bootstrap_servers=bootstrap_servers,
             ends=[replace(gap, end_offset=gap.end_offset + 1) for gap in gaps],
-            options={"kafka.isolation.level": isolation.value, **options},
+            options={**isolated, **options},
             reader=reader,
         )
 
@@ -297,11 +299,7 @@ def take_final_log(
             spark,
             bootstrap_servers=bootstrap_servers,
             ends=ends,
-            options={
-                "kafka.isolation.level": isolation.value,
-                "includeHeaders": "true",
-                **options,
-            },
+            options={**isolated, "includeHeaders": "true", **options},
             reader=reader,
         )
         application_records.store_undecidable(
