@@ -265,7 +265,6 @@ def take_final_log(
     transaction markers and aborted records, and the partition was read to its end. Without
     `end_markers`, each partition must have a record before its `end_offset`.
     """
-
     isolated = {"kafka.isolation.level": isolation.value}
 
     def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
