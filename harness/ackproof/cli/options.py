@@ -182,7 +182,7 @@ def configurations_of(
             f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
             hint=f"Its configurations: {shortened(names)}.",
         )
-    print_scenario_warnings(selected)
+    print_warnings(scenario_warnings(selected))
     if skipped:
         return selected
     for path, reason in sorted({(one.path, one.skip) for one in selected if one.skip}):
@@ -221,9 +221,9 @@ def _with_version(
     return found
 
 
-def print_scenario_warnings(configurations: Sequence[Configured]) -> None:
-    """Print on standard error what is legal in these scenarios, and probably not meant."""
-    for warning in scenario_warnings(configurations):
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Print on standard error what is legal, and probably not meant."""
+    for warning in warnings:
         stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
 
 

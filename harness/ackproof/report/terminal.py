@@ -224,7 +224,7 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
         return
     _head(console, "Faults (UTC)")
     for fault in faults:
-        line = Text(f"F{fault.window} {fault.fault}", style="bold")
+        line = Text(f"{fmt.fault(fault.window)} {fault.fault}", style="bold")
         line.append(f" of {fault.target} ({fmt.brokers(fault.nodes)})", style="not bold")
         console.print(line, highlight=False)
         _say(

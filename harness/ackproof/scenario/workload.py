@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ackproof.scenario.application import Application
 from ackproof.scenario.client import Client, ClientLibrary
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
 from ackproof.scenario.java import JavaProducerSettings, java_version
@@ -177,7 +178,7 @@ class Sends(StrictModel):
 
 
 class Workload(Sends):
-    """Producers and consumers of a run.
+    """Producers and consumers of a run, or the application that sends instead.
 
     The producers send until every fault has recovered, and then until `tail` more sends are acked.
     They stop earlier at `records` or `seconds`.
@@ -214,6 +215,20 @@ class Workload(Sends):
         default_factory=dict,
         description="other topics that are written to in the same run, each with its own producers",
     )
+    application: Application | None = Field(
+        default=None,
+        description="your application, which sends to the topics of the scenario instead of "
+        "ackproof's producers; settings are then what it is known to use",
+    )
+
+    @property
+    def changed(self) -> set[str]:
+        """The keys that differ from their defaults."""
+        return {
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.get_default(call_default_factory=True)
+        }
 
     @property
     def client_settings(self) -> dict[str, Setting]:
