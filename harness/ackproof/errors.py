@@ -6,6 +6,7 @@
     +-- ScenarioError         2  a scenario file, an option or a value is wrong
     +-- RunDirectoryError     2  a path is not a run directory, or the run directory is damaged
     +-- HistoryError          2  a history file is malformed
+    +-- AckedLogError         2  an acked log of an application is malformed
     +-- WarehouseError        2  a path is not a warehouse, or one of another format or version
     +-- EngineError           4  no container engine answers, or it refuses a request
     +-- ImageError            4  a broker image is neither local, nor pullable, nor buildable
@@ -73,6 +74,12 @@ class WarehouseError(AckproofError):
 
 class HistoryError(AckproofError):
     """A history file is malformed, or is mixed with run directories."""
+
+    exit_code = ExitCode.USAGE
+
+
+class AckedLogError(AckproofError):
+    """An acked log of an application is malformed."""
 
     exit_code = ExitCode.USAGE
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.metadata import PartitionMetadata
 from ackproof.cluster.preflight import Preflight
-from ackproof.cluster.readiness import below_full_isr
+from ackproof.cluster.running import RunningCluster
 from ackproof.cluster.topics import new_topics, partitions_of
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
@@ -31,8 +31,6 @@ from ackproof_faults.interfaces.processes import Processes
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
-_ISR_S = 90.0
-
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",
     "the brokers' logs",
@@ -41,16 +39,14 @@ NOT_OBSERVED = (
 """What a run on an attached cluster does not observe."""
 
 
-class AttachedCluster:
+class AttachedCluster(RunningCluster):
     """What a run uses of an attached cluster. `interfaces` are what faults use of it."""
 
     def __init__(
         self, attach: AttachSpec, settings: Mapping[str, str], preflight: Preflight
     ) -> None:
+        super().__init__(attach.bootstrap, settings)
         self._preflight = preflight
-        self.client_settings = dict(settings)
-        self.bootstrap_servers = attach.bootstrap
-        self.admin = Admin(attach.bootstrap, settings=settings)
         self.since: datetime | None = None
         self._addresses = preflight.addresses()
         self._created: list[str] = []
@@ -88,22 +84,6 @@ class AttachedCluster:
         """Delete the topics that `create_topics` created."""
         self.admin.delete_topics(self._created)
         self._created.clear()
-
-    def await_full_isr(
-        self, partitions: Sequence[TopicPartition], *, within_s: float = _ISR_S
-    ) -> None:
-        """Wait until each of these partitions has a leader and a full ISR."""
-
-        def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            late = "; ".join(below_full_isr(views, partitions)[:8])
-            return ClusterError(f"not at full ISR after {within_s:g} s: {late}")
-
-        wait_for(
-            self.admin.partitions,
-            lambda views: not below_full_isr(views, partitions),
-            within_s=within_s,
-            failure=failure,
-        )
 
 
 @raises_fault_errors

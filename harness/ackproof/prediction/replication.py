@@ -59,7 +59,7 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     """
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka")
-    if not scenario.workload.beside:
+    if len(scenario.sends) == 1:
         return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
     return _with_clients(scenario, _strongest(each), max_states)
@@ -137,7 +137,8 @@ def _only(scenario: Scenario, topic: str) -> Scenario:
     """Return the scenario reduced to one of the topics that are written to."""
     sends = scenario.sends[topic]
     update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
-    workload = scenario.workload.model_copy(update={**update, "topic": topic, "beside": {}})
+    update |= {"topic": topic, "beside": {}, "application": None}
+    workload = scenario.workload.model_copy(update=update)
     return scenario.model_copy(update={"workload": workload})
 
 

@@ -87,11 +87,17 @@ def _resolved(key: str, value: str) -> str:
 
 
 def problems(
-    attach: AttachSpec, *, others: set[str], topics: Mapping[str, object], faults: Sequence[Any]
+    attach: AttachSpec,
+    *,
+    others: set[str],
+    topics: Mapping[str, object],
+    creates_topics: bool,
+    faults: Sequence[Any],
 ) -> Iterator[Problem]:
     """Yield what is wrong with a scenario for an attached cluster.
 
-    others: the other keys in `cluster`. topics, faults: those of the scenario.
+    others: the other keys in `cluster`. topics, faults: those of the scenario; creates_topics:
+    whether a run creates and deletes its topics.
     """
     where: YamlPath = ("cluster", "attach")
     for key in sorted(others):
@@ -112,7 +118,7 @@ def problems(
             )
     for key, problem in unreadable_files(attach.client):
         yield (*where, "client", key), problem
-    for name in topics:
+    for name in topics if creates_topics else ():
         if not name.startswith(attach.topic_prefix):
             yield (
                 ("topics", name),

@@ -173,7 +173,16 @@ class Scenario(StrictModel):
     @property
     def sends(self) -> dict[str, Sends]:
         """The sends to each topic that is written to, the workload's topic first."""
+        if self.workload.application is not None:
+            return dict.fromkeys((self.workload.topic, *self.topics), self.workload)
         return {self.workload.topic: self.workload, **self.workload.beside}
+
+    @property
+    def producers(self) -> int:
+        """The number of producers, each with a ledger: an application has one for an acked log."""
+        if self.workload.application is not None:
+            return self.workload.application.producers
+        return sum(sends.producers for sends in self.sends.values())
 
     @property
     def written(self) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from ackproof import kafka_versions
 from ackproof.scenario import attach as attach_spec
 from ackproof.scenario import cluster, fault_validation
+from ackproof.scenario.application import application_problems
 from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.transactions import transaction_problems
@@ -66,6 +67,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             attach,
             others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
+            creates_topics=scenario.workload.application is None
+            or bool(scenario.workload.application.command),
             faults=scenario.faults,
         )
     for name, topic in scenario.topics.items():
@@ -140,6 +143,9 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
 
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
+    yield from application_problems(workload.application, workload.changed, scenario.every_fault)
+    if workload.application is not None and scenario.expect.reordered != "any":
+        yield ("expect", "reordered"), "an acked log does not tell the order of sends: remove it"
     for key in ("read_availability", "write_availability"):
         if getattr(scenario.expect, key) is not None and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"

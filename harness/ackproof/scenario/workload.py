@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from ackproof.scenario.application import Application
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
 from ackproof.scenario.producer import ProducerSettings
 from ackproof.scenario.transactions import Transactions
@@ -142,7 +143,7 @@ class Sends(StrictModel):
 
 
 class Workload(Sends):
-    """Producers and consumers of a run.
+    """Producers and consumers of a run, or the application that sends instead.
 
     The producers send until every fault has recovered, and then until `tail` more sends are acked.
     They stop earlier at `records` or `seconds`.
@@ -179,6 +180,20 @@ class Workload(Sends):
         default_factory=dict,
         description="other topics that are written to in the same run, each with its own producers",
     )
+    application: Application | None = Field(
+        default=None,
+        description="your application, which sends to the topics of the scenario instead of "
+        "ackproof's producers; settings are then what it is known to use",
+    )
+
+    @property
+    def changed(self) -> set[str]:
+        """The keys that differ from their defaults."""
+        return {
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.get_default(call_default_factory=True)
+        }
 
     @property
     def client_settings(self) -> dict[str, Setting]:
