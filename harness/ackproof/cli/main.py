@@ -156,7 +156,7 @@ def _run_command() -> int:
 
 
 def _interrupted() -> ExitCode:
-    stderr().print("interrupted: what was recorded is kept, and no cluster is left up")
+    stderr().print("interrupted: nothing is left running, recorded data is kept")
     return ExitCode.INCONCLUSIVE
 
 
