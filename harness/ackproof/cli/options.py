@@ -305,15 +305,21 @@ def find_run(run_dir: Path, out: Path) -> Path:
 def run_directories(paths: Sequence[Path]) -> list[Path]:
     """Return the runs among paths such as ``runs/*``, each once: `runs/latest` is a link to one.
 
-    Directories of comparisons and shrinks are skipped, with a note. Raises RunDirectoryError if no
-    run is left.
+    Directories of comparisons and shrinks are skipped, with a note, and so are runs without a
+    verdict beside others. Raises RunDirectoryError if no run is left.
     """
-    from ackproof.runs.directory import is_of_several_runs
+    from ackproof.runs.directory import is_interrupted, is_of_several_runs
 
     runs = []
-    for path in dict.fromkeys(path.resolve() for path in paths):
+    every = list(dict.fromkeys(path.resolve() for path in paths))
+    for path in every:
+        reason = ""
         if is_of_several_runs(path):
-            note = f"{path}: skipped, because it belongs to a comparison or a shrink"
+            reason = "it belongs to a comparison or a shrink"
+        elif len(every) > 1 and is_interrupted(path):
+            reason = f"it has no verdict; judge it with: ackproof check {path}"
+        if reason:
+            note = f"{path}: skipped, because {reason}"
             stderr().print(note, highlight=False, soft_wrap=True, markup=False)
         else:
             runs.append(path)

@@ -180,7 +180,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
                 else predict_bounded(configuration, suffered, unsupported(place) or several)
             )
     joined = _with_compaction(scenario.topic, join(list(distinct.values())))
-    joined = _with_retries(scenario, joined)
+    joined = _with_probe(scenario, _with_retries(scenario, joined))
     return PredictionRecord(
         predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(
@@ -247,6 +247,23 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
         reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
+    )
+
+
+def _with_probe(scenario: Scenario, prediction: Prediction) -> Prediction:
+    """Weaken a prediction if the probe's writes, with acks=all, have offsets that can be wrong.
+
+    What else acks=0 excludes, acks=all excludes, too.
+    """
+    acked = scenario.workload.settings.acks != "0"
+    lost = prediction.likelihood["lost"] is not Likelihood.IMPOSSIBLE
+    if acked or not lost or not scenario.workload.probe:
+        return prediction
+    reason = "an acked write of the probe may be removed; its offset may be given to another record"
+    return replace(
+        prediction,
+        likelihood={**prediction.likelihood, "inconsistent": Likelihood.POSSIBLE},
+        reasons={**prediction.reasons, "inconsistent": reason},
     )
 
 
