@@ -118,8 +118,7 @@ def _overview(cases: Mapping[str, Sequence[Configured]], results: Sequence[Resul
         "interval of the rate; the records are those of the newest. [Tables](tables.md) ·",
         "[other scenarios](scenarios.md)",
         "",
-        "| case | arm | Kafka | expected | as expected | lost in | lost / acked | predicted |",
-        "|---|---|---|---|---|---|---|---|",
+        *_head("case"),
     ]
     for name, arms in cases.items():
         title = f"[{case_of(arms).id}]({Path(name).name}.md) {case_of(arms).title}"
@@ -135,12 +134,17 @@ def _others(others: Mapping[str, Sequence[Configured]], results: Sequence[Result
         "Recommended configurations, guarantees, claims and examples: what their arms expect, and",
         "what stored runs did. Columns as in the [catalogue](README.md).",
         "",
-        "| scenario | arm | Kafka | expected | as expected | lost in | lost / acked | predicted |",
-        "|---|---|---|---|---|---|---|---|",
+        *_head("scenario"),
     ]
     for name, arms in others.items():
         lines += _rows(f"`{name}`", arms, results)
     return "\n".join(lines) + "\n"
+
+
+def _head(first: str) -> list[str]:
+    """Return the head of a table whose rows `_rows` makes."""
+    columns = "arm", "Kafka", "expected", "as expected", "lost in", "lost / acked", "predicted"
+    return [f"| {' | '.join((first, *columns))} |", "|---" * (len(columns) + 1) + "|"]
 
 
 def _rows(title: str, arms: Sequence[Configured], results: Sequence[Result]) -> list[str]:

@@ -14,8 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
+from ackproof.console import Console
 from ackproof.report.terminal import print_comparison
 from ackproof.runs.directory import read_verdict
 
@@ -23,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "report.png"
 _BETWEEN = re.compile(r"(?<=<!-- made by ci/picture -->\n).*?(?=<!-- end -->)", re.S)
+#: Absolute, because package indexes show the README as well.
+_RAW = "https://raw.githubusercontent.com/ackproof/ackproof/main"
 _SIZE = "1280,1600"
 
 
@@ -39,11 +40,12 @@ def shown(comparison: Path) -> str:
     run_dirs = [comparison.parent / trial["run_id"] for trial in trials]
     said = io.StringIO()
     console = Console(file=said, width=80, no_color=True, highlight=False)
-    page = Path("runs") / comparison.name / "report.html"
+    page = Path("runs/latest/report.html")
     print_comparison(console, [read_verdict(run_dir) for run_dir in run_dirs], run_dirs, page)
     lines = "\n".join(line.rstrip() for line in said.getvalue().splitlines()).strip("\n")
     return (
-        f"```text\n{lines}\n```\n\n![The report of this comparison](docs/report.png)\n\n"
+        f"```text\n{lines}\n```\n\n"
+        f"![The report of this comparison]({_RAW}/docs/report.png)\n\n"
         "`-`: no latency is reported, because the harness's own producer delayed acks there.\n\n"
     )
 

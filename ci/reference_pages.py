@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from ackproof.cli.main import app
 from ackproof.errors import ExitCode
+from ackproof.ledger.acked_log import AckedSend
 from ackproof.scenario.model import json_schema
 from ackproof_faults import registered
 from ackproof_faults.fault_table import markdown
@@ -28,6 +29,7 @@ from ackproof_spark.warehouse import schemas
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
+_MADE_PART = "<!-- made by ci/reference -->\n"
 _MADE = "<!-- Made by `ci/reference`; do not edit. -->\n\n"
 _EXIT_CODES = {
     ExitCode.HOLDS: "everything was as expected, or the command did its work",
@@ -57,7 +59,21 @@ def pages() -> dict[Path, str]:
         REFERENCE / "scenario-keys.md": scenario_keys(),
         REFERENCE / "tables.md": every_table(),
         REFERENCE / "faults.md": markdown(registered()),
+        REFERENCE / "acked-log.md": acked_log(),
     }
+
+
+def acked_log() -> str:
+    """Return the page on acked logs with the columns that `AckedSend` has."""
+    schema = AckedSend.model_json_schema()
+    rows = "".join(
+        f"| `{name}` | {'required' if name in schema['required'] else _default(field)} | "
+        f"{_cell(field['description'])} |\n"
+        for name, field in schema["properties"].items()
+    )
+    before, begin, rest = (REFERENCE / "acked-log.md").read_text().partition(_MADE_PART)
+    _, end, after = rest.partition("<!-- end -->")
+    return f"{before}{begin}| key | default | meaning |\n|---|---|---|\n{rows}\n{end}{after}"
 
 
 def commands() -> str:
@@ -95,7 +111,7 @@ def scenario_keys() -> str:
     return (
         f"# Every key of a scenario\n\n{_MADE}"
         "The same as [scenario.v1.json](../scenario.v1.json), which editors and programs read.\n"
-        "[scenario.md](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
+        "[The scenario file](scenario.md) explains the keys. `NAME` is a name of yours.\n\n"
         f"| key | type | default | meaning |\n|---|---|---|---|\n{rows}"
     )
 

@@ -24,6 +24,8 @@ from typer.main import get_command
 from ackproof.cli.main import app
 
 ROOT = Path(__file__).parents[1]
+#: Where `ackproof` is.
+PROGRAMS = ROOT / ".venv" / "bin"
 #: Pages that a program writes from runs: their blocks are traces.
 _WRITTEN = (
     "docs/catalogue/",
@@ -116,9 +118,8 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
-def run_block(block: Block, *, folder: Path, timeout_s: float) -> str:
-    """Run a block as a reader would, with `ackproof` on the path; return why it failed, or ""."""
-    programs = ROOT / ".venv" / "bin"
+def run_block(block: Block, *, folder: Path, timeout_s: float, programs: Path = PROGRAMS) -> str:
+    """Run a block as a reader would, with `programs` on the path; return why it failed, or ""."""
     done = subprocess.run(
         ["bash", "-eo", "pipefail", "-c", block.text],
         cwd=folder,
@@ -136,12 +137,14 @@ def run_block(block: Block, *, folder: Path, timeout_s: float) -> str:
     return f"{problem}:\n{block.text}\n{said}"
 
 
-def run_page(path: Path, *, folder: Path, slow: bool, timeout_s: float) -> list[str]:
+def run_page(
+    path: Path, *, folder: Path, slow: bool, timeout_s: float, programs: Path = PROGRAMS
+) -> list[str]:
     """Run the blocks of a page in order; return what failed."""
     failed = []
     for block in blocks(path.read_text(encoding="utf-8")):
         if name := block.mark("file"):
             (folder / name).write_text(block.text, encoding="utf-8")
         if block.runs and (slow or not block.slow):
-            failed.append(run_block(block, folder=folder, timeout_s=timeout_s))
+            failed.append(run_block(block, folder=folder, timeout_s=timeout_s, programs=programs))
     return [one for one in failed if one]

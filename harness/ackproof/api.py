@@ -28,8 +28,10 @@ from typing import TYPE_CHECKING, Any, overload
 from pydantic import ValidationError
 
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.running import RunningCluster
 from ackproof.errors import AckproofError, ClusterError, ScenarioError
-from ackproof.ledger.application import Ledger, Verification
+from ackproof.ledger.application import Ledger as DeliveryLedger
+from ackproof.ledger.application import LedgerCluster, Verification
 from ackproof.runs.directory import PredictionRecord
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.model import TopicSpec
@@ -64,6 +66,32 @@ __all__ = [
 
 _BEGIN_S = 300.0
 _RECOVER_S = 90.0
+
+
+class Ledger(DeliveryLedger):
+    """The delivery reports of an application's producers, against the final log.
+
+    `Ledger(cluster)` keeps them in memory. `Ledger("acked.jsonl", bootstrap_servers=…)` appends
+    them to an acked log, crash-safe and in bounded memory, and needs no cluster object;
+    `client_settings` are librdkafka's, for `verify`.
+
+    Raises ScenarioError if a path has no `bootstrap_servers`, DiskError if it cannot be written.
+    """
+
+    def __init__(
+        self,
+        target: LedgerCluster | Path | str,
+        *,
+        bootstrap_servers: str = "",
+        client_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(target, Path | str):
+            super().__init__(target)
+            return
+        if not bootstrap_servers:
+            raise ScenarioError(f"Ledger({str(target)!r}) needs bootstrap_servers=")
+        cluster = RunningCluster(bootstrap_servers, client_settings or {})
+        super().__init__(cluster, path=Path(target))
 
 
 @contextlib.contextmanager
@@ -117,7 +145,7 @@ def inject(
     cluster: KafkaCluster,
     fault: Fault,
     *,
-    ledger: Ledger | None = None,
+    ledger: DeliveryLedger | None = None,
     within_s: float = _BEGIN_S,
 ) -> contextlib.AbstractContextManager[Guard]: ...
 
@@ -127,7 +155,7 @@ def inject(
     cluster: KafkaCluster,
     fault: str,
     *,
-    ledger: Ledger | None = None,
+    ledger: DeliveryLedger | None = None,
     within_s: float = _BEGIN_S,
     **fields: Any,
 ) -> contextlib.AbstractContextManager[Guard]: ...
@@ -137,7 +165,7 @@ def inject(
     cluster: KafkaCluster,
     fault: Fault | str,
     *,
-    ledger: Ledger | None = None,
+    ledger: DeliveryLedger | None = None,
     within_s: float = _BEGIN_S,
     **fields: Any,
 ) -> contextlib.AbstractContextManager[Guard]:
@@ -172,7 +200,7 @@ def _named_fault(name: str, fields: Mapping[str, Any]) -> Fault:
         return kinds[name].model_validate({"fault": name, **fields})
 
 
-def _send_counter(fault: Fault, ledger: Ledger | None) -> Callable[[], SendCounts]:
+def _send_counter(fault: Fault, ledger: DeliveryLedger | None) -> Callable[[], SendCounts]:
     """Return a counter of the acks that the fault's conditions ask for."""
     for condition in fault.when.simple:
         if not isinstance(condition, ProgressIs):

@@ -2,6 +2,9 @@
 
 Text may come from brokers' logs, from error messages and from runs of other people. Control
 characters in it would reach the terminal, which may obey them: they are shown as symbols.
+
+A table that is too wide gives up space where no word breaks; rich alone would halve words in the
+widest columns while others have room.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich import console
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Table
 
 #: Each control character but tab and newline, with its symbol (`␛` for escape).
 _SYMBOLS = {
@@ -20,13 +25,44 @@ _SYMBOLS = {
 
 
 class Console(console.Console):
-    """A rich console that shows control characters of printed text as symbols."""
+    """A rich console that shows control characters as symbols and keeps the words of tables."""
 
     def render(
         self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
     ) -> Iterable[Segment]:
+        if isinstance(renderable, Table):
+            _fit(renderable, self, options or self.options)
         for segment in super().render(renderable, options):
             if segment.control is None:
                 yield Segment(segment.text.translate(_SYMBOLS), segment.style)
             else:
                 yield segment
+
+
+def _fit(table: Table, on: console.Console, options: console.ConsoleOptions) -> None:
+    """Set the widths of a table's columns so that it fits and, if possible, no word breaks."""
+    free = options.update(max_width=10**6)
+
+    def measured(what: console.RenderableType) -> Measurement:
+        return Measurement.get(on, free, what)
+
+    longest, least = [], []
+    for column in table.columns:
+        cells = [measured(cell) for cell in (column.header, *column.cells)]
+        widths = [cell.maximum for cell in cells]
+        words = widths if column.no_wrap else [cell.minimum for cell in cells]
+        fixed = column.width
+        longest.append(fixed or max([column.min_width or 0, *widths]))
+        least.append(fixed or max([column.min_width or 0, *words]))
+    space = options.max_width - (measured(table).maximum - sum(longest))
+    if sum(longest) <= space:
+        return
+    while sum(least) < space:  # the narrowest column that lacks space is served first
+        lacking = [at for at, width in enumerate(least) if width < longest[at]]
+        least[min(lacking, key=lambda at: (least[at], at))] += 1
+    if sum(least) > space:  # something must break: the longest word
+        at = max(range(len(least)), key=least.__getitem__)
+        least[at] = max(1, least[at] - (sum(least) - space))
+        table.columns[at].overflow = "fold"
+    for column, width in zip(table.columns, least, strict=True):
+        column.width = width

@@ -6,6 +6,7 @@
     +-- ScenarioError         2  a scenario file, an option or a value is wrong
     +-- RunDirectoryError     2  a path is not a run directory, or the run directory is damaged
     +-- HistoryError          2  a history file is malformed
+    +-- AckedLogError         2  an acked log of an application is malformed
     +-- WarehouseError        2  a path is not a warehouse, or one of another format or version
     +-- EngineError           4  no container engine answers, or it refuses a request
     +-- ImageError            4  a broker image is neither local, nor pullable, nor buildable
@@ -25,6 +26,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
 
 
 class ExitCode(IntEnum):
@@ -71,6 +74,12 @@ class WarehouseError(AckproofError):
 
 class HistoryError(AckproofError):
     """A history file is malformed, or is mixed with run directories."""
+
+    exit_code = ExitCode.USAGE
+
+
+class AckedLogError(AckproofError):
+    """An acked log of an application is malformed."""
 
     exit_code = ExitCode.USAGE
 
@@ -126,3 +135,24 @@ def _kind_for(error: Exception) -> type[AckproofError] | None:
         analysis.AnalysisError: SparkError,
     }
     return next((ours for theirs, ours in kinds.items() if isinstance(error, theirs)), None)
+
+
+#: Packages whose frames say nothing to the author of a test.
+_OWN_FRAMES = ("ackproof", "ackproof_faults", "ackproof_spark", "ackproof_model", "contextlib")
+
+
+def until_ackproof(traceback: TracebackType | None, test: Path) -> TracebackType | None:
+    """Return the part of a traceback that ends where a file of tests calls ackproof."""
+    entries: list[TracebackType] = []
+    in_test = False
+    while traceback is not None:
+        in_test = in_test or traceback.tb_frame.f_code.co_filename == str(test)
+        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if in_test and package in _OWN_FRAMES:
+            break
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    made = None
+    for one in reversed(entries):
+        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return made

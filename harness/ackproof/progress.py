@@ -71,7 +71,7 @@ class ConsoleReporter:
         self._line_at = 0.0
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def phase(self, text: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import json
 import os
+import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -84,14 +85,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a marked test, with the evidence, if its scenario does not hold."""
+    """Fail a marked test, with the evidence, if its scenario does not hold.
+
+    An error of ackproof in a test is shown at the test's own line. Without an engine the test is
+    skipped, if that was chosen.
+    """
     mark = item.get_closest_marker("chaos")
     if mark and isinstance(item, pytest.Function) and mark.kwargs.get("judge", True):
         finished: Any = item.funcargs["chaos_run"]
         problem = _evidence(finished.verdict, finished.run_dir)
         if problem:
             pytest.fail(problem, pytrace=False)
-    return (yield)
+    try:
+        return (yield)
+    except Exception as error:
+        errors = sys.modules.get("ackproof.errors")
+        if errors is None or not isinstance(error, errors.AckproofError):
+            raise
+        if isinstance(error, errors.EngineError) and _option(item.config, "no_engine") == "skip":
+            pytest.skip(f"no container engine: {error.message}")
+        raise error.with_traceback(errors.until_ackproof(error.__traceback__, item.path)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

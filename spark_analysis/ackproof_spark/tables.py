@@ -38,12 +38,14 @@ class RecordState(StrEnum):
     """What a record of the final log is, judged by its bytes alone.
 
     `INTACT`: ours and whole. `CORRUPT`: carries our magic, its checksum does not match.
-    `FOREIGN`: not of this run.
+    `FOREIGN`: not of this run. Where an application wrote, a record is `INTACT` if its identity
+    names a send, and else `OTHER`: the topic may have other writers.
     """
 
     INTACT = "intact"
     CORRUPT = "corrupt"
     FOREIGN = "foreign"
+    OTHER = "other"
 
 
 def _table(*fields: pa.Field) -> pa.Schema:
@@ -72,6 +74,24 @@ LEDGER = _table(
     pa.field("offset", pa.int64()),
     pa.field("sent_at", TIME),
     pa.field("resolved_at", TIME),
+)
+
+#: One row a send of an application: how its record is recognized. `kind` lists what its acked log
+#: gave, of id, digest and key; `identity` joins the SHA-256 of each in hex.
+IDENTITIES = _table(
+    _required("producer", pa.int64()),
+    _required("sequence", pa.int64()),
+    _required("kind", pa.string()),
+    _required("identity", pa.string()),
+)
+
+#: One row an acked send of an application that nobody can call lost or kept; `reason` says why.
+UNDECIDABLE = _table(
+    _required("topic", pa.string()),
+    _required("partition", pa.int32()),
+    _required("producer", pa.int64()),
+    _required("sequence", pa.int64()),
+    _required("reason", pa.string()),
 )
 
 #: One row a transaction that a producer ended or was about to end: its sends are those from
@@ -409,6 +429,8 @@ LOSS_CANDIDATES = _table(
 #: Where each table lives inside a run directory: a Parquet file or a folder of them.
 LOCATION = {
     "ledger": Path("ledger"),
+    "identities": Path("identities"),
+    "undecidable": Path("undecidable"),
     "final_log": Path("final_log"),
     "partition_ends": Path("partition_ends.parquet"),
     "disagreements": Path("disagreements"),
@@ -431,9 +453,12 @@ LOCATION = {
     "loss_candidates": Path("live/loss_candidates"),
 }
 
-#: Tables that a run may lack without being any less whole: what consumers and transactions leave,
+#: Tables that a run may lack without being any less whole: what applications, consumers and
+#: transactions leave,
 #: the evidence of forensics, what a live job leaves, and what a second reader saw otherwise.
 OPTIONAL = (
+    "identities",
+    "undecidable",
     "transactions",
     "reads",
     "consumer_events",

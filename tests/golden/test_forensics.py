@@ -470,7 +470,7 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
     assert (cause.first_offset, cause.last_offset) == (3, 5)
     assert (cause.last_acked_at - cause.first_acked_at).total_seconds() == 2
     assert cause.window == 3  # the first topic's own number
-    assert "leader 1 was killed (kill, window 3) before the next leader" in cause.sentence
+    assert "leader 1 was killed (kill, fault 4) before the next leader" in cause.sentence
     assert "broker 1 truncated to 3" in cause.sentence
 
 

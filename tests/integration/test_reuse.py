@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
 from docker import DockerClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ackproof.cluster.pool import ClusterPool, leaves_no_trace
-from ackproof.containers.engine import LABEL_RUN
+from ackproof.containers.engine import LABEL_RUN, remove_run
 from ackproof.scenario.internal_topics import OFFSETS
 from ackproof.scenario.model import Scenario, TopicSpec
 
@@ -121,6 +123,23 @@ def test_internal_topics_are_state_only_if_they_hold_records(suite: Suite) -> No
     assert (reused, third) == (True, first), "an empty offsets topic was taken for state"
     reused, _ = suite.run(scenario())
     assert not reused, "committed offsets of the previous run were not noticed"
+
+
+def test_a_cluster_that_is_left_up_outlives_its_pool(
+    engine: DockerClient, image: str, tmp_path: Path
+) -> None:
+    name = f"test-{uuid4().hex[:8]}"
+    try:
+        with ClusterPool(engine) as pool:
+            pool.leave_up = True
+            with pool.lease(scenario(), image=image, run_id=name, logs=tmp_path) as lease:
+                servers = lease.cluster.bootstrap_servers
+        del pool, lease
+        gc.collect()
+        described = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=60)
+        assert set(described.brokers) == {1}
+    finally:
+        remove_run(engine, name)
 
 
 def test_reuse_depends_on_the_scenario() -> None:

@@ -58,9 +58,11 @@ def main() -> int:
     from specifications import consumer_group_mutants as of_offsets
     from specifications import partition_mutants
     from specifications import transaction_mutants as of_transactions
+    from specifications import version_mutants as of_versions
 
     subjects = {
         "replication and election": of_replication.mutations(),
+        "rules by version": of_versions.mutations(),
         "transactions": of_transactions.mutations(),
         "committed offsets": of_offsets.mutations(),
         "observed replicas": partition_mutants.mutations(),

@@ -131,6 +131,33 @@ def powerless() -> Trace:
     )
 
 
+def together() -> Trace:
+    """All brokers are killed at once and start again, before a controller has fenced any."""
+    final = log((0, 0), end=250)
+
+    def follower(broker: int) -> list[Step]:
+        again = Follows(broker=broker, end=100, epoch=0, leader=1, high_watermark=90)
+        fetches = Fetches(broker=broker, end=100, epoch=0)
+        loads, ends = Loads(broker=broker, end=100), Ends(broker=broker, end=250, log=final)
+        return [*starts(broker), loads, again, fetches, ends]
+
+    return Trace(
+        name="orders-0",
+        elections=(Election(epoch=0, leader=1, isr=ALL),),
+        brokers={
+            1: (
+                *starts(1),
+                Loads(broker=1, end=130),
+                Leads(broker=1, end=130, epoch=0, isr=ALL, high_watermark=95),
+                Ends(broker=1, end=250, log=final),
+            ),
+            2: tuple(follower(2)),
+            3: tuple(follower(3)),
+        },
+        acks=(Acked(offset=249, everyone=True, epoch=0, lost=False, first=0),),
+    )
+
+
 def alter(trace: Trace, broker: int, number: int, **changes: Any) -> Trace:
     """Change one step of a broker."""
     steps = list(trace.brokers[broker])

@@ -82,6 +82,11 @@ def garbled(draw: Any, text: str) -> str:
     return " ".join(words)
 
 
+HISTORY_EDN = """\
+{:index 0, :type :invoke, :process 0, :f :send, :value [[:send 5 140]], :time 1}
+{:index 1, :type :ok, :process 0, :f :send, :value [[:send 5 [272 140]]], :time 2}
+{:index 2, :type :ok, :process 1, :f :poll, :value [[:poll {5 [[272 140]]}]], :time 3, :error #e {}}
+"""
 HOSTILE = (
     *("{", "}", "[", "]", '"', "null", "true", "-1", "0", "99999999999999999999", "1e999", "NaN"),
     *("&a", "*a", "<<:", "!!python/object", "\t", "\x00", "\ud7ff", "[" * 2000, "a" * 5000),
@@ -173,6 +178,17 @@ def test_history_text(folder: Path, text: str) -> None:
 def test_history_bytes(folder: Path, content: bytes) -> None:
     path = folder / "history.json"
     path.write_bytes(content)
+    returns_or_raises(lambda: read([path]), HistoryError)
+
+
+@given(data=st.data())
+@hostile
+def test_history_of_jepsen(folder: Path, data: st.DataObject) -> None:
+    path = folder / "history.edn"
+    path.write_bytes(data.draw(damaged(HISTORY_EDN.encode())))
+    returns_or_raises(lambda: read([path]), HistoryError)
+    text = data.draw(garbled(HISTORY_EDN))
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
     returns_or_raises(lambda: read([path]), HistoryError)
 
 

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ackproof.cli import history_files
+from ackproof.cli import acked_files, history_files
 from ackproof.cli.options import (
     LOCAL_SPARK,
+    RUNS,
     Json,
+    Out,
     Spark,
     exit_with,
     print_error,
@@ -18,13 +20,24 @@ from ackproof.cli.options import (
     stdout,
 )
 from ackproof.errors import AckproofError
+from ackproof_spark.reading.application_records import ID_HEADER
 
 
 def check(
     paths: Annotated[
-        list[Path], typer.Argument(help="Run directories, or history files (JSON). Not both.")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            help="Run directories, or history files (JSON, or Jepsen's history.edn). Not both.",
+            show_default=False,
+        ),
+    ] = None,
     *,
+    acked: acked_files.Acked = None,
+    bootstrap: acked_files.Bootstrap = "",
+    client_config: acked_files.ClientConfig = None,
+    header: acked_files.Header = ID_HEADER,
+    end_marker: acked_files.EndMarker = False,
+    out: Out = RUNS,
     spark: Spark = LOCAL_SPARK,
     as_json: Json = False,
     subscribe: history_files.Subscribe = None,
@@ -33,12 +46,15 @@ def check(
     idempotence: history_files.Idempotence = None,
     ww_deps: history_files.WwDeps = None,
 ) -> None:
-    """Judge stored runs again from their run directories, or check histories for anomalies.
+    """Judge stored runs again, check histories for anomalies, or look for what was acked.
 
-    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history is
-    a JSON file with the operations of clients: what they sent and polled.
+    A run needs no cluster any more; the ledger of a run that was killed is recovered. A history has
+    the operations of clients: what they sent and polled. It is a JSON file, or the history.edn that
+    Jepsen's Kafka workload leaves in its store. An acked log is what your application wrote of its
+    sends; each of them is looked for on a running cluster.
 
-    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.json --json[/]
+    Examples: [bold]ackproof check runs/latest[/], [bold]ackproof check history.edn --json[/],
+    [bold]ackproof check --acked acked.jsonl --bootstrap localhost:9092[/]
     """
     from ackproof.judgement.judge import judge_run
     from ackproof.report.terminal import print_run
@@ -50,6 +66,25 @@ def check(
         "idempotence": idempotence,
         "ww_deps": ww_deps,
     }
+    if acked or bootstrap:
+        acked_files.check(
+            paths,
+            settings,
+            acked_files.AckedFiles(
+                logs=acked or [],
+                bootstrap=bootstrap,
+                client_config=client_config,
+                header=header,
+                end_marker=end_marker,
+            ),
+            out=out,
+            as_json=as_json,
+        )
+    if not paths:
+        raise typer.BadParameter(
+            "name run directories or history files, or acked logs with --acked",
+            param_hint="PATHS",
+        )
     if history_files.are_histories(paths):
         reports = history_files.check_histories(paths, settings)
         if as_json:

@@ -1,4 +1,4 @@
-"""`ackproof check HISTORY.json …`: anomalies in recorded histories of client operations."""
+"""`ackproof check HISTORY …`: anomalies in recorded histories of client operations."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Acks(StrEnum):
     NONE = "0"
 
 
-def _option(*names: str, text: str) -> Any:
+def _option(*names: str, text: str, metavar: str | None = None) -> Any:
     return typer.Option(
         *names,
         help=text,
+        metavar=metavar,
         show_default=False,
         rich_help_panel="History files: settings that the files do not contain",
     )
@@ -48,7 +49,11 @@ Subscribe = Annotated[
     ),
 ]
 IsolationLevel = Annotated[
-    Isolation | None, _option(text="Isolation level of the consumers (default: read_committed).")
+    Isolation | None,
+    _option(
+        metavar="LEVEL",
+        text="Isolation level of the consumers: read_committed (the default) or read_uncommitted.",
+    ),
 ]
 AcksOption = Annotated[Acks | None, _option("--acks", text="acks of the producers (default: all).")]
 Idempotence = Annotated[
@@ -84,7 +89,7 @@ def are_histories(paths: Sequence[Path]) -> bool:
 
 
 def _is_history(path: Path) -> bool:
-    return path.suffix == ".json" or (path.exists() and not path.is_dir())
+    return path.suffix in (".json", ".edn") or (path.exists() and not path.is_dir())
 
 
 def check_histories(paths: Sequence[Path], settings: Mapping[str, Any]) -> list[Report]:

@@ -156,7 +156,7 @@ def _run_command() -> int:
 
 
 def _interrupted() -> ExitCode:
-    stderr().print("interrupted: the cluster is removed, recorded data is kept")
+    stderr().print("interrupted: nothing is left running, recorded data is kept")
     return ExitCode.INCONCLUSIVE
 
 

@@ -182,7 +182,7 @@ def configurations_of(
             f"{scenario}: no configuration is {' and '.join(filter(None, (arm, kafka)))}",
             hint=f"Its configurations: {shortened(names)}.",
         )
-    print_scenario_warnings(selected)
+    print_warnings(scenario_warnings(selected))
     if skipped:
         return selected
     for path, reason in sorted({(one.path, one.skip) for one in selected if one.skip}):
@@ -221,9 +221,9 @@ def _with_version(
     return found
 
 
-def print_scenario_warnings(configurations: Sequence[Configured]) -> None:
-    """Print on standard error what is legal in these scenarios, and probably not meant."""
-    for warning in scenario_warnings(configurations):
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Print on standard error what is legal, and probably not meant."""
+    for warning in warnings:
         stderr().print(f"[yellow]warning:[/] {escape(warning)}", highlight=False, soft_wrap=True)
 
 
@@ -305,15 +305,21 @@ def find_run(run_dir: Path, out: Path) -> Path:
 def run_directories(paths: Sequence[Path]) -> list[Path]:
     """Return the runs among paths such as ``runs/*``, each once: `runs/latest` is a link to one.
 
-    Directories of comparisons and shrinks are skipped, with a note. Raises RunDirectoryError if no
-    run is left.
+    Directories of comparisons and shrinks are skipped, with a note, and so are runs without a
+    verdict beside others. Raises RunDirectoryError if no run is left.
     """
-    from ackproof.runs.directory import is_of_several_runs
+    from ackproof.runs.directory import is_interrupted, is_of_several_runs
 
     runs = []
-    for path in dict.fromkeys(path.resolve() for path in paths):
+    every = list(dict.fromkeys(path.resolve() for path in paths))
+    for path in every:
+        reason = ""
         if is_of_several_runs(path):
-            note = f"{path}: skipped, because it belongs to a comparison or a shrink"
+            reason = "it belongs to a comparison or a shrink"
+        elif len(every) > 1 and is_interrupted(path):
+            reason = f"it has no verdict; judge it with: ackproof check {path}"
+        if reason:
+            note = f"{path}: skipped, because {reason}"
             stderr().print(note, highlight=False, soft_wrap=True, markup=False)
         else:
             runs.append(path)

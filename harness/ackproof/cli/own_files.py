@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ackproof.cli.options import stderr
+from ackproof.cli.options import print_warnings, stderr
 from ackproof.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -171,16 +171,3 @@ def print_overlay(made: Overlay) -> None:
     for reason, keys in made.unused.items():
         say(f"  not used ({reason}): {', '.join(keys)}", style="dim")
     print_warnings(made.warnings)
-
-
-def print_warnings(warnings: tuple[str, ...] | list[str]) -> None:
-    """Print warnings on standard error."""
-    for warning in warnings:
-        line = f"[yellow]warning:[/] {_escaped(warning)}"
-        stderr().print(line, highlight=False, soft_wrap=True)
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -11,7 +11,7 @@ from ackproof.cli.options import (
     ScenarioPath,
     print_error,
     print_json,
-    print_scenario_warnings,
+    print_warnings,
     scenario_warnings,
 )
 from ackproof.errors import ExitCode, ScenarioError
@@ -39,7 +39,7 @@ def validate(scenario: ScenarioPath, as_json: Json = False) -> None:
             continue
         warnings = scenario_warnings(configurations)
         if not as_json:
-            print_scenario_warnings(configurations)
+            print_warnings(warnings)
         for one in configurations:
             document = {"scenario": one.scenario.name, "configuration_name": one.name}
             documents.append({"path": str(path), **document, "warnings": warnings})

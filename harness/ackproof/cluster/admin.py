@@ -109,12 +109,24 @@ class Admin:
 
         Repeats the request while leaders change. Raises ClusterError if an offset stays unknown.
         """
-        import confluent_kafka
-        from confluent_kafka import KafkaException
         from confluent_kafka.admin import OffsetSpec
 
+        return self._offsets(partitions, OffsetSpec.earliest(), "the earliest offset")
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermark of each partition, as `begin_offsets` does."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(partitions, OffsetSpec.latest(), "the high watermark")
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], spec: Any, what: str
+    ) -> dict[TopicPartition, int]:
+        import confluent_kafka
+        from confluent_kafka import KafkaException
+
         request = {
-            confluent_kafka.TopicPartition(topic, partition): OffsetSpec.earliest()
+            confluent_kafka.TopicPartition(topic, partition): spec
             for topic, partition in partitions
         }
         refusal = ""
@@ -128,17 +140,15 @@ class Admin:
                 refusal = error.args[0].str()
                 return None
 
-        begins = wait_for(
+        offsets = wait_for(
             look,
             lambda offsets: offsets is not None,
             within_s=_OFFSETS_S,
             every_s=0.2,
-            failure=lambda _: ClusterError(
-                f"the earliest offset of a partition is unknown: {refusal}"
-            ),
+            failure=lambda _: ClusterError(f"{what} of a partition is unknown: {refusal}"),
         )
-        assert begins is not None  # the condition of the wait
-        return begins
+        assert offsets is not None  # the condition of the wait
+        return offsets
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Return the partition's high watermark and leader epoch, None if they are unknown."""

@@ -10,28 +10,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
-from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.admin import Admin
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors
+from ackproof.cluster.listed_containers import ListedNetworks, ListedProcesses
 from ackproof.cluster.metadata import PartitionMetadata
 from ackproof.cluster.preflight import Preflight
-from ackproof.cluster.readiness import below_full_isr
+from ackproof.cluster.running import RunningCluster
 from ackproof.cluster.topics import new_topics, partitions_of
 from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.metadata import Metadata
-from ackproof_faults.interfaces.processes import Processes
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
-
-_ISR_S = 90.0
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",
@@ -41,16 +34,14 @@ NOT_OBSERVED = (
 """What a run on an attached cluster does not observe."""
 
 
-class AttachedCluster:
+class AttachedCluster(RunningCluster):
     """What a run uses of an attached cluster. `interfaces` are what faults use of it."""
 
     def __init__(
         self, attach: AttachSpec, settings: Mapping[str, str], preflight: Preflight
     ) -> None:
+        super().__init__(attach.bootstrap, settings)
         self._preflight = preflight
-        self.client_settings = dict(settings)
-        self.bootstrap_servers = attach.bootstrap
-        self.admin = Admin(attach.bootstrap, settings=settings)
         self.since: datetime | None = None
         self._addresses = preflight.addresses()
         self._created: list[str] = []
@@ -58,7 +49,12 @@ class AttachedCluster:
             metadata=_AttachedMetadata(self.admin, self._addresses, settings, self._created)
         )
         if attach.containers:
-            self.interfaces.offer("processes", _ListedContainers(attach.containers))
+            processes = ListedProcesses(attach.containers)
+            self.interfaces.offer("processes", processes)
+            self.interfaces.offer("freezer", processes)
+            if attach.listeners:
+                networks = ListedNetworks(attach.containers, attach.listeners)
+                self.interfaces.offer("network", networks)
 
     def bootstrap(self, listener: str) -> str:
         """Return `bootstrap.servers`; an attached cluster has one listener for ackproof."""
@@ -88,22 +84,6 @@ class AttachedCluster:
         """Delete the topics that `create_topics` created."""
         self.admin.delete_topics(self._created)
         self._created.clear()
-
-    def await_full_isr(
-        self, partitions: Sequence[TopicPartition], *, within_s: float = _ISR_S
-    ) -> None:
-        """Wait until each of these partitions has a leader and a full ISR."""
-
-        def failure(views: Mapping[TopicPartition, PartitionView]) -> ClusterError:
-            late = "; ".join(below_full_isr(views, partitions)[:8])
-            return ClusterError(f"not at full ISR after {within_s:g} s: {late}")
-
-        wait_for(
-            self.admin.partitions,
-            lambda views: not below_full_isr(views, partitions),
-            within_s=within_s,
-            failure=failure,
-        )
 
 
 @raises_fault_errors
@@ -147,40 +127,6 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
 
     def _admin_of(self, broker: int) -> Admin:
         return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
-
-
-@raises_fault_errors
-class _ListedContainers(Processes):
-    """The main processes of the containers that the scenario lists, by broker id."""
-
-    def __init__(self, containers: Mapping[int, str]) -> None:
-        self._containers = containers
-
-    def kill(self, node: int) -> None:
-        container = self._container(node)
-        container.kill(signal="SIGKILL")
-        container.wait()
-
-    def terminate(self, node: int) -> None:
-        self._container(node).stop(timeout=60)
-
-    def start(self, node: int) -> None:
-        self._container(node).start()
-
-    def exit_status(self, node: int) -> int | None:
-        state: Mapping[str, Any] = self._container(node).attrs["State"]
-        return None if state["Running"] else int(state["ExitCode"])
-
-    def _container(self, broker: int) -> Container:
-        from ackproof.containers.engine import connect
-
-        name = self._containers.get(broker)
-        if name is None:
-            raise FaultError(
-                f"broker {broker} has no container in cluster.attach.containers: list it there, or "
-                "name another target"
-            )
-        return connect().containers.get(name)
 
 
 #: The cluster of a run.

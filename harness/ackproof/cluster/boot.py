@@ -54,17 +54,25 @@ def booted(
 ) -> Iterator[KafkaCluster]:
     """Boot a cluster, yield it when every broker is registered, and remove it at the end.
 
+    A cluster that is `left_up` is not removed.
+
     `image` runs the version `kafka`. `logs` is the folder for logs of containers that are removed
     before the run ends. `times` collects the time of each phase. Raises ClusterError if a node does
     not boot.
     """
     times = times or PhaseTimes()
+    cluster: KafkaCluster | None = None
+
+    def remove() -> None:
+        if cluster is None or not cluster.left_up:
+            remove_run(client, run_id)
+
     with contextlib.ExitStack() as cleanup:
         clock = fake_clock.library(client) if spec.clock == "adjustable" else b""
         ports = cleanup.enter_context(reserved(ports_needed(spec, kafka)))
         # By label, so that objects are removed whose creation was interrupted before their ids
         # were known, sidecars included.
-        cleanup.callback(remove_run, client, run_id)
+        cleanup.callback(remove)
         security = secured(spec.security)
         network = ClusterNetwork(run_id)
         network.create()

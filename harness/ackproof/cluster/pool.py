@@ -108,8 +108,9 @@ class ClusterPool(contextlib.AbstractContextManager["ClusterPool"]):
             self.close()
             raise
         if self.leave_up:
+            cluster.left_up = True
             self.left = cluster
-            self._holding.pop_all()
+            self.close()
         elif lease.reusable and self._reuse and leaves_no_trace(scenario):
             self._kept = kind, cluster
         else:

@@ -52,6 +52,8 @@ class ClusterState:
         #: Start of this run, where the cluster has served another run before (`pool`). Older lines
         #: of the nodes' logs belong to that run.
         self.since: datetime | None = None
+        #: Whether it outlives this process, until `ackproof clean`.
+        self.left_up = False
         #: The source of committed leaders and ISRs.
         self._committed = _zookeeper_metadata(topology) or self.admin
 

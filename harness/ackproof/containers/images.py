@@ -12,9 +12,10 @@ broker in either::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ackproof.cache import Say, exclusive, silent
@@ -125,7 +126,7 @@ def ensure(
         if found := _local(client, version):  # another process built it meanwhile
             return found
         published = f"{PUBLISHED}:{version}"
-        if not (reason := _unpublished(version) or _pull(client, published, say)):
+        if not (reason := _unpublished(version) or pull(client, published, say)):
             say(f"pulled {published}")
             return BrokerImage(reference=published, source="pulled", version=version)
         say(f"{published} cannot be pulled: {reason}")
@@ -170,11 +171,11 @@ def ensure_sidecar(*, client: DockerClient | None = None) -> str:
     """
     client = client or connect()
     for reference in (BASE, SIDECAR):
-        if _exists(client, reference):
+        if exists(client, reference):
             return reference
     with exclusive("images", silent):
         for reference in (BASE, SIDECAR):
-            if _exists(client, reference):
+            if exists(client, reference):
                 return reference
         problems = () if base_tarball().exists() else base_problems()
         if not problems:
@@ -207,7 +208,8 @@ def check_version(version: str) -> None:
         raise ScenarioError(str(error)) from None
 
 
-def _exists(client: DockerClient, reference: str) -> bool:
+def exists(client: DockerClient, reference: str) -> bool:
+    """Return whether the engine has this image."""
     from docker.errors import ImageNotFound
 
     try:
@@ -219,7 +221,7 @@ def _exists(client: DockerClient, reference: str) -> bool:
 
 def _local(client: DockerClient, version: str) -> BrokerImage | None:
     for name in (PUBLISHED, BUILT):
-        if _exists(client, f"{name}:{version}"):
+        if exists(client, f"{name}:{version}"):
             return BrokerImage(reference=f"{name}:{version}", source="local", version=version)
     return None
 
@@ -231,7 +233,7 @@ def _unpublished(version: str) -> str:
     return f"{PUBLISHED} exists from 3.7.0 on"
 
 
-def _pull(client: DockerClient, reference: str, say: Say) -> str:
+def pull(client: DockerClient, reference: str, say: Say) -> str:
     """Pull `reference`; return '' on success, else the reason in one line.
 
     A pull has no timeout, so a request with a timeout first checks that the registry has the image.
@@ -264,7 +266,7 @@ def _request_timeout(client: DockerClient, seconds: float) -> Iterator[None]:
 
 
 def _build_problems(client: DockerClient, version: str) -> list[str]:
-    has_base = _exists(client, BASE) or base_tarball().exists()
+    has_base = exists(client, BASE) or base_tarball().exists()
     problems = [*(() if has_base else base_problems()), jars_problem(version)]
     return [problem for problem in problems if problem]
 
@@ -272,9 +274,20 @@ def _build_problems(client: DockerClient, version: str) -> list[str]:
 def _build(client: DockerClient, version: str, say: Say) -> str:
     """Build and tag the image; the tag is set last, after the image passed its smoke test."""
     jars = kafka_jars(version, say)
-    if not _exists(client, BASE):
-        build_base(client, say)
     reference = f"{BUILT}:{version}"
+    build_from(client, reference, sorted(jars.iterdir()), version=version, say=say)
+    return reference
+
+
+def build_from(
+    client: DockerClient, reference: str, jars: Iterable[Path], *, version: str, say: Say
+) -> None:
+    """Build a broker image from Kafka's jars; they behave as `version` does.
+
+    The caller must hold the build lock. Raises ImageError if the smoke test fails.
+    """
+    if not exists(client, BASE):
+        build_base(client, say)
     say(f"building {reference}")
     smoke_test = "smoke-test-zookeeper" if uses_zookeeper(version) else "smoke-test"
     docker_build(
@@ -286,17 +299,16 @@ def _build(client: DockerClient, version: str, say: Say) -> str:
             "smoke-test": template(f"kafka/{smoke_test}"),
             **{name: template(f"kafka/{name}") for name in ("log4j2.xml", "log4j.properties")},
         },
-        paths={f"libs/{jar.name}": jar for jar in sorted(jars.iterdir())},
+        paths={f"libs/{jar.name}": jar for jar in jars},
         arguments={"BASE": BASE},
     )
     say(f"built {reference}")
-    return reference
 
 
 def _build_sidecar(client: DockerClient, problems: tuple[str, ...]) -> str:
     dockerfile = template("sidecar/Dockerfile")
     [parent] = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
-    if not _exists(client, parent) and (reason := _pull(client, parent, silent)):
+    if not exists(client, parent) and (reason := pull(client, parent, silent)):
         raise ImageError(
             f"no image for network faults: {BASE} cannot be built ({'; '.join(problems)}), "
             f"and {parent} cannot be pulled: {reason}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ackproof.clients.application import AnyWorkload
 from ackproof.clients.fault_target import RunClients
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster.attached import AnyCluster
@@ -21,7 +22,7 @@ _SHOW_S = 0.2
 def run_fault_phase(
     scenario: Scenario,
     cluster: AnyCluster,
-    clients: ClientSupervisor,
+    clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,
 ) -> None:
@@ -34,7 +35,8 @@ def run_fault_phase(
         progress = clients.progress()
         return SendCounts(sent=progress.sent, acked=progress.acked)
 
-    cluster.interfaces.offer("clients", RunClients(clients))
+    if isinstance(clients, ClientSupervisor):
+        cluster.interfaces.offer("clients", RunClients(clients))
     schedule = Schedule(
         scenario.faults,
         cluster.interfaces,
@@ -68,7 +70,7 @@ def run_fault_phase(
 
 def _drive(
     schedule: Schedule,
-    clients: ClientSupervisor,
+    clients: AnyWorkload,
     tail: int,
     run: RunState,
     reporter: Reporter,

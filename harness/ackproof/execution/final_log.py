@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 from ackproof.judgement.spark import spark_session
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
 from ackproof_spark.reading import agreement, final_log
+from ackproof_spark.reading.application_records import Application
 from ackproof_spark.reading.final_log import Isolation, PartitionEnd, Reader
 from ackproof_spark.spark import client_settings
+from ackproof_spark.spark.small_data import small_plans
 
 #: A final log of more offsets is read by the connector only.
 SECOND_READER_UP_TO = 1_000_000
@@ -32,6 +35,8 @@ def take_final_log(
     ends: list[PartitionEnd],
     settings: Mapping[str, str] | None = None,
     committed_only: bool = False,
+    id_header: str = "",
+    end_markers: bool = True,
 ) -> Reading:
     """Read every partition up to its end into the run's final log.
 
@@ -39,13 +44,19 @@ def take_final_log(
     or fails, as it does with some servers that are not Apache Kafka, and otherwise reads up to
     `SECOND_READER_UP_TO` offsets a second time; records that only one of them returns go into the
     table `disagreements`. `settings` are librdkafka's client settings. `committed_only` reads with
-    read_committed.
+    read_committed. With an `id_header` the records are an application's, and this names the header
+    that holds their ids. Without `end_markers` the ends are high watermarks, not proven.
 
     Raises SparkError if Spark cannot be started or the brokers cannot be read.
     """
     settings = settings or {}
     isolation = Isolation.READ_COMMITTED if committed_only else Isolation.READ_UNCOMMITTED
-    with spark_session() as spark:
+    offsets = sum(end.end_offset - end.begin_offset for end in ends)
+    application = None
+    with spark_session() as spark, ExitStack() as plans:
+        if id_header:
+            plans.enter_context(small_plans(spark, rows=offsets))
+            application = Application.of_run(spark, run_dir, header=id_header)
         take = partial(
             final_log.take_final_log,
             spark,
@@ -54,15 +65,17 @@ def take_final_log(
             ends=ends,
             run_dir=run_dir,
             isolation=isolation,
+            application=application,
+            end_markers=end_markers,
         )
         try:
             taken = take(options=client_settings.for_connector(settings))
         except AnalysisError as error:
-            take(options=client_settings.for_librdkafka(settings), reader=Reader.PYTHON)
+            options = client_settings.for_librdkafka(settings)
+            take(options=options, reader=Reader.PYTHON)
             absent = isinstance(error, ConnectorMissing)
             why = "is absent" if absent else f"failed: {error}"
             return _alone(Reader.PYTHON, f"Spark's Kafka connector {why}")
-        offsets = sum(end.end_offset - end.begin_offset for end in ends)
         if offsets > SECOND_READER_UP_TO:
             return _alone(Reader.CONNECTOR, f"more than {SECOND_READER_UP_TO:,} offsets")
         second = final_log.read_final_log(
@@ -73,6 +86,7 @@ def take_final_log(
             options=client_settings.for_librdkafka(settings),
             reader=Reader.PYTHON,
             isolation=isolation,
+            application=application,
         )
         agreement.store_disagreements(
             {Reader.CONNECTOR: taken.log, Reader.PYTHON: second}, run_dir=run_dir

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ackproof.clients import forwarded_records
-from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.clients.application import AnyWorkload, acked_logs
 from ackproof.cluster.attached import AnyCluster
 from ackproof.errors import ClusterError
 from ackproof.execution.final_log import take_final_log
 from ackproof.execution.run_state import RunState
+from ackproof.ledger import application_tables
 from ackproof.progress import Reporter
 from ackproof.scenario.model import Scenario
 from ackproof.waiting import wait_for
@@ -21,7 +22,7 @@ _RECOVER_S = 90.0
 def run_final_phase(
     scenario: Scenario,
     cluster: AnyCluster,
-    clients: ClientSupervisor,
+    clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,
 ) -> None:
@@ -36,6 +37,13 @@ def run_final_phase(
             run.troubles.append(str(error))
             reason = "the ISR was not full"
     run.troubles += clients.finish_probe()
+    application = scenario.workload.application
+    if application is not None:
+        logs = application_tables.convert(
+            acked_logs(application, run.run_dir), run.run_dir, lenient=True
+        )
+        run.troubles += logs.unread
+        run.unobserved += logs.remarks
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     if run.end_live is not None:
@@ -50,6 +58,7 @@ def run_final_phase(
             bootstrap_servers=cluster.bootstrap_servers,
             settings=cluster.client_settings,
             committed_only=scenario.workload.transactions is not None,
+            id_header=application.header if application is not None else "",
             ends=[
                 PartitionEnd(
                     topic=topic,

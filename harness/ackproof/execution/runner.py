@@ -12,12 +12,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof.clients import java_program
+from ackproof.clients.application import ApplicationSupervisor
 from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.cluster import settings_in_force
 from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
 from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.containers import doctor, images
 from ackproof.containers.engine import connect
-from ackproof.errors import AckproofError, DiskError
+from ackproof.containers.own_image import own_image
+from ackproof.errors import AckproofError, DiskError, ScenarioError
 from ackproof.execution.collection import take_node_logs, take_states
 from ackproof.execution.fault_phase import run_fault_phase
 from ackproof.execution.final_phase import run_final_phase
@@ -33,6 +37,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import Verdict
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.loader import Configured, dump
+from ackproof.scenario.model import Scenario
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -82,6 +87,7 @@ def recorded(
 ) -> Path:
     """Run one configuration without judging it; return its run directory. Raises as `run` does."""
     preflight()
+    _workload(configured.scenario)
     run_dir = runs.create(
         out,
         scenario=configured.scenario.name,
@@ -144,7 +150,13 @@ def record(
                 )
             )
         try:
-            with ClientSupervisor(
+            if scenario.cluster.image or scenario.cluster.distribution:
+                settings_in_force.require(
+                    scenario.cluster,
+                    bootstrap_servers=cluster.bootstrap_servers,
+                    settings=cluster.client_settings,
+                )
+            with _workload(scenario)(
                 scenario,
                 run_dir,
                 bootstrap_servers=cluster.bootstrap(scenario.workload.listener),
@@ -163,11 +175,26 @@ def record(
             lease.allow_reuse()
 
 
+def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSupervisor]:
+    """Return what sends. Raises ScenarioError if that is an application without a command."""
+    application = scenario.workload.application
+    if application is None:
+        return ClientSupervisor
+    if not application.command:
+        raise ScenarioError(
+            "workload.application.command is missing, so there is nothing to run",
+            hint="Give the command that starts your application; what it has sent already is "
+            "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
+        )
+    return ApplicationSupervisor
+
+
 def _attach(
     spec: AttachSpec, state: RunState, stack: contextlib.ExitStack, reporter: Reporter
 ) -> AttachedCluster:
     """Connect to a running cluster, predict, and create the topics."""
     scenario = state.configured.scenario
+    _prepare_clients(scenario, reporter)
     with reporter.phase(f"attaching to {spec.bootstrap}"):
         cluster = stack.enter_context(attached(spec, scenario.topics))
         prediction = predict_attached(scenario, cluster)
@@ -184,6 +211,12 @@ def _attach(
     return cluster
 
 
+def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
+    """Resolve and compile what the clients need, before anything boots."""
+    for version in sorted(scenario.java_clients):
+        java_program.class_path(version, reporter.note)
+
+
 def _boot(
     state: RunState,
     stack: contextlib.ExitStack,
@@ -196,7 +229,15 @@ def _boot(
     scenario = state.configured.scenario
     with reporter.phase("predicting with the model"):
         runs.write_model(state.run_dir / "prediction.json", predict(scenario))
-    image = images.ensure(scenario.kafka, client=client, say=reporter.note)
+    _prepare_clients(scenario, reporter)
+    spec = scenario.cluster
+    image = own_image(
+        image=spec.image,
+        distribution=spec.distribution,
+        kafka=scenario.kafka,
+        client=client or connect(),
+        say=reporter.note,
+    ) or images.ensure(scenario.kafka, client=client, say=reporter.note)
     state.image = f"{image.reference} ({image.source})"
     doctor.require_needs(client or connect(), scenario.every_fault)
     with reporter.phase(f"booting {scenario.cluster.brokers} brokers from {state.image}"):

@@ -40,8 +40,10 @@ _ANOMALY = {
 
 
 def inapplicable(scenario: Scenario) -> list[str]:
-    """Return the anomalies of clients that the scenario does not have."""
+    """Return the anomalies that the scenario's clients cannot show."""
     anomalies: list[Anomaly] = []
+    if scenario.workload.application is not None:
+        anomalies.append(Anomaly.REORDERED)  # an acked log is in the order of acks
     if scenario.workload.transactions is None:
         anomalies += OF_TRANSACTIONS
     if not scenario.workload.consumers:
@@ -95,8 +97,8 @@ def check_expectations(
     """Return every key of `expect` with the observed value."""
     expectations = []
     for key, anomaly in _ANOMALY.items():
-        if anomaly in (*OF_CLIENTS, *OF_REPLICAS) and anomaly not in observed:
-            continue  # the scenario has no such clients, or the replicas were not compared
+        if anomaly in (*OF_CLIENTS, *OF_REPLICAS, "reordered") and anomaly not in observed:
+            continue  # the clients cannot show it, or the replicas were not compared
         value = getattr(expect, key)
         count = observed.get(anomaly, 0)
         if metrics.probe and key in ("failed", "unknown"):

@@ -62,7 +62,8 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     prediction = runs.read_prediction(run_dir)
     scenario = load(run_dir / "scenario.yaml")[0].scenario
     faults = _faults(run_dir)
-    result = compare(spark, run_dir)
+    excluded = expectations.inapplicable(scenario)
+    result = compare(spark, run_dir, omitted=excluded)
     observed = {
         "sent": result.sent,
         "acked": result.acked,
@@ -81,8 +82,9 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     )
     predicted = _checked(prediction.predicted, investigation)
     observed = _checked(observed, investigation)
-    for anomaly in expectations.inapplicable(scenario):
+    for anomaly in excluded:
         observed.pop(anomaly, None)
+        predicted.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
     causes = _causes(run_dir, record.run_id, investigation.causes)
     probed = availability.attempts(runs.table_rows(run_dir, "probe"))

@@ -16,12 +16,17 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ackproof.errors import ClusterError
+from ackproof.ledger.acked_log import AckedLogWriter, AckedSend, LogProblems
+from ackproof.ledger.acked_log import read as read_log
 from ackproof.ledger.outcome import classify
 from ackproof_spark.tables import Outcome
 
@@ -64,22 +69,6 @@ class LedgerCluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AckedRecord:
-    """A record with a delivery report without error. `offset` is None with acks=0."""
-
-    topic: str
-    partition: int
-    offset: int | None
-    key: bytes | None
-    digest: bytes
-
-    def __str__(self) -> str:
-        where = f"{self.topic}-{self.partition}"
-        at = "without an offset" if self.offset is None else f"at offset {self.offset}"
-        return f"LOST {where}, acked {at}, key {self.key!r}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """Outcomes of an application's sends; `lost` are acked and absent from the final log."""
 
@@ -87,7 +76,7 @@ class Verification:
     failed: int
     unknown: int
     read: int
-    lost: tuple[AckedRecord, ...] = field(repr=False)
+    lost: tuple[AckedSend, ...] = field(repr=False)
     duplicated: int
 
     @property
@@ -103,73 +92,85 @@ class Verification:
         ]
         if not self.acked:
             lines = ["inconclusive: no record was acked, so none can be lost"]
-        lines += [str(record) for record in self.lost[:_SHOWN]]
+        lines += [f"LOST {send}" for send in self.lost[:_SHOWN]]
         if len(self.lost) > _SHOWN:
             lines.append(f"… and {len(self.lost) - _SHOWN:,} more")
         return "\n".join(lines)
 
 
 class Ledger:
-    """Collects delivery reports; thread-safe."""
+    """Collects delivery reports; thread-safe.
 
-    def __init__(self, cluster: LedgerCluster) -> None:
+    With a `path` each report is appended to the acked log there (`acked_log`), by one write: it
+    survives the end of the process, and only counts are kept in memory.
+    """
+
+    def __init__(self, cluster: LedgerCluster, *, path: Path | None = None) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._acked: list[AckedRecord] = []
         self._outcomes: Counter[Outcome] = Counter()
-        self._sent: Counter[tuple[Partition, bytes]] = Counter()
+        self._kept: list[AckedSend] = []
+        self._log = None if path is None else AckedLogWriter(path)
 
     def on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Record one delivery report: confluent-kafka's `on_delivery` callback."""
-        outcome = classify(error, sole_attempt=False)
-        topic, partition = message.topic(), message.partition()
-        assert topic is not None
-        where = (topic, -1 if partition is None else partition)
-        digest = _digest(message)
-        offset = message.offset()
+        """Record one delivery report: confluent-kafka's `on_delivery` callback.
+
+        Raises DiskError if the acked log cannot be written.
+        """
+        send = _send(error, message)
         with self._lock:
-            self._outcomes[outcome] += 1
-            self._sent[where, digest] += 1
-            if outcome is Outcome.ACKED:
-                self._acked.append(
-                    AckedRecord(
-                        topic=where[0],
-                        partition=where[1],
-                        offset=offset if offset is not None and offset >= 0 else None,
-                        key=_bytes(message.key()),
-                        digest=digest,
-                    )
-                )
+            self._outcomes[send.outcome] += 1
+            if self._log is None:
+                self._kept.append(send)
+            else:
+                self._log.append(send)
+
+    def close(self) -> None:
+        """Close the acked log, if there is one. It can be verified afterwards, too."""
+        if self._log is not None:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def acked(self) -> int:
         """The number of records acked so far."""
         with self._lock:
-            return len(self._acked)
+            return self._outcomes[Outcome.ACKED]
 
     def verify(self) -> Verification:
         """Wait for full ISR, read the final log, and compare it with the delivery reports.
 
         Call it when every fault is healed and every producer is flushed. It writes one record to
         each partition, whose ack proves that the high watermark has passed all acked records.
+        An acked log is read whole, with what was in the file before: that takes some hundred bytes
+        of memory a send (`ackproof check --acked` needs no such memory).
         Raises ClusterError if the ISR is not full in time or the log cannot be read to its end.
         """
         with self._lock:
-            acked, sent = list(self._acked), self._sent.copy()
-            outcomes = self._outcomes.copy()
-        partitions = sorted({(one.topic, one.partition) for one in acked})
-        read: Counter[tuple[Partition, bytes]] = Counter()
+            sends = list(
+                self._kept if self._log is None else read_log(self._log.path, LogProblems())
+            )
+        outcomes = Counter(send.outcome for send in sends)
+        acked = [send for send in sends if send.outcome is Outcome.ACKED]
+        sent = Counter((_place(send), send.identity) for send in sends)
+        partitions = sorted({_place(send) for send in acked})
+        read: Counter[tuple[Partition, str]] = Counter()
         if partitions:
             self._cluster.await_full_isr(partitions)
             read = _read(self._cluster, partitions)
         unmatched = read.copy()
         lost = []
-        for record in acked:
-            identity = ((record.topic, record.partition), record.digest)
+        for send in acked:
+            identity = (_place(send), send.identity)
             if unmatched[identity]:
                 unmatched[identity] -= 1
             else:
-                lost.append(record)
+                lost.append(send)
         return Verification(
             acked=len(acked),
             failed=outcomes[Outcome.FAILED],
@@ -182,15 +183,13 @@ class Ledger:
 
 def _read(
     cluster: LedgerCluster, partitions: Sequence[Partition]
-) -> Counter[tuple[Partition, bytes]]:
-    from time import monotonic
-
+) -> Counter[tuple[Partition, str]]:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     begins = cluster.admin.begin_offsets(partitions)
     ends = cluster.admin.write_end_markers(partitions)
     unread = {one for one in partitions if begins[one] < ends[one]}
-    read: Counter[tuple[Partition, bytes]] = Counter()
+    read: Counter[tuple[Partition, str]] = Counter()
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -204,9 +203,9 @@ def _read(
     )
     try:
         consumer.assign([TopicPartition(*one, begins[one]) for one in unread])
-        deadline = monotonic() + _READ_WITHIN_S
+        deadline = time.monotonic() + _READ_WITHIN_S
         while unread:
-            if monotonic() > deadline:
+            if time.monotonic() > deadline:
                 late = ", ".join(f"{topic}-{n}" for topic, n in sorted(unread))
                 raise ClusterError(f"not read to the end after {_READ_WITHIN_S:g} s: {late}")
             for message in consumer.consume(1000, 1.0):
@@ -216,8 +215,8 @@ def _read(
                     if message.error().name() != "_PARTITION_EOF":
                         raise ClusterError(f"the log cannot be read: {message.error().str()}")
                 elif offset < ends[partition]:
-                    deadline = monotonic() + _READ_WITHIN_S
-                    read[partition, _digest(message)] += 1
+                    deadline = time.monotonic() + _READ_WITHIN_S
+                    read[partition, _identity(message)] += 1
                 # A transaction marker takes an offset that no consumer returns, also the last one.
                 if offset + (message.error() is None) >= ends[partition]:
                     unread.discard(partition)
@@ -228,11 +227,47 @@ def _read(
     return read
 
 
-def _digest(message: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (_bytes(message.key()), _bytes(message.value())):
-        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return digest.digest()
+def _send(error: KafkaError | None, message: Message) -> AckedSend:
+    """Return a delivery report as a line of the acked log."""
+    outcome = classify(error, sole_attempt=False)
+    partition, offset = message.partition(), message.offset()
+    now, latency = time.time(), message.latency()
+    digest, key = _recognized_by(message)
+    return AckedSend(
+        topic=str(message.topic()),
+        partition=None if partition is None or partition < 0 else partition,
+        offset=offset if outcome is Outcome.ACKED and offset is not None and offset >= 0 else None,
+        outcome=outcome,
+        digest=digest,
+        key=key,
+        error=None if error is None else str(error),
+        sent_at=None if latency is None else _moment(now - latency),
+        resolved_at=_moment(now),
+    )
+
+
+def _identity(message: Message) -> str:
+    """Return what `AckedSend.identity` is for this record."""
+    digest, key = _recognized_by(message)
+    return AckedSend(topic="-", partition=0, digest=digest, key=key).identity
+
+
+def _recognized_by(message: Message) -> tuple[str, str | None]:
+    """Return the digest of a record, and its key if that is text."""
+    value, key = _bytes(message.value()), _bytes(message.key())
+    digest = hashlib.sha256(value or b"").hexdigest()
+    try:
+        return digest, None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return digest, None
+
+
+def _place(send: AckedSend) -> Partition:
+    return send.topic, -1 if send.partition is None else send.partition
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(round(seconds, 3), tz=UTC)
 
 
 def _bytes(part: str | bytes | None) -> bytes | None:

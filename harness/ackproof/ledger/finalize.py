@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ackproof.ledger import (
+    application_tables,
     arrow_stream,
     probe_attempts,
     processed_records,
@@ -22,3 +23,4 @@ def close(run_dir: Path) -> None:
     arrow_stream.close(run_dir, "consumer_events", CONSUMER_EVENTS)
     processed_records.close(run_dir)
     probe_attempts.close(run_dir)
+    application_tables.close(run_dir)

@@ -51,6 +51,8 @@ def overlay(own: OwnConfig, document: Mapping[str, Any], *, kafka: str = "") -> 
         made.topic_settings(own)
     if own.producer is not None:
         made.producer_settings(own.producer)
+    if own.partitions is not None:
+        made.unused[f"partitions={own.partitions}"] = "the scenario has its own partitions"
     unused: dict[str, tuple[str, ...]] = {}
     for key, reason in made.unused.items():
         unused[reason] = (*unused.get(reason, ()), key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ackproof.cluster.preflight import Preflight
-from ackproof.errors import ScenarioError
+from ackproof.errors import ClusterError, ScenarioError
 from ackproof.own_config.settings import Given, OwnConfig
 
 
@@ -15,8 +15,15 @@ def ask(bootstrap: str, topic: str, client: Mapping[str, str]) -> OwnConfig:
     `client` are settings of a client in librdkafka's names. Raises ClusterError if no broker
     answers or describing is not allowed, ScenarioError if there is no such topic.
     """
-    cluster = Preflight(bootstrap, client)
-    if topic not in (topics := cluster.topics()):
+    try:
+        cluster = Preflight(bootstrap, client)
+        topics = cluster.topics()
+    except ClusterError as error:
+        raise ClusterError(
+            error.message,
+            hint="Check --from-cluster, and security.protocol, TLS and SASL in --client-config.",
+        ) from None
+    if topic not in topics:
         names = ", ".join(sorted(name for name in topics if not name.startswith("__"))[:10])
         raise ScenarioError(
             f"{bootstrap} has no topic {topic!r}",

@@ -26,6 +26,7 @@ def render(source: Path, own: OwnConfig, *, kafka: str) -> tuple[str, Overlay]:
     out = StringIO()
     yaml = YAML()
     yaml.width = 100
+    yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(document, out)
     # The first line of a shipped file names the schema by its place in the checkout.
     lines = out.getvalue().splitlines(keepends=True)

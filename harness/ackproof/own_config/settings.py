@@ -23,7 +23,6 @@ class OwnConfig:
 
     kafka: str = ""
     brokers: int | None = None
-    controllers: int | None = None
     partitions: int | None = None
     replication_factor: int | None = None
     broker: Settings | None = None

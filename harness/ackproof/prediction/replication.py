@@ -59,7 +59,7 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     """
     if scenario.cluster.implementation == "other":
         return not_modelled(scenario, "the cluster is not Apache Kafka")
-    if not scenario.workload.beside:
+    if len(scenario.sends) == 1:
         return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
     return _with_clients(scenario, _strongest(each), max_states)
@@ -137,7 +137,8 @@ def _only(scenario: Scenario, topic: str) -> Scenario:
     """Return the scenario reduced to one of the topics that are written to."""
     sends = scenario.sends[topic]
     update: dict[str, object] = {name: getattr(sends, name) for name in Sends.model_fields}
-    workload = scenario.workload.model_copy(update={**update, "topic": topic, "beside": {}})
+    update |= {"topic": topic, "beside": {}, "application": None}
+    workload = scenario.workload.model_copy(update=update)
     return scenario.model_copy(update={"workload": workload})
 
 
@@ -179,7 +180,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
                 else predict_bounded(configuration, suffered, unsupported(place) or several)
             )
     joined = _with_compaction(scenario.topic, join(list(distinct.values())))
-    joined = _with_retries(scenario, joined)
+    joined = _with_probe(scenario, _with_retries(scenario, joined))
     return PredictionRecord(
         predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(
@@ -246,6 +247,23 @@ def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
         prediction,
         likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
         reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
+    )
+
+
+def _with_probe(scenario: Scenario, prediction: Prediction) -> Prediction:
+    """Weaken a prediction if the probe's writes, with acks=all, have offsets that can be wrong.
+
+    What else acks=0 excludes, acks=all excludes, too.
+    """
+    acked = scenario.workload.settings.acks != "0"
+    lost = prediction.likelihood["lost"] is not Likelihood.IMPOSSIBLE
+    if acked or not lost or not scenario.workload.probe:
+        return prediction
+    reason = "an acked write of the probe may be removed; its offset may be given to another record"
+    return replace(
+        prediction,
+        likelihood={**prediction.likelihood, "inconsistent": Likelihood.POSSIBLE},
+        reasons={**prediction.reasons, "inconsistent": reason},
     )
 
 

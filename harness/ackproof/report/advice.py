@@ -183,6 +183,6 @@ def _model_price(record: PredictionReport) -> str:
     for ability, word in (("cannot", "cannot"), ("either", "may not")):
         when = [one.part for one in parts if one.writable == ability]
         if when:
-            later = " and later" if len(when) > 1 else ""
+            later = ", and at times after that" if len(when) > 1 else ""
             return f"{price}, and the partition {word} take writes {when[0]}{later}."
     return f"{price}; the partition can be written all the time."

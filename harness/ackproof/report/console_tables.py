@@ -49,21 +49,30 @@ def print_prediction(
     console.print(table)
     report = record.prediction
     if report.at_risk:
-        console.print(f"  records at risk: sent {escape(', or '.join(report.at_risk))}")
+        _say(console, f"records at risk: sent {', or '.join(report.at_risk)}")
     if report.error_codes:
-        console.print(f"  errors that producers may see: {', '.join(report.error_codes)}")
+        _say(console, f"errors that producers may see: {', '.join(report.error_codes)}")
     if report.availability:
         _print_availability(console, report.availability)
     if report.trace:
         console.print("  the shortest trace to a loss:")
         for number, step in enumerate(report.trace, start=1):
-            console.print(f"  {number:2}. {escape(step)}", highlight=False)
+            _say(console, f"{number:2}. {step}", hanging=4)
         for line in report.diagram:
             console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-    console.print(f"  [dim]{escape(report.bounds)}[/]", highlight=False)
+    _say(console, report.bounds, style="dim")
     for violation in violations:
-        console.print(f"  [red]not as expected:[/] {escape(violation)}", highlight=False)
+        _say(console, f"not as expected: {violation}", style="red")
     console.print()
+
+
+def _say(console: Console, text: str, *, style: str = "", hanging: int = 0) -> None:
+    """Print a text with an indent; its lines begin below its character number `hanging`."""
+    lines = Table.grid(padding=0)
+    lines.add_column(width=2 + hanging)
+    lines.add_column(overflow="fold")
+    lines.add_row(Text(f"  {text[:hanging]}"), Text(text[hanging:], style=style))
+    console.print(lines)
 
 
 def _print_availability(console: Console, parts: Sequence[PartAvailability]) -> None:

@@ -48,6 +48,11 @@ def clock(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
+def fault(window: int) -> str:
+    """Return the name of a fault window, which counts from 0. Faults are numbered from 1."""
+    return f"F{window + 1}"
+
+
 def brokers(nodes: Sequence[int]) -> str:
     """Format broker ids: `broker 1`, `brokers 1 and 3`."""
     if not nodes:

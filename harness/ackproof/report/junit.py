@@ -119,7 +119,8 @@ def _output(verdict: Verdict) -> list[str]:
     for fault in verdict.faults:
         proof = "verified" if fault.verified else "NOT VERIFIED"
         lines.append(
-            f"F{fault.window} {fault.fault} of {fault.target} ({fmt.brokers(fault.nodes)}) "
+            f"{fmt.fault(fault.window)} {fault.fault} of {fault.target} "
+            f"({fmt.brokers(fault.nodes)}) "
             f"{fmt.clock(fault.injected_at)} to {fmt.clock(fault.healed_at)} UTC, {proof}: "
             f"{fault.evidence}"
         )

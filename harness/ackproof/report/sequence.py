@@ -115,7 +115,7 @@ def _faults(
         hit = tuple(place[node] for node in window.nodes if node in place)
         for moment, what in ((window.verified_at, "in force"), (window.healed_at, "healed")):
             if hit and moment is not None:
-                text = f"F{window.window} {window.fault} {what}"
+                text = f"{fmt.fault(window.window)} {window.fault} {what}"
                 at = fmt.clock(moment)
                 lines.append((moment, Line(at=at, text=text, marks=hit, kind="fault")))
     return lines

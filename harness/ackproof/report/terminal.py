@@ -45,8 +45,8 @@ def print_comparison(
     table.add_column("lost /\nacked", justify="right")
     table.add_column("dup.", justify="right")
     table.add_column("unav.\ns", justify="right")
-    table.add_column("ack p50 /\np99 ms", justify="right")
-    table.add_column("as\nexpected", min_width=len("undecided"))
+    table.add_column("ack p50\n/ p99 ms", justify="right", min_width=len("/ p99 ms"))
+    table.add_column("as\nexpected")
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
         predictions = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))
@@ -224,7 +224,7 @@ def _print_faults(console: Console, faults: Sequence[FaultReport]) -> None:
         return
     _head(console, "Faults (UTC)")
     for fault in faults:
-        line = Text(f"F{fault.window} {fault.fault}", style="bold")
+        line = Text(f"{fmt.fault(fault.window)} {fault.fault}", style="bold")
         line.append(f" of {fault.target} ({fmt.brokers(fault.nodes)})", style="not bold")
         console.print(line, highlight=False)
         _say(

@@ -116,8 +116,8 @@ def cause_title(cause: CauseReport) -> str:
 
 def in_force(step: Step, windows: Sequence[FaultReport]) -> str:
     """Name the faults in force during a step."""
-    names = {window.window: f"F{window.window} {window.fault}" for window in windows}
-    return ", ".join(names.get(number, f"F{number}") for number in step.in_force) or "none"
+    names = {window.window: f"{fmt.fault(window.window)} {window.fault}" for window in windows}
+    return ", ".join(names.get(number, fmt.fault(number)) for number in step.in_force) or "none"
 
 
 def model_says(verdict: Verdict, step: Step, ability: str) -> str:

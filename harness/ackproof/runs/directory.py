@@ -256,7 +256,7 @@ def _absent(run_dir: Path, name: str) -> RunDirectoryError:
             f"{run_dir} is not one run: it belongs to a comparison or a shrink",
             hint="Name one of its runs; its trials.jsonl lists them.",
         )
-    if name == "verdict.json" and (run_dir / "run.json").exists():
+    if name == "verdict.json" and is_interrupted(run_dir):
         return RunDirectoryError(
             f"{run_dir} has no verdict", hint=f"Judge it first: ackproof check {run_dir}"
         )
@@ -269,6 +269,11 @@ def _absent(run_dir: Path, name: str) -> RunDirectoryError:
 def is_of_several_runs(directory: Path) -> bool:
     """Whether `ackproof compare` or `shrink` wrote the directory, for several runs."""
     return (directory / _PLAN).exists()
+
+
+def is_interrupted(directory: Path) -> bool:
+    """Whether this is the directory of a run that has no verdict."""
+    return (directory / "run.json").exists() and not (directory / "verdict.json").exists()
 
 
 def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:

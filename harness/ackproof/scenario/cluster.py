@@ -164,6 +164,18 @@ class ClusterSpec(StrictModel):
         default=None,
         description="a running cluster to use, instead of one that ackproof starts",
     )
+    image: str = Field(
+        default="",
+        description="a broker image of your own, laid out as apache/kafka is; `kafka` is then the "
+        "version that the model assumes",
+        examples=["registry.example.org/kafka:patched"],
+    )
+    distribution: str = Field(
+        default="",
+        description="a Kafka build of your own, a folder or an archive with its libs/, from which "
+        "an image is built; `kafka` is then the version that the model assumes",
+        examples=["kafka_2.13-4.4.0-SNAPSHOT.tgz"],
+    )
     implementation: Literal["kafka", "other"] = Field(
         default="kafka",
         description="kafka: Apache Kafka; other: another server with Kafka's protocol, whose rules "
@@ -219,6 +231,8 @@ def problems(cluster: ClusterSpec, kafka: str) -> Iterator[Problem]:
                 f"there is no broker {number} (the brokers are 1 to {cluster.brokers})",
             )
         yield from _setting_problems(own.settings, ("cluster", "overrides", number, "settings"))
+    if cluster.image and cluster.distribution:
+        yield ("cluster", "distribution"), "cluster.image is given, too: remove one of them"
     yield from _listener_problems(cluster.listeners)
     yield from _proxied_problems(cluster, kafka)
     yield from _controller_problems(cluster, kafka)

@@ -12,6 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from ackproof import kafka_versions
 from ackproof.scenario import attach as attach_spec
 from ackproof.scenario import cluster, fault_validation
+from ackproof.scenario.application import application_problems
 from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.transactions import transaction_problems
@@ -66,6 +67,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             attach,
             others=scenario.cluster.changed - {"attach", "implementation"},
             topics=scenario.topics,
+            creates_topics=scenario.workload.application is None
+            or bool(scenario.workload.application.command),
             faults=scenario.faults,
         )
     for name, topic in scenario.topics.items():
@@ -124,11 +127,12 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
         )
     if sends.partition is not None and sends.keys is not None:
         yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
-    most = int(sends.client_settings.get("message.max.bytes", _MESSAGE_MAX_BYTES)) - _KEY_BYTES
+    limit = "message.max.bytes" if sends.client.java is None else "max.request.size"
+    most = int(sends.client_settings.get(limit, _MESSAGE_MAX_BYTES)) - _KEY_BYTES
     if sends.size.min <= most < sends.size.max:
         yield (
             ("size",),
-            f"message.max.bytes allows values of up to {most} bytes, and max is {sends.size.max}",
+            f"{limit} allows values of up to {most} bytes, and max is {sends.size.max}",
         )
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (
@@ -140,6 +144,9 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
 
 def _client_problems(scenario: Scenario) -> Iterator[Problem]:
     workload = scenario.workload
+    yield from application_problems(workload.application, workload.changed, scenario.every_fault)
+    if workload.application is not None and scenario.expect.reordered != "any":
+        yield ("expect", "reordered"), "an acked log does not tell the order of sends: remove it"
     for key in ("read_availability", "write_availability"):
         if getattr(scenario.expect, key) is not None and not workload.probe:
             yield ("expect", key), "only the probe measures this: set workload.probe to true"

@@ -67,16 +67,23 @@ def _apply(model: Model, state: State, fault: int, effect: Effect, mask: int) ->
             return (one for after in lost for one in _checkpoints(model, after, members(mask)))
         case ProcessStarts():
             return [_start(state, mask)]
-        case SettingChanges(min_insync_replicas=least):
-            if least is not None and model.policy.elr:
-                # ClearElrRecord: `ReplicationControlManager`, on a change of min.insync.replicas.
-                cleared = state.controller._replace(elr=0, last_known=NOBODY)
-                state = state._replace(controller=cleared)
+        case SettingChanges():
+            state = _without_elr(model, state, effect)
         case ElectionAsked(kind=kind):
             return [_elect(model, state, kind)]
         case LogRemoved():
             return [_unlink(state, mask)]
     return [_impair(model, state, fault, effect)]
+
+
+def _without_elr(model: Model, state: State, effect: SettingChanges) -> State:
+    """Return the state after a setting was set, or set back: min.insync.replicas clears the ELR.
+
+    `ConfigurationControlManager.createClearElrRecordsAsNeeded`.
+    """
+    if effect.min_insync_replicas is None or not model.policy.elr:
+        return state
+    return state._replace(controller=state.controller._replace(elr=0, last_known=NOBODY))
 
 
 def _after_loss(state: State, numbers: Sequence[int], kept: Kept) -> Iterator[State]:
@@ -303,6 +310,7 @@ def _restore(model: Model, state: State, fault: int, effect: Effect) -> State:
             else:
                 harm = harm._replace(deaf=harm.deaf & ~ended, mute=harm.mute & ~ended)
         case SettingChanges():
+            state = _without_elr(model, state, effect)
             harm = harm._replace(settings=harm.settings & ~(1 << fault))
         case QuorumLost():
             harm = harm._replace(quorum=all(one != effect for _, one in _in_force(model, state)))

@@ -74,6 +74,7 @@ KINDS = (
     "follows",
     "follows nobody",
     "leads",
+    "leads again after a restart",
     "log in the end",
     "log loaded",
     "log loaded, shorter after a power loss",
@@ -229,14 +230,29 @@ class _Run:
         ):
             raise _NotYet("it leads only as the controller has elected it, with that ISR")
         if step.epoch in self.held.written:
-            leader = self.held.leaders[step.epoch]
-            raise _Refused(f"epoch {step.epoch} has begun, led by {leader}")
+            return self._leads_again(step)
         log = self._settled(step, keeps=self.rules.start_at_end)
         self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, leads=True)
         self.held.begin(step.epoch, step.broker, log)
         # A broker logs its high watermark before it moves it: it comes from an earlier epoch.
         self._watermark(step, step.high_watermark, step.epoch - 1)
         return "leads"
+
+    def _leads_again(self, step: Leads) -> str:
+        """Let a leader that started again go on in its epoch, before a controller fenced it.
+
+        That is so where all brokers and controllers end and start together.
+        """
+        leader, replica = self.held.leaders[step.epoch], self.replicas[step.broker]
+        if leader != step.broker or replica.epoch is not None:
+            raise _Refused(f"epoch {step.epoch} has begun, led by {leader}")
+        log = self._settled(step, keeps=self.rules.start_at_end)
+        start = self.held.written[step.epoch].epochs[-1][1]
+        if log.end < start:
+            raise _Refused(f"epoch {step.epoch} has begun at {start}, which its log lacks")
+        self.replicas[step.broker] = _Replica(log=log, epoch=step.epoch, leads=True)
+        self._watermark(step, step.high_watermark, step.epoch)
+        return "leads again after a restart"
 
     def _follows(self, step: Follows) -> str:
         if self.rules.elected_leads and not any(

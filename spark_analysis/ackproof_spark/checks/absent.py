@@ -18,7 +18,8 @@ def absent(tables: RunTables) -> DataFrame:
     Retention explains an acked offset before `begin_offset`; a corrupt record explains the send it
     stands for (`corrupt.identified`). `decidable` says whether the partition was read far enough to
     call the send lost: completely, or beyond its acked offset. Without an acked offset, retention
-    must not have removed anything either.
+    must not have removed anything either. `why_not` is why a send of an application is not
+    decidable (`tables.UNDECIDABLE`).
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -26,14 +27,21 @@ def absent(tables: RunTables) -> DataFrame:
     no_offset = F.col("acked_offset").isNull()
     removed = ~no_offset & (F.col("acked_offset") < F.coalesce("begin_offset", F.lit(0)))
     passed = F.coalesce(F.col("acked_offset") < F.col("read_to"), F.lit(False))
+    sends = tables.suspects.where("absent")
+    if tables.undecidable is None:
+        sends = sends.withColumn("why_not", F.lit(None).cast("string"))
+    else:
+        reasons = tables.undecidable.select(*NAME, F.col("reason").alias("why_not"))
+        sends = sends.join(reasons, NAME, "left")
     return (
-        tables.suspects.where("absent")
-        .join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
+        sends.join(corrupt.identified(tables).select(*NAME), NAME, "left_anti")
         .join(how_far(tables), ["topic", "partition"], "left")
         .where(~removed)
         .withColumn(
             "decidable",
-            F.when(no_offset, complete & (F.col("begin_offset") == 0)).otherwise(complete | passed),
+            F.when(F.col("why_not").isNotNull(), F.lit(False))
+            .when(no_offset, complete & (F.col("begin_offset") == 0))
+            .otherwise(complete | passed),
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -130,6 +130,7 @@ def compare(
     run_dir: Path | str,
     *,
     output: Path | str | None = None,
+    omitted: Collection[str] = (),
     sizing: Sizing = Sizing(),  # noqa: B008  frozen
 ) -> Comparison:
     """Compare the run's ledger with its final log, and store the `anomalies` table.
@@ -138,7 +139,8 @@ def compare(
     (`matching.offset_pass`), if the layout of its files allows it.
 
     `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
-    below `output`. Raises `AnalysisError` if the run lacks a table.
+    below `output`. The `omitted` anomalies are not reported. Raises `AnalysisError` if the run
+    lacks a table.
     """
     whole = RunTables.read(spark, run_dir)
     place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
@@ -163,6 +165,8 @@ def compare(
             keep = local if rows <= sizing.few else partial(_persisted, caches)
             for check in client_checks:
                 found = found.unionByName(check(replace(whole, keep=keep), clients))
+            if omitted:
+                found = found.where(~found["anomaly"].isin(list(omitted)))
             anomalies = store(found.hint("rebalance"), place)
             counts, telling = _summary(anomalies)
     return Comparison(

@@ -6,7 +6,8 @@
     producer 1 sequence 9   acked, no offset known          <- unseen
     orders-0 holds, at 7: sequence 7; incomplete: read up to 8 of 12
 
-Unseen too: a send without an acked offset that is absent from a log whose begin retention moved.
+Unseen too: a send without an acked offset that is absent from a log whose begin retention moved,
+and a send of an application whose record nobody can tell (`tables.UNDECIDABLE`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def find(tables: RunTables) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = (
-        F.when(F.col("complete").isNull(), F.lit("the partition was not read"))
+        F.when(F.col("why_not").isNotNull(), F.col("why_not"))
+        .when(F.col("complete").isNull(), F.lit("the partition was not read"))
         .when(~F.col("complete"), F.coalesce("reason", F.lit("the partition was not read whole")))
         .otherwise(
             text(

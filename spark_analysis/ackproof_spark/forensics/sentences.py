@@ -64,7 +64,7 @@ def _struck(c: Circumstances) -> str:
     fault = decisive(c)
     if fault is None:
         return f"{leader} lost leadership with no fault of this run in force"
-    name = f"{fault.fault}, window {fault.window}"
+    name = f"{fault.fault}, fault {fault.window + 1}"
     if c.acked is not None and c.acked.leader in fault.nodes and fault.kind.past_tense:
         return f"{leader} {fault.kind.past_tense} ({name})"
     return f"{leader} lost leadership under {name} of {_brokers(fault.nodes)},"
@@ -75,7 +75,7 @@ def _facts(c: Circumstances, cut: tuple[int, int, datetime] | None) -> list[str]
     main = decisive(c)
     others = [fault for fault in c.faults if fault is not main]
     if others:
-        named = (f"{f.fault} of {_brokers(f.nodes)} (window {f.window})" for f in others)
+        named = (f"{f.fault} of {_brokers(f.nodes)} (fault {f.window + 1})" for f in others)
         facts.append(f"meanwhile {_listing(named)}")
     if c.next is not None:
         where = "" if c.next.start is None else f", its log ending at {c.next.start}"

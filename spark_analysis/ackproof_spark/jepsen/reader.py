@@ -15,6 +15,9 @@ A key stands for one partition. Keys and values are text or whole numbers; a val
 key at most once. An offset is null if it is unknown. `time` is optional, in any unit, and so is
 `rebalance-log` of an operation that polls: `[{"keys": ["x"]}, …]`. `configuration` is optional,
 with any of the settings of `configuration.Configuration` but `ww_deps`. Other fields are not read.
+
+A file whose name ends in `.edn` is the `history.edn` of Jepsen's Kafka workload (`history_edn`).
+Its operations are named by their `:index`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import Any, TypeGuard, TypeVar
 import pyarrow as pa
 
 from ackproof_spark.errors import HistoryError
+from ackproof_spark.jepsen import history_edn
 from ackproof_spark.jepsen.tables import (
     MICRO_OPS,
     TRANSACTIONS,
@@ -133,24 +137,12 @@ def _finite(text: str) -> float:
 
 
 def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
-    try:
-        document = json.loads(
-            path.read_text(encoding="utf-8"),
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_number,
-            parse_float=_finite,
-        )
-    except OSError as error:
-        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise HistoryError(f"{path}: not JSON: {error}; {_FORM}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("ops"), list):
-        raise HistoryError(f'{path}: there is no list "ops"; {_FORM}')
+    document = _document(path)
     try:
         settings = _settings(document.get("configuration", {}))
         case = _Case()
         for number, op in enumerate(document["ops"]):
-            case.add(number, op)
+            case.add(op[history_edn.INDEX] if _is_edn(path) else number, op)
     except _WrongError as wrong:
         raise HistoryError(f"{path}: {wrong}") from None
     used = {Function.SUBSCRIBE, Function.ASSIGN} & case.functions
@@ -167,6 +159,32 @@ def _read_one(path: Path) -> tuple[HistoryFile, list[tuple[Any, ...]]]:
         numbers=frozenset(case.numbers),
     )
     return file, case.rows
+
+
+def _is_edn(path: Path) -> bool:
+    return path.suffix == ".edn"
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """Return a file's operations and configuration. Raises HistoryError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if _is_edn(path):
+            return {"ops": history_edn.operations(text)}
+        document = json.loads(
+            text,
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse_number,
+            parse_float=_finite,
+        )
+    except OSError as error:
+        raise HistoryError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        problem = str(error) if _is_edn(path) else f"not JSON: {error}; {_FORM}"
+        raise HistoryError(f"{path}: {problem}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("ops"), list):
+        raise HistoryError(f'{path}: there is no list "ops"; {_FORM}')
+    return document
 
 
 class _WrongError(Exception):

@@ -42,5 +42,9 @@ def availability(spans: Spans, start: int, stop: int) -> float:
 
 
 def since(spans: Spans, start: int) -> Spans:
-    """Return the spans that matter from `start` on: those that end later, or else the last."""
-    return [span for span in spans if span[1] >= start] or spans[-1:]
+    """Return the spans that matter from `start` on: those that end later, and the one before.
+
+    A late ack may join that one with those that follow.
+    """
+    before = sum(last < start for _, last in spans)
+    return spans[max(0, before - 1) :]

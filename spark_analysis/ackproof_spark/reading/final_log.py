@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof_spark.errors import AnalysisError, ConnectorMissing
+from ackproof_spark.reading import application_records
+from ackproof_spark.reading.application_records import Application
 from ackproof_spark.record import HEADER_SIZE, MAGIC, run_token
 from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.errors import explained
@@ -101,9 +103,11 @@ def read_final_log(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    application: Application | None = None,
 ) -> DataFrame:
     """Return the records between the ends of each partition, in `tables.FINAL_LOG`'s columns.
 
+    `application` wrote them, if it is given; else they have ackproof's header.
     `options` are options of the reader (`minPartitions`, or a client setting prefixed `kafka.`, by
     the name that the reader's client uses); they override those set here. Reading is lazy, except
     that ackproof's own reader reads a small log at once.
@@ -113,9 +117,15 @@ def read_final_log(
         spark,
         bootstrap_servers=bootstrap_servers,
         ends=ends,
-        options={"kafka.isolation.level": isolation.value, **options},
+        options={
+            "kafka.isolation.level": isolation.value,
+            **({"includeHeaders": "true"} if application else {}),
+            **options,
+        },
         reader=reader,
     )
+    if application is not None:
+        return application_records.named(records, application, run_id=run_id)
     return parse_records(records, run_id=run_id)
 
 
@@ -129,14 +139,15 @@ def read_records(
 ) -> DataFrame:
     """Return raw records: topic, partition, offset, timestamp, value.
 
-    With the option `includeHeaders` also `headers`, an array of key and value, null without any.
+    With the option `includeHeaders` also `key`, and `headers`, an array of key and value, null
+    without any.
     Otherwise as `read_final_log`.
     """
     columns = ["topic", "partition", "offset", "timestamp", "value"]
     schema = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
     if options.get("includeHeaders", "").lower() == "true":
-        columns.append("headers")
-        schema += ", headers array<struct<key: string, value: binary>>"
+        columns += ["key", "headers"]
+        schema += ", key binary, headers array<struct<key: string, value: binary>>"
     nonempty = [end for end in ends if end.end_offset > end.begin_offset]
     if not nonempty:
         return spark.createDataFrame([], schema)
@@ -244,20 +255,24 @@ def take_final_log(
     options: Mapping[str, str],
     reader: Reader = Reader.CONNECTOR,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    application: Application | None = None,
+    end_markers: bool = True,
 ) -> FinalLog:
     """Read the final log (`read_final_log`) and store it (`write_final_log`).
 
     Each partition must have a record at its `end_offset`, such as the end marker that the harness
     writes. If no record is between the last one read and the end marker, that gap holds only
-    transaction markers and aborted records, and the partition was read to its end.
+    transaction markers and aborted records, and the partition was read to its end. Without
+    `end_markers`, each partition must have a record before its `end_offset`.
     """
+    isolated = {"kafka.isolation.level": isolation.value}
 
     def between(gaps: Sequence[PartitionEnd]) -> DataFrame:
         return read_records(
             spark,
             bootstrap_servers=bootstrap_servers,
             ends=[replace(gap, end_offset=gap.end_offset + 1) for gap in gaps],
-            options={"kafka.isolation.level": isolation.value, **options},
+            options={**isolated, **options},
             reader=reader,
         )
 
@@ -269,8 +284,33 @@ def take_final_log(
         options=options,
         reader=reader,
         isolation=isolation,
+        application=application,
     )
-    return write_final_log(log, run_id=run_id, ends=ends, run_dir=run_dir, between=between)
+    taken = write_final_log(
+        log,
+        run_id=run_id,
+        ends=ends,
+        run_dir=run_dir,
+        between=between if end_markers else None,
+    )
+    if application is not None:
+        records = read_records(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            ends=ends,
+            options={**isolated, "includeHeaders": "true", **options},
+            reader=reader,
+        )
+        application_records.store_undecidable(
+            records,
+            taken.log,
+            application,
+            ends={(end.topic, end.partition): end.end_offset for end in ends},
+            proven_ends=end_markers,
+            run_id=run_id,
+            run_dir=run_dir,
+        )
+    return taken
 
 
 def write_final_log(

@@ -10,8 +10,8 @@ Two clients that share no code and read the same records show that the records e
 bug of one client. A Spark without the connector can read Kafka as well.
 
 The options are those of Spark's connector: offsets per topic and partition as JSON, the end
-exclusive; `includeHeaders`; and every setting of the client, prefixed `kafka.`, by librdkafka's
-name. The executors' Python needs ackproof and confluent-kafka.
+exclusive; `includeHeaders` (here also the key); and every setting of the client, prefixed
+`kafka.`, by librdkafka's name. The executors' Python needs ackproof and confluent-kafka.
 
 Importing this module imports Spark.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NAME = "ackproof-kafka"
 
 _COLUMNS = "topic string, partition int, offset bigint, timestamp timestamp, value binary"
-_HEADERS = "headers array<struct<key: string, value: binary>>"
+_IDENTITY = "key binary, headers array<struct<key: string, value: binary>>"
 _PREFIX = "kafka."
 
 #: Records of one Arrow batch, and offsets of one task at most.
@@ -98,7 +98,7 @@ class KafkaSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns, a subset of those of Spark's connector."""
-        return f"{_COLUMNS}, {_HEADERS}" if _includes_headers(self.options) else _COLUMNS
+        return f"{_COLUMNS}, {_IDENTITY}" if _includes_headers(self.options) else _COLUMNS
 
     def reader(self, schema: StructType) -> KafkaReader:
         return KafkaReader(dict(self.options))
@@ -196,6 +196,7 @@ def _batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
         "value": pa.array([m.value() for m in messages], pa.binary()),
     }
     if headers:
+        columns["key"] = pa.array([m.key() for m in messages], pa.binary())
         pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
         columns["headers"] = pa.array(
             [

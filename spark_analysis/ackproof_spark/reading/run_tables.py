@@ -24,6 +24,7 @@ from ackproof_spark.tables import (
     OPTIONAL,
     PARTITION_ENDS,
     SCHEMA_VERSION,
+    UNDECIDABLE,
     Outcome,
     RecordState,
 )
@@ -59,7 +60,8 @@ def kept(make: Callable[[RunTables], DataFrame]) -> Callable[[RunTables], DataFr
 class RunTables:
     """The tables of a run (columns: `tables`). `run_id` is empty if every table is.
 
-    `keep` caches frames that several checks start from; the default does not.
+    `undecidable` is None unless an application wrote. `keep` caches frames that several checks
+    start from; the default does not.
     """
 
     run_id: str
@@ -67,6 +69,7 @@ class RunTables:
     final_log: DataFrame
     partition_ends: DataFrame
     fault_windows: DataFrame
+    undecidable: DataFrame | None = None
     keep: Callable[[DataFrame], DataFrame] = _as_it_is
     _kept: dict[str, DataFrame] = field(default_factory=dict, init=False, repr=False)
 
@@ -86,6 +89,9 @@ class RunTables:
             final_log=final_log,
             partition_ends=ends,
             fault_windows=windows,
+            undecidable=read_table(spark, run_dir, "undecidable", UNDECIDABLE)
+            if has_table(spark, run_dir, "undecidable")
+            else None,
         )
 
     @cached_property

@@ -104,19 +104,7 @@ FINDINGS = _table(
 
 #: One row a cause of lost records, that of most records first; `case` is that of
 #: docs/explanation/forensics.md, `title` its name.
-CAUSES = _table(
-    _required("case", pa.string()),
-    _required("title", pa.string()),
-    _required("count", pa.int64()),
-    _required("topic", pa.string()),
-    _required("partition", pa.int32()),
-    pa.field("first_offset", pa.int64()),
-    pa.field("last_offset", pa.int64()),
-    pa.field("first_acked_at", TIME),
-    pa.field("last_acked_at", TIME),
-    pa.field("window", pa.int32()),
-    _required("sentence", pa.string()),
-)
+CAUSES = _of_run(tables.CAUSES).append(_required("title", pa.string()))
 
 #: One row a partition and action (`read`, `write`), in runs with a probe: the share of the time in
 #: which the action was possible, and its outages.

@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT / "ci"))
 from reference_pages import pages as reference_pages
 
 PAGES = pages()
+HOME = "https://github.com/ackproof/ackproof"
+RAW = "https://raw.githubusercontent.com/ackproof/ackproof"
 KINDS = {"sh", "text", "yaml", "python", "json", "sql", "toml", "ini"}
 #: What a line of commands begins with: such a line belongs into a block of `sh`.
 COMMAND = re.compile(r"^\s*(\$ |ackproof |\.venv/|ci/|pip |docker |kubectl |python -)", re.M)
@@ -103,11 +105,22 @@ def test_documented_scenarios_are_valid(block: Block, tmp_path: Path) -> None:
         assert load(tmp_path / "scenario.yaml")
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=name)
-def test_links_of_pages_outside_the_site_lead_somewhere(path: Path) -> None:
+def test_links_of_contributing_lead_somewhere() -> None:
     """`mkdocs build --strict` checks those of the site."""
-    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", path.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (path.parent / target).exists()] == []
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", text)
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_files() -> None:
+    """A package index shows the README, and knows no other file."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)", text) + re.findall(r"^\[[^]]+\]: (\S+)", text, re.M)
+    files = [re.sub(f"{HOME}/blob/main/|{RAW}/main/", "", target) for target in targets]
+    assert len(files) > 20
+    assert [one for one in files if not (ROOT / one).is_file()] == []
+    for label in re.findall(r"^\[([^]]+)\]: ", text, re.M):
+        assert re.search(rf"\[{re.escape(label)}\][^:]", " ".join(text.split())), label
 
 
 @pytest.mark.parametrize("page", reference_pages().items(), ids=lambda page: page[0].name)

@@ -159,7 +159,7 @@ def test_stories_of_lost_records_have_its_past_tense(registered: None) -> None:
         offsets=(0, 1),
         faults=(Fault(window=0, fault="drown", nodes=(1,), injected_at=at, until=None, kind=kind),),
     )
-    assert "leader 1 was drowned (drown, window 0)" in cause(circumstances, Case.B2, "", None)
+    assert "leader 1 was drowned (drown, fault 1)" in cause(circumstances, Case.B2, "", None)
 
 
 def test_the_reports_show_it(

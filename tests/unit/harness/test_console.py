@@ -30,3 +30,24 @@ def _table(text: str) -> Table:
     table = Table("name")
     table.add_row(text)
     return table
+
+
+def test_a_wide_table_keeps_its_words_and_a_narrow_one_its_form() -> None:
+    table = Table("name", "what it does", "needs", "number")
+    words = ["min.insync.replicas", "several", "short", "words", "sudo", "1,000,000"]
+    table.add_row(words[0], " ".join(words[1:4] * 5), words[4], words[5])
+    lines = printed(table).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert set(words) <= set(" ".join(lines).replace("│", " ").split())
+    narrow = Table("name")
+    narrow.add_row("kill")
+    assert len(printed(narrow).splitlines()[0].rstrip()) == len("┏━━━━━━┓")
+
+
+def test_a_word_that_is_wider_than_the_console_breaks() -> None:
+    table = Table("name", "value")
+    table.add_row("min.insync.replicas", "x" * 100)
+    lines = printed(table).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "min.insync.replicas" in "".join(lines)
+    assert "".join(lines).count("x") == 100

@@ -149,6 +149,28 @@ def test_a_cluster_that_cannot_be_booted_is_an_error(project: Path) -> None:
     assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 
 
+BODY = """
+import ackproof as ap
+
+def test_it():
+    with ap.start_cluster({"orders": {}}) as kafka:
+        assert kafka
+"""
+
+
+def test_an_error_in_a_test_stands_at_the_line_of_the_test(project: Path) -> None:
+    (project / "orders.chaos.yaml").unlink()
+    (project / "test_it.py").write_text(BODY)
+    nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    done = pytested(project, **nowhere)
+    assert done.returncode == 1
+    assert "test_it.py:5: EngineError" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "api.py" not in done.stdout
+    assert "contextlib.py" not in done.stdout
+    assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
+
+
 def test_workers_share_what_was_run(project: Path) -> None:
     done = pytested(project, "-n", "2", "--dist", "load", "--chaos-trials=2", VERDICT="holds")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -36,11 +36,11 @@ def faults(run: Run) -> Figure | None:
             phases[colour]["base"].append(round(start, 3))
             phases[colour]["x"].append(round(max(end - start, 0.0), 3))
             phases[colour]["y"].append(y)
-            phases[colour]["hovertext"].append(f"F{window.window} {what}")
+            phases[colour]["hovertext"].append(f"{fmt.fault(window.window)} {what}")
         note = "" if window.verified else " · not verified"
         labels.append(
             lane_label(
-                f"F{window.window} {window.fault} of {fmt.brokers(window.nodes)}{note}",
+                f"{fmt.fault(window.window)} {window.fault} of {fmt.brokers(window.nodes)}{note}",
                 -row - 0.46,
             )
         )
@@ -121,7 +121,7 @@ def _phases(run: Run, window: FaultReport) -> list[tuple[str, float, float, str]
 def _spoken_window(run: Run, window: FaultReport) -> str:
     healed = f"to {run.second(window.healed_at):.1f} s" if window.healed_at else "on, never healed"
     return (
-        f"F{window.window} {window.fault} of {fmt.brokers(window.nodes)} from "
+        f"{fmt.fault(window.window)} {window.fault} of {fmt.brokers(window.nodes)} from "
         f"{run.second(window.verified_at or window.injected_at):.1f} s {healed}"
         + ("" if window.verified else ", not verified")
     )

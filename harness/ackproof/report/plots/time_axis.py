@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ackproof.report import formatting as fmt
 from ackproof.report.data.run import Run
 from ackproof.report.data.sends import Sends
 from ackproof.report.plots.figure import MARGIN
@@ -107,7 +108,7 @@ def timed_layout(
                         "yanchor": "bottom",
                         "yshift": row * _LABEL_HEIGHT,
                         "showarrow": False,
-                        "text": f"F{window.window}",
+                        "text": fmt.fault(window.window),
                         "borderpad": 0,
                         "font": {"size": 11, "color": "@fault"},
                     }

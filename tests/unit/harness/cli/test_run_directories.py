@@ -34,6 +34,17 @@ def test_directories_of_several_runs_are_skipped_and_named(
     assert "a-shrink: skipped" in said
 
 
+def test_a_run_without_a_verdict_beside_others_is_skipped(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted = runs / "20260103T000000Z-a-1"
+    interrupted.mkdir()
+    (interrupted / "run.json").write_text("{}")
+    assert run_directories(sorted(runs.iterdir())) == [runs / "20260101T000000Z-a-1"]
+    assert f"judge it with: ackproof check {interrupted}" in capsys.readouterr().err
+    assert run_directories([interrupted]) == [interrupted], "named alone, reading it is an error"
+
+
 def test_nothing_but_a_comparison_is_an_error(runs: Path) -> None:
     with pytest.raises(RunDirectoryError, match="no run"):
         run_directories([runs / "20260101T000000Z-a-comparison"])

@@ -68,6 +68,18 @@ def test_the_configuration_has_the_settings_of_the_scenario(asked: Asked) -> Non
 
 
 @pytest.mark.parametrize(
+    ("acks", "probe", "expected"),
+    [("0", False, "impossible"), ("0", True, "possible"), ("1", False, "possible")],
+)
+def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
+    acks: str, probe: bool, expected: str
+) -> None:
+    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
+    asked_for["settings"] |= {"acks": acks}
+    assert replication.predict(scenario(workload=asked_for)).predicted["inconsistent"] == expected
+
+
+@pytest.mark.parametrize(
     ("kafka", "fault", "seconds"),
     [("4.3.1", "kill", 3), ("4.3.1", "isolate_replication", 13), ("2.6.2", "kill", 18)],
 )

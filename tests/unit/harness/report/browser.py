@@ -186,7 +186,7 @@ def _opened(path: Path, profile: Path, *, dark: bool) -> tuple[str, str]:
         ],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=True,
     )
     return done.stdout, done.stderr

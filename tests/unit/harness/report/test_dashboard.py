@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from ackproof.report.dashboard import write_dashboard
 from ackproof.report.plots.trends import Trends, figures
 from unit.harness.report.browser import look, needs_browser
@@ -169,6 +171,7 @@ def test_data_that_does_not_exist_is_reported_and_not_drawn(tmp_path):
     assert "No conclusive run acked anything" in page
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_browser_draws_every_plot(tmp_path):
     written(tmp_path, TRENDS)

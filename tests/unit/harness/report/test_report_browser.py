@@ -10,7 +10,7 @@ import pytest
 from ackproof.report.html import write_html
 from unit.harness.report.browser import PHONE, WIDE, Look, look, needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

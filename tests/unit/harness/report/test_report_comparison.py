@@ -129,6 +129,7 @@ def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
     assert lines[-1] == "Report: report.html"
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_page_draws_the_comparison_without_an_error(acks_0, acks_all, tmp_path: Path) -> None:
     path = tmp_path / "report.html"

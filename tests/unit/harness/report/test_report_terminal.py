@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from ackproof.console import Console
 from ackproof.report.agreement import agreement
 from ackproof.report.terminal import print_comparison, print_run
 from ackproof.runs.verdict import Word
@@ -43,6 +43,14 @@ def test_comparison_has_one_line_for_each_configuration(acks_0, acks_1, acks_all
     assert any("impossible / impossible" in line for line in lines)
     assert "Matches prediction: yes, in all 3 configurations." in lines
     assert lines[-1] == "Report: out/report.html"
+
+
+def test_no_word_of_a_table_breaks(acks_0, acks_1, acks_all, unverified):
+    def words(width):
+        text = compared(acks_0, acks_1, acks_all, unverified, width=width)
+        return set((text + shown(acks_1, width=width)).replace("─", " ").split())
+
+    assert words(80) == words(99)
 
 
 def test_findings_and_undecided_runs_have_a_sentence(acks_1, finding, unverified):
@@ -104,7 +112,7 @@ def test_run_shows_trace_faults_with_proof_and_lost_records(acks_1):
     text = " ".join(shown(acks_1).split())
     assert "1. orders-0: leader 1, ISR {1, 2, 3}" in text
     assert "6. broker 1 comes back" in text
-    assert "F2 kill of leader of orders-0 (broker 1)" in text
+    assert "F3 kill of leader of orders-0 (broker 1)" in text
     assert "proof: broker 1: exit status 137" in text
     assert text.count("LOST 142 records of orders-0") == 1
     assert f"Lost records ({acks_1.verdict.observed['lost']})" in text

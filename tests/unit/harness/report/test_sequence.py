@@ -33,7 +33,7 @@ def test_a_loss_is_drawn_in_the_order_of_its_events(told):
     diagram = sequence.of_history(most, told.verdict.faults)
     assert diagram.participants == ("producer", "controller", "broker 1", "broker 2", "broker 3")
     said = [line.text.partition(" ")[0] for line in diagram.lines]
-    assert said == ["F1", "sends", "acked", "the", "F2", "elected", "F2", "F1", "truncates", "each"]
+    assert said == ["F2", "sends", "acked", "the", "F3", "elected", "F3", "F2", "truncates", "each"]
     times = [line.at for line in diagram.lines[:-1]]
     assert times == sorted(times)
     arrows = [line.arrow for line in diagram.lines if line.arrow]

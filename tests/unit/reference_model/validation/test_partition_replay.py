@@ -41,6 +41,7 @@ from specifications.partition_mutants import (
     one_ack,
     powerless,
     starts,
+    together,
 )
 
 
@@ -93,6 +94,7 @@ GOOD = {
     "failover": (failover, RULES),
     "one ack": (one_ack, RULES),
     "powerless": (powerless, ReplicationRules(min_isr=1)),
+    "together": (together, RULES),
 }
 
 
@@ -157,6 +159,18 @@ def test_below_min_insync_replicas_the_high_watermark_moved_until_3_7() -> None:
         (
             add(failover(), 1, 1, Leads(broker=1, end=5, epoch=0, isr=ALL)),
             "epoch 0 has begun, led by 1",
+        ),
+        (
+            add(together(), 2, 3, Leads(broker=2, end=100, epoch=0, isr=ALL)),
+            "it leads only as the controller has elected it",
+        ),
+        (
+            add(
+                alter(powerless(), 1, -1, end=75, log=log((0, 0), end=75)),
+                *(1, 4, Loads(broker=1, end=75, lossy=True, before=90)),
+                Leads(broker=1, end=75, epoch=2, isr=(1,)),
+            ),
+            "epoch 2 has begun at 80, which its log lacks",
         ),
         (add(failover(), 1, 2, Loads(broker=1, end=140)), "it has nobody to fetch from"),
         (add(failover(), 1, 1, Truncates(broker=1, end=0)), "only a follower that fetches"),

@@ -188,8 +188,8 @@ def test_a_cause_is_a_sentence():
     at = START + timedelta(seconds=12)
     phrase = cause(B2, Case.B2, "", (1, 100, at))
     assert phrase == (
-        "acks=1: leader 1 was killed (kill, window 1) before the next leader fetched them; "
-        "meanwhile isolate_replication of broker 1 (window 0); broker 2 was elected from the ISR "
+        "acks=1: leader 1 was killed (kill, fault 2) before the next leader fetched them; "
+        "meanwhile isolate_replication of broker 1 (fault 1); broker 2 was elected from the ISR "
         "in epoch 1 at 00:00:10.000, its log ending at 100; broker 1 truncated to 100 at "
         "00:00:12.000"
     )
@@ -213,4 +213,4 @@ def test_every_case_has_a_sentence(case):
 
 def test_a_fault_without_a_past_tense_is_named():
     phrase = cause(replace(B2, faults=B2.faults[:1]), Case.B2, "", None)
-    assert "leader 1 lost leadership under isolate_replication, window 0 of broker 1" in phrase
+    assert "leader 1 lost leadership under isolate_replication, fault 1 of broker 1" in phrase

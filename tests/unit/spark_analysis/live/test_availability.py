@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ackproof_spark.live.availability import availability, since, with_acks
@@ -40,6 +40,7 @@ def test_availability_follows_its_definition_in_any_order_of_acks(acks, start, l
 
 
 @given(_TIMES, st.integers(0, 60), st.lists(st.integers(60, 100), max_size=10))
+@example([55, 61], 56, [60])
 def test_dropping_old_spans_does_not_change_later_availability(acks, now, later):
     spans = with_acks([], np.array(acks, int), gap=GAP)
     kept = with_acks(since(spans, now), np.array(later, int), gap=GAP)

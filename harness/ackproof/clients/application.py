@@ -1,0 +1,179 @@
+"""The application of a scenario: started, followed by its acked log, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from ackproof.clients.shared_page import Progress
+from ackproof.clients.supervisor import ClientSupervisor
+from ackproof.errors import WorkloadError
+from ackproof.ledger import acked_log
+from ackproof.scenario.application import Application
+from ackproof.scenario.model import Scenario
+
+#: Characters of the application's output that a message quotes.
+_LOG_TAIL = 2000
+
+#: Exit statuses of a program that ended because of SIGTERM, itself or by its runtime.
+_TERMINATED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+
+#: `prctl(2)`: the signal that a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
+
+
+def acked_logs(application: Application, run_dir: Path) -> list[Path]:
+    """Return the acked logs of a run: the one that ackproof names, then the application's own."""
+    named = [acked_log.path(run_dir)] if application.command else []
+    return [*named, *(Path(log) for log in application.logs)]
+
+
+class ApplicationSupervisor:
+    """An application as a run's workload. Entering starts it; leaving kills what still runs.
+
+    Its files in the run directory: `application/acked.jsonl`, `application/output.log`.
+    """
+
+    consumers = ()
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        run_dir: Path,
+        *,
+        bootstrap_servers: str,
+        secrets: Mapping[str, str],
+    ) -> None:
+        assert scenario.workload.application is not None  # the caller has looked
+        self._workload = scenario.workload
+        self._application = scenario.workload.application
+        self._run_dir = run_dir
+        self._folder = acked_log.path(run_dir).parent
+        self._output = self._folder / "output.log"
+        self._environment = {
+            **os.environ,
+            **self._application.environment,
+            "ACKPROOF_BOOTSTRAP_SERVERS": bootstrap_servers,
+            "ACKPROOF_TOPIC": scenario.workload.topic,
+            "ACKPROOF_ACKED": str(acked_log.path(run_dir).resolve()),
+            "ACKPROOF_SETTINGS": json.dumps({**scenario.workload.client_settings, **secrets}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._deadline = 0.0
+        self._asked_to_end = False
+        self._acked = 0
+        self._read_to: dict[Path, int] = {}
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(exist_ok=True)
+        libc = ctypes.CDLL(None)
+        for log in self._application.logs:
+            if Path(log).exists():
+                raise WorkloadError(
+                    f"the acked log {log} exists already: its sends are not of this run",
+                    hint="Move it away, or judge it with: ackproof check --acked",
+                )
+        with self._output.open("ab") as output:
+            try:
+                self._process = subprocess.Popen(
+                    self._application.command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,  # it is ended with its children
+                    # One system call, safe after fork: it ends with a harness that is killed.
+                    preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509
+                )
+            except OSError as error:
+                raise WorkloadError(
+                    f"the application cannot be started: {self._application.command[0]!r}: "
+                    f"{error.strerror}",
+                    hint="workload.application.command is a program and its arguments.",
+                ) from error
+        self._deadline = time.monotonic() + self._workload.seconds
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def progress(self) -> Progress:
+        """Return the acks in the acked logs so far; sends without an outcome are not known."""
+        for path in acked_logs(self._application, self._run_dir):
+            if path.exists() and path.suffix not in (".csv", ".parquet"):
+                self._acked += self._new_acks(path)
+        return Progress(sent=self._acked, acked=self._acked, failed=0, unknown=0)
+
+    def restart_crashed(self) -> bool:
+        """Return whether the application still runs, and has time left."""
+        return self._running.poll() is None and time.monotonic() < self._deadline
+
+    def stop_producers(self) -> None:
+        """Ask the application to end."""
+        if self._running.poll() is None:
+            self._asked_to_end = True
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, signal.SIGTERM)
+
+    def await_producers(self) -> list[str]:
+        """Wait for the end of the application; return troubles."""
+        troubles = []
+        try:
+            status = self._running.wait(self._application.ends_within)
+        except subprocess.TimeoutExpired:
+            troubles.append(
+                f"the application still ran {self._application.ends_within:g} s after SIGTERM and "
+                "was killed: sends without an outcome are not in its acked log"
+            )
+        else:
+            if status not in (_TERMINATED if self._asked_to_end else (0,)):
+                troubles.append(self._ended_with(status))
+        if self.progress().acked == 0:
+            troubles.append("the application's acked log has no acked send")
+        return troubles
+
+    def bottlenecks(self) -> list[str]:
+        """Return nothing: what an application waits for is not known."""
+        return []
+
+    def finish_probe(self) -> list[str]:
+        """Return nothing: there is no probe beside an application."""
+        return []
+
+    def finish_consumers(self, ends: Mapping[tuple[str, int], int]) -> list[str]:
+        """Return nothing: there are no consumers beside an application."""
+        return []
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None  # entered
+        return self._process
+
+    def _ended_with(self, status: int) -> str:
+        tail = self._output.read_text(errors="replace")[-_LOG_TAIL:].strip()
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        return f"the application ended {how}" + (f": {tail}" if tail else "")
+
+    def _new_acks(self, path: Path) -> int:
+        """Return the acked sends on the whole lines that were added since the last call."""
+        with path.open("rb") as file:
+            file.seek(self._read_to.get(path, 0))
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_to[path] = self._read_to.get(path, 0) + len(whole)
+        return sum(acked_log.is_ack(line) for line in whole.splitlines())
+
+
+#: What sends during a run.
+AnyWorkload = ClientSupervisor | ApplicationSupervisor

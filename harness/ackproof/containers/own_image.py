@@ -1,0 +1,127 @@
+"""The broker image of a user's own build of Kafka: an image, or a distribution that becomes one.
+
+An own image is laid out as `images` says. A distribution is a folder or an archive (.tgz, .tar.gz,
+.zip) with Kafka's jars in `libs/`, as Kafka's own build makes it (`./gradlew releaseTarGz`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof.cache import Say, cache_dir, exclusive
+from ackproof.containers import images
+from ackproof.containers.engine import LABEL
+from ackproof.containers.images import BrokerImage
+from ackproof.errors import ImageError, ScenarioError
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_CORE_JAR = re.compile(r"kafka_2\.1[0-9]-(?P<version>[0-9].*)\.jar")
+
+_ARCHIVES = (".tgz", ".tar.gz", ".zip")
+
+
+def own_image(
+    *, image: str, distribution: str, kafka: str, client: DockerClient, say: Say
+) -> BrokerImage | None:
+    """Return the broker image that a scenario names, None if it names none.
+
+    Raises ScenarioError for a distribution that is none, ImageError for an image that is absent, is
+    no Kafka, or cannot be built.
+    """
+    if image:
+        return _existing(image, kafka=kafka, client=client, say=say)
+    if distribution:
+        return _built(Path(distribution), kafka=kafka, client=client, say=say)
+    return None
+
+
+def _existing(reference: str, *, kafka: str, client: DockerClient, say: Say) -> BrokerImage:
+    if not images.exists(client, reference) and (reason := images.pull(client, reference, say)):
+        raise ImageError(
+            f"cluster.image: the engine has no image {reference!r}, and it cannot be pulled: "
+            f"{reason}"
+        )
+    if not _is_kafka(reference, client):
+        raise ImageError(
+            f"cluster.image: {reference!r} is no Kafka: it lacks bash, java, or a kafka_2.13-*.jar "
+            "in /opt/kafka/libs",
+            hint="Lay it out as apache/kafka is, or use cluster.distribution.",
+        )
+    return BrokerImage(reference=reference, source="local", version=kafka)
+
+
+def _is_kafka(reference: str, client: DockerClient) -> bool:
+    from docker.errors import APIError, ContainerError
+
+    try:
+        client.containers.run(
+            reference,
+            entrypoint=["bash", "-c"],
+            command=["command -v java && ls /opt/kafka/libs/kafka_2.1[0-9]-*.jar"],
+            labels={LABEL: "own-image"},
+            network_mode="none",
+            remove=True,
+        )
+    except (APIError, ContainerError):
+        return False
+    return True
+
+
+def _built(path: Path, *, kafka: str, client: DockerClient, say: Say) -> BrokerImage:
+    with exclusive("images", say):
+        jars, unpacked = _jars(path)
+        try:
+            version = _version(path, jars)
+            digest = hashlib.sha256()
+            for jar in jars:
+                digest.update(jar.name.encode())
+                digest.update(jar.read_bytes())
+            reference = f"{images.BUILT}:own-{digest.hexdigest()[:12]}"
+            if not images.exists(client, reference):
+                say(f"{path} is Kafka {version}")
+                images.build_from(client, reference, jars, version=kafka, say=say)
+        finally:
+            if unpacked is not None:
+                shutil.rmtree(unpacked, ignore_errors=True)
+    return BrokerImage(reference=reference, source="built", version=kafka)
+
+
+def _jars(path: Path) -> tuple[list[Path], Path | None]:
+    """Return the jars of a distribution, and the folder that an archive was unpacked to."""
+    if path.is_dir():
+        return sorted((path / "libs").glob("*.jar")), None
+    if not path.is_file() or not path.name.endswith(_ARCHIVES):
+        raise ScenarioError(
+            f"cluster.distribution: {path} is neither a folder nor an archive "
+            f"({', '.join(_ARCHIVES)})"
+        )
+    folder = cache_dir() / "own-distribution"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        if path.suffix == ".zip":
+            shutil.unpack_archive(path, folder)
+        else:
+            shutil.unpack_archive(path, folder, "gztar", filter="data")
+    except (OSError, shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise ScenarioError(f"cluster.distribution: {path} cannot be unpacked: {error}") from None
+    return sorted(folder.glob("**/libs/*.jar")), folder
+
+
+def _version(path: Path, jars: Sequence[Path]) -> str:
+    for jar in jars:
+        if found := _CORE_JAR.fullmatch(jar.name):
+            return found["version"]
+    raise ScenarioError(
+        f"cluster.distribution: {path} is no Kafka: there is no kafka_2.13-*.jar in its libs",
+        hint="Name what `./gradlew releaseTarGz` makes in core/build/distributions.",
+    )

@@ -1,0 +1,182 @@
+"""Judges what an application has sent already: its acked logs against a running cluster.
+
+It leaves a run directory as a run does. Topics are read and, unless an end marker is asked for,
+nothing is written. No fault of ackproof's acted, so nothing is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ackproof.cluster.running import RunningCluster
+from ackproof.cluster.topics import partitions_of
+from ackproof.errors import AckedLogError, AckproofError, ClusterError, DiskError
+from ackproof.execution.final_log import take_final_log
+from ackproof.execution.run_state import RunState, now
+from ackproof.judgement.judge import judge_run
+from ackproof.judgement.spark import preflight
+from ackproof.ledger import application_tables
+from ackproof.prediction.replication import not_modelled
+from ackproof.progress import Reporter
+from ackproof.runs import directory as runs
+from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import Configured, dump
+from ackproof.scenario.model import Scenario
+from ackproof_spark.reading.application_records import ID_HEADER
+from ackproof_spark.reading.final_log import PartitionEnd
+
+_NAME = "acked-log"
+
+#: What such a check cannot know.
+_NOT_OBSERVED = (
+    "faults",
+    "the metadata log",
+    "the brokers' logs",
+    "the replicas' files",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckedCheck:
+    """What to check. `acks` are those that the application used; `settings` librdkafka's."""
+
+    logs: Sequence[Path]
+    bootstrap_servers: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    header: str = ID_HEADER
+    acks: str = "all"
+    end_markers: bool = False
+
+
+def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Path, Verdict]:
+    """Look for every acked send; return the run directory and the verdict.
+
+    Raises AckedLogError if a log is absent or wrong or names no acked send, ClusterError if the
+    cluster does not answer or lacks a topic. Later failures make the verdict inconclusive.
+    """
+    preflight()
+    for log in check.logs:
+        if not log.is_file():
+            raise AckedLogError(f"there is no acked log {log}")
+    cluster = RunningCluster(check.bootstrap_servers, check.settings)
+    with reporter.phase(f"asking {check.bootstrap_servers} for its topics"):
+        replicas = _replicas(cluster)
+    run_dir = runs.create(out, scenario=_NAME, configuration="", seed=1, now=now())
+    with runs.disk_errors(run_dir):
+        with reporter.phase("reading the acked logs"):
+            logs = application_tables.convert(check.logs, run_dir, lenient=False)
+        if not logs.lowest:
+            raise AckedLogError("no line of the acked logs records an acked send")
+        scenario = _scenario(check, logs.lowest, replicas)
+        dump(scenario, run_dir / "scenario.yaml")
+        state = RunState(
+            Configured(path=run_dir / "scenario.yaml", name="", scenario=scenario, varied={}),
+            run_dir,
+        )
+        state.image = f"attached: {check.bootstrap_servers}"
+        state.unobserved = [*_NOT_OBSERVED, *logs.remarks]
+        state.troubles = list(logs.unread)
+        reason = "ackproof did not inject the faults"
+        runs.write_model(run_dir / "prediction.json", not_modelled(scenario, reason))
+        with state:
+            try:
+                _read(check, scenario, logs.lowest, state, reporter)
+            except DiskError:
+                raise
+            except AckproofError as error:
+                state.troubles.append(error.message)
+    with reporter.phase("comparing acked records with the final log"):
+        return run_dir, judge_run(run_dir)
+
+
+def _replicas(cluster: RunningCluster) -> dict[str, list[int]]:
+    """Return the number of replicas of each partition of each topic."""
+    views = cluster.admin.partitions()
+    if not views:
+        raise ClusterError(
+            f"{cluster.bootstrap_servers} does not answer, or has no topic",
+            hint="Check --bootstrap and --client-config.",
+        )
+    topics: dict[str, list[int]] = {}
+    for (topic, _), view in sorted(views.items()):
+        topics.setdefault(topic, []).append(len(view.replicas))
+    return topics
+
+
+def _scenario(
+    check: AckedCheck,
+    lowest: Mapping[tuple[str, int], int | None],
+    replicas: Mapping[str, Sequence[int]],
+) -> Scenario:
+    topics: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(lowest):
+        if partition >= len(replicas.get(topic, ())):
+            raise AckedLogError(
+                f"{topic}-{partition} is in an acked log, and not at {check.bootstrap_servers}",
+                hint="Name the cluster that the application wrote to.",
+            )
+        topics[topic] = {
+            "partitions": len(replicas[topic]),
+            "replication_factor": max(replicas[topic]),
+        }
+    application = {"logs": [str(log) for log in check.logs], "header": check.header}
+    return Scenario.model_validate(
+        {
+            "version": 1,
+            "name": _NAME,
+            "cluster": {"attach": {"bootstrap": check.bootstrap_servers, "topic_prefix": _NAME}},
+            "topics": topics,
+            "workload": {
+                "topic": next(iter(topics)),
+                "application": application,
+                "settings": {"acks": check.acks, "enable.idempotence": False},
+            },
+        }
+    )
+
+
+def _read(
+    check: AckedCheck,
+    scenario: Scenario,
+    lowest: Mapping[tuple[str, int], int | None],
+    state: RunState,
+    reporter: Reporter,
+) -> None:
+    """Store the final log of the partitions that have acked sends, from the lowest acked offset."""
+    cluster = RunningCluster(check.bootstrap_servers, check.settings)
+    partitions = sorted(lowest)
+    with reporter.phase("waiting for full ISR"):
+        cluster.await_full_isr(partitions)
+    begins = cluster.admin.begin_offsets(partitions)
+    admin = cluster.admin
+    ends = (admin.write_end_markers if check.end_markers else admin.end_offsets)(partitions)
+    for place in partitions:
+        least = lowest[place]
+        if begins[place] > (0 if least is None else least):
+            state.troubles.append(
+                f"{place[0]}-{place[1]} begins at offset {begins[place]}: what stood before it was "
+                "removed, acked sends among it"
+            )
+    with reporter.phase("reading the final log with Spark"):
+        reading = take_final_log(
+            state.run_dir,
+            bootstrap_servers=check.bootstrap_servers,
+            settings=check.settings,
+            id_header=check.header,
+            end_markers=check.end_markers,
+            ends=[
+                PartitionEnd(
+                    topic=topic,
+                    partition=partition,
+                    begin_offset=min(max(lowest.get(place) or 0, begins.get(place, 0)), end),
+                    end_offset=end,
+                )
+                for topic, partition in partitions_of(scenario.topics)
+                for place in [(topic, partition)]
+                for end in [ends.get(place, 0)]
+            ],
+        )
+    state.readers = reading.readers
+    state.unobserved += reading.unobserved

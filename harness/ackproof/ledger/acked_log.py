@@ -1,0 +1,335 @@
+"""The acked log: what an application writes of its sends, in any language, and its readers.
+
+The format is JSON lines, one line a send, and `AckedSend` defines it::
+
+    {"topic": "orders", "partition": 0, "offset": 17, "key": "order-17", "sent_at": 1767225600000}
+    {"topic": "orders", "outcome": "unknown", "key": "order-18", "error": "timed out"}
+
+The same columns are read from CSV (with a header line) and Parquet, and the lines of
+kafka-verifiable-producer are understood.
+
+A line that is not whole JSON is torn: its writer ended while it wrote, and another may have gone on
+behind it. Torn lines are counted, and everything else is read. So are, after a run, lines that are
+whole and wrong; given by a user, they raise AckedLogError.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from ackproof.errors import AckedLogError, DiskError
+from ackproof_spark.reading.application_records import PARTS, kind_of
+from ackproof_spark.tables import Outcome
+
+#: Rows that are read from a Parquet file at once.
+_ROWS = 65_536
+
+#: What CSV writes for a value that is not there.
+_ABSENT = ("", None)
+
+
+def _parse_time(value: object) -> object:
+    """Take milliseconds since 1970, Kafka's unit of time, as well as RFC 3339 with an offset."""
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return datetime.fromtimestamp(value / 1000, tz=UTC)
+        except (ValueError, OverflowError, OSError):
+            raise ValueError(f"{value} is not a time in milliseconds since 1970") from None
+    return value
+
+
+Time = Annotated[
+    AwareDatetime,
+    BeforeValidator(_parse_time),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer", "minimum": 0}]}
+    ),
+]
+
+
+class AckedSend(BaseModel):
+    """One send of an application. At least one of `id`, `digest` and `key` must be given.
+
+    Other keys are ignored.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    topic: str = Field(min_length=1, description="the topic")
+    partition: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**31 - 1,
+        description="the partition; required for an acked send",
+    )
+    offset: int | None = Field(
+        default=None,
+        ge=-1,
+        le=2**63 - 1,
+        description="the offset in the ack; null or -1 if there was none (acks=0)",
+    )
+    outcome: Outcome = Field(
+        default=Outcome.ACKED,
+        description="acked; failed: certainly not written; unknown: any other error or timeout",
+    )
+    id: str | None = Field(
+        default=None, description="the value of the record's header ackproof-id, UTF-8"
+    )
+    digest: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the record's value (of no bytes for a null value), hex, lower case",
+    )
+    key: str | None = Field(default=None, description="the record's key, UTF-8")
+    error: str | None = Field(default=None, description="the error of a send that was not acked")
+    sent_at: Time | None = Field(
+        default=None,
+        description="when it was handed to the producer: RFC 3339, or milliseconds since 1970",
+    )
+    resolved_at: Time | None = Field(
+        default=None, description="when its outcome became known, in the same form"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_looked_up(self) -> Self:
+        if not self.kind:
+            raise ValueError("one of id, digest and key is needed to recognize the record")
+        if self.outcome is Outcome.ACKED and self.partition is None:
+            raise ValueError("an acked send needs its partition")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The parts of its identity, as in `tables.IDENTITIES`."""
+        return kind_of(part for part in PARTS if getattr(self, part) is not None)
+
+    @property
+    def identity(self) -> str:
+        """What its record is recognized by, as in `tables.IDENTITIES`."""
+        return "".join(
+            value if part == "digest" else hashlib.sha256(value.encode()).hexdigest()
+            for part in PARTS
+            if (value := getattr(self, part)) is not None
+        )
+
+    def __str__(self) -> str:
+        at = "without an offset" if self.offset is None else f"at offset {self.offset}"
+        return f"{self.topic}-{self.partition}, acked {at}, key {self.key!r}"
+
+
+class AckedLogWriter:
+    """Appends sends to an acked log, each by one write(2). Every method raises `DiskError`.
+
+    What a writer that was killed has written stays readable, also if another goes on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            size = os.fstat(self._fd).st_size
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                os.write(self._fd, b"\n")  # a torn line must not tear the next one
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def append(self, send: AckedSend) -> None:
+        """Append one line."""
+        line = memoryview(send.model_dump_json(exclude_none=True).encode() + b"\n")
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except OSError as error:
+            raise self._disk_error(error) from error
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _disk_error(self, error: OSError) -> DiskError:
+        return DiskError(
+            f"the acked log {self.path} cannot be written: {error.strerror}",
+            hint="Everything recorded so far can still be read.",
+        )
+
+
+@dataclass(kw_only=True)
+class LogProblems:
+    """What was not read of an acked log.
+
+    `torn` are numbers of lines, `wrong` messages, `backwards` counts sends with unusable times.
+    """
+
+    torn: list[int] = field(default_factory=list)
+    last_torn: bool = False
+    wrong: list[str] = field(default_factory=list)
+    backwards: int = 0
+
+
+def path(run_dir: Path) -> Path:
+    """Return the acked log that the application of a run is asked to write."""
+    return run_dir / "application" / "acked.jsonl"
+
+
+def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterator[AckedSend]:
+    """Yield the sends of an acked log, by its suffix: .csv, .parquet, or else JSON lines.
+
+    Raises AckedLogError with file and line if a line is whole and wrong, unless `lenient`.
+    """
+    suffix = path.suffix.lower()
+    source = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(suffix, _json_rows)
+    try:
+        for number, row in source(path, problems):
+            try:
+                send = _send(row)
+            except ValidationError as error:
+                wrong = _wrong(path, number, error)
+                if not lenient:
+                    raise wrong from None
+                problems.wrong.append(wrong.message)
+                continue
+            if send is not None:
+                yield _with_usable_times(send, problems)
+    except OSError as error:
+        raise AckedLogError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def is_ack(line: bytes) -> bool:
+    """Whether a line of JSON records an acked send; no other check."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    if not isinstance(row, dict):
+        return False
+    if "name" in row and "topic" in row and "outcome" not in row:
+        return bool(row["name"] == _SUCCESS)
+    return bool(row.get("outcome", Outcome.ACKED) == Outcome.ACKED) and "topic" in row
+
+
+#: Events of kafka-verifiable-producer: a send, and what it says of itself.
+_SUCCESS, _ERROR = "producer_send_success", "producer_send_error"
+
+
+def _send(row: Mapping[str, Any]) -> AckedSend | None:
+    """Return the send of a row; None for a line of kafka-verifiable-producer that is of no send."""
+    name = row.get("name")
+    if name in (_SUCCESS, _ERROR):
+        value = row.get("value")
+        digest = hashlib.sha256(("" if value is None else str(value)).encode()).hexdigest()
+        acked = name == _SUCCESS
+        return AckedSend.model_validate(
+            {
+                "topic": row.get("topic"),
+                "partition": row.get("partition"),
+                "offset": row.get("offset"),
+                "outcome": Outcome.ACKED if acked else Outcome.UNKNOWN,
+                "digest": digest,
+                "key": row.get("key"),
+                "error": row.get("message"),
+                "resolved_at": row.get("timestamp"),
+            }
+        )
+    if name in ("startup_complete", "shutdown_complete", "tool_data"):
+        return None
+    return AckedSend.model_validate(row)
+
+
+def _with_usable_times(send: AckedSend, problems: LogProblems) -> AckedSend:
+    """Drop times of which the ack is before the send: they cannot both be right."""
+    if send.sent_at is None or send.resolved_at is None or send.sent_at <= send.resolved_at:
+        return send
+    problems.backwards += 1
+    return send.model_copy(update={"sent_at": None, "resolved_at": None})
+
+
+_Rows = Iterator[tuple[int, Mapping[str, Any]]]
+
+
+def _json_rows(path: Path, problems: LogProblems) -> _Rows:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            problems.last_torn = False
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                problems.torn.append(number)
+                problems.last_torn = True
+                continue
+            yield number, row
+
+
+def _csv_rows(path: Path, problems: LogProblems) -> _Rows:
+    with path.open(newline="", encoding="utf-8", errors="strict") as file:
+        rows = csv.DictReader(file, strict=True)
+        try:
+            if "topic" not in (rows.fieldnames or ()):
+                raise AckedLogError(
+                    f"{path}: its first line names no column 'topic'",
+                    hint="The first line of a CSV file has the names of the columns "
+                    "(docs/reference/acked-log.md).",
+                )
+            for row in rows:
+                problems.last_torn = None in row.values()
+                if problems.last_torn or None in row:
+                    problems.torn.append(rows.line_num)
+                    continue
+                yield (
+                    rows.line_num,
+                    {name: value for name, value in row.items() if value not in _ABSENT},
+                )
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise AckedLogError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    except pa.ArrowException as error:
+        raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
+
+
+def _wrong(path: Path, number: int, error: ValidationError) -> AckedLogError:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return AckedLogError(
+        f"{path}, line {number}: {where + ': ' if where else ''}{message}",
+        hint="docs/reference/acked-log.md has the format.",
+    )

@@ -1,0 +1,267 @@
+"""Records of an application: recognized by what its acked log says of them.
+
+They have no header of ackproof's. A send is recognized by its identity: the record's id (a header),
+the digest of its value, or its key, whichever the acked log has (`tables.IDENTITIES`). A record of
+the final log gets the name of a send
+
+1. if that send was acked at its offset, and has its identity;
+2. else, if only one send of the topic has its identity.
+
+Where several sends have one identity, a record that stands at none of their acked offsets may be of
+any of them::
+
+    send 1  acked at orders-0 offset 4, key a       the record at 4 has key a: it is send 1's
+    send 2  acked at orders-0 offset 6, key a       the record at 6 has key b, and
+                                                    the record at 9 has key a: send 2's? 3's?
+    send 3  unknown, key a                          -> send 2 is undecidable: neither lost nor kept
+    send 4  acked at orders-0 offset 7, key c       no record has key c: lost
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.spark.storage import address, store
+from ackproof_spark.tables import (
+    IDENTITIES,
+    LEDGER,
+    LOCATION,
+    SCHEMA_VERSION,
+    Outcome,
+    RecordState,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: The parts of an identity, in the order in which a kind lists them.
+PARTS = ("id", "digest", "key")
+
+#: The header that holds a record's id, unless the scenario names another.
+ID_HEADER = "ackproof-id"
+
+_PLACE = ["topic", "partition", "offset"]
+_IDENTITY = ["kind", "identity"]
+_NAME = ["producer", "sequence"]
+_HEAD_SIZE = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """The sends of an application, and how its records are recognized.
+
+    `ledger` and `identities` are its tables; `kinds` are the kinds of identity in use; `header` is
+    the name of the header that holds a record's id.
+    """
+
+    ledger: DataFrame
+    identities: DataFrame
+    kinds: tuple[str, ...]
+    header: str = ID_HEADER
+
+    @classmethod
+    def of_run(cls, spark: SparkSession, run_dir: Path, *, header: str = ID_HEADER) -> Application:
+        """Return the application whose acked logs a run has as tables."""
+        identities = read_table(spark, run_dir, "identities", IDENTITIES)
+        kinds = sorted(row["kind"] for row in identities.select("kind").distinct().collect())
+        return cls(
+            ledger=read_table(spark, run_dir, "ledger", LEDGER),
+            identities=identities,
+            kinds=tuple(kinds) or PARTS[:1],
+            header=header,
+        )
+
+    @property
+    def sends(self) -> DataFrame:
+        """The sends with their identities."""
+        return self.ledger.select(*_NAME, "topic", "partition", "outcome", "offset").join(
+            self.identities.select(*_NAME, *_IDENTITY), _NAME
+        )
+
+
+def kind_of(parts: Iterable[str]) -> str:
+    """Return the kind of an identity that has these `PARTS`."""
+    given = set(parts)
+    return "+".join(part for part in PARTS if part in given)
+
+
+def named(records: DataFrame, application: Application, *, run_id: str) -> DataFrame:
+    """Return raw records (with key and headers) as `tables.FINAL_LOG`, named by the sends."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    name = F.min(F.struct(*_NAME))
+    acked = application.sends.where(F.col("outcome") == Outcome.ACKED)
+    at_offset = acked.groupBy(*_PLACE, *_IDENTITY).agg(name.alias("at_offset"))
+    sole = (
+        application.sends.groupBy("topic", *_IDENTITY)
+        .agg(F.count("*").alias("sends"), F.min("partition").alias("to"), name.alias("sole"))
+        .where("sends = 1 and to >= 0")  # a send without an ack may have no partition
+        .drop("sends", "to")
+    )
+    seen = (
+        _with_identities(records, application)
+        .join(at_offset, [*_PLACE, *_IDENTITY], "left")
+        .join(sole, ["topic", *_IDENTITY], "left")
+    )
+    if len(application.kinds) > 1:
+        columns = ("timestamp", "size", "head", "at_offset", "sole")
+        seen = seen.groupBy(*_PLACE).agg(*(F.min(column).alias(column) for column in columns))
+    sender = F.coalesce("at_offset", "sole")
+    return seen.select(
+        F.lit(SCHEMA_VERSION).alias("schema_version"),
+        F.lit(run_id).alias("run_id"),
+        *_PLACE,
+        F.col("timestamp").alias("written_at"),
+        F.when(sender.isNotNull(), RecordState.INTACT).otherwise(RecordState.OTHER).alias("state"),
+        sender["producer"].alias("producer"),
+        sender["sequence"].alias("sequence"),
+        "size",
+        F.when(sender.isNull(), F.col("head")).alias("head"),
+    )
+
+
+def store_undecidable(
+    records: DataFrame,
+    log: DataFrame,
+    application: Application,
+    *,
+    ends: Mapping[tuple[str, int], int],
+    proven_ends: bool,
+    run_id: str,
+    run_dir: Path | str,
+) -> None:
+    """Store `undecidable` as a table of the run."""
+    rows = [(*place, end) for place, end in ends.items()]
+    found = undecidable(
+        records,
+        log,
+        application,
+        ends=log.sparkSession.createDataFrame(
+            rows, "topic string, partition int, end_offset bigint"
+        ),
+        proven_ends=proven_ends,
+        run_id=run_id,
+    )
+    store(found, f"{address(run_dir)}/{LOCATION['undecidable']}")
+
+
+def undecidable(
+    records: DataFrame,
+    log: DataFrame,
+    application: Application,
+    *,
+    ends: DataFrame,
+    proven_ends: bool,
+    run_id: str,
+) -> DataFrame:
+    """Return the acked sends that have no record and may yet not be lost: `tables.UNDECIDABLE`.
+
+    `log` is `named(records)`, stored. `ends` has the `end_offset` of each partition, and
+    `proven_ends` says that a record acked with acks=all stood there: without that proof, an acked
+    record may stand at or after the high watermark.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    others = log.where(F.col("state") == RecordState.OTHER).select(*_PLACE)
+    loose = (
+        _with_identities(records, application)
+        .join(others, _PLACE, "left_semi")
+        .select("topic", "partition", *_IDENTITY)
+        .distinct()
+        .withColumn("shared", F.lit(True))
+    )
+    found = log.where(F.col("state") == RecordState.INTACT).select("topic", "partition", *_NAME)
+    absent = (
+        application.sends.where(F.col("outcome") == Outcome.ACKED)
+        .join(found, ["topic", "partition", *_NAME], "left_anti")
+        .join(loose, ["topic", "partition", *_IDENTITY], "left")
+        .join(_twice(application.sends), [*_PLACE, *_IDENTITY], "left")
+        .join(ends.select("topic", "partition", "end_offset"), ["topic", "partition"])
+        .join(_counts(application.ledger), ["topic", "partition"])
+    )
+    offset, end = F.col("offset"), F.col("end_offset")
+    reason = (
+        F.when(
+            F.col("twice").isNotNull(),
+            F.lit("another acked send has the same identity and the same offset"),
+        )
+        .when(
+            F.col("shared").isNotNull(),
+            F.lit("a record of the partition may be this one, or that of another send"),
+        )
+        .when(
+            offset >= end + F.col("sends"),
+            F.format_string("offset %s never existed: the log ends at %s", offset, end),
+        )
+        .when(
+            F.lit(not proven_ends) & (offset.isNull() | (offset >= end)),
+            F.format_string("the log may go on after its high watermark, %s", end),
+        )
+    )
+    return (
+        absent.withColumn("reason", reason)
+        .where(F.col("reason").isNotNull())
+        .select(
+            F.lit(SCHEMA_VERSION).alias("schema_version"),
+            F.lit(run_id).alias("run_id"),
+            *("topic", "partition", *_NAME, "reason"),
+        )
+    )
+
+
+def _with_identities(records: DataFrame, application: Application) -> DataFrame:
+    """Return one row for each record and kind: its place, kind and identity, and what is stored.
+
+    `identity` is null if the record lacks a part of it.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    hashes = {
+        "id": F.sha2(_header(application.header), 256),
+        "digest": F.sha2(F.coalesce("value", F.lit(b"")), 256),
+        "key": F.sha2("key", 256),
+    }
+    identities = [
+        F.struct(
+            F.lit(kind).alias("kind"),
+            F.concat(*(hashes[part] for part in kind.split("+"))).alias("identity"),
+        )
+        for kind in application.kinds
+    ]
+    stored = (
+        F.coalesce(F.length("value"), F.lit(0)).alias("size"),
+        F.hex(F.substring("value", 1, _HEAD_SIZE)).alias("head"),
+    )
+    return records.select(
+        *_PLACE, "timestamp", *stored, F.explode(F.array(*identities)).alias("one")
+    ).select(*_PLACE, "timestamp", "size", "head", "one.kind", "one.identity")
+
+
+def _header(name: str) -> Column:
+    """Return the value of a record's first header of this name, null without one."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    matching = F.filter("headers", lambda header: header["key"] == F.lit(name))
+    return F.get(matching, F.lit(0))["value"]
+
+
+def _twice(sends: DataFrame) -> DataFrame:
+    """Return the offsets at which more than one send of one identity was acked."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return (
+        sends.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
+        .groupBy(*_PLACE, *_IDENTITY)
+        .agg(F.count("*").alias("twice"))
+        .where("twice > 1")
+    )
+
+
+def _counts(ledger: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return ledger.groupBy("topic", "partition").agg(F.count("*").alias("sends"))

@@ -1,0 +1,150 @@
+"""An application that nobody here controls, as a workload and by what it has logged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import ackproof as ap
+from ackproof.cache import cache_dir
+from ackproof.cluster.cluster import KafkaCluster
+from ackproof.kafka_versions import DEFAULT_KAFKA
+from command_line import ackproof
+from integration import command
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def test_an_application_loses_with_acks_1_and_keeps_with_acks_all(tmp_path: Path) -> None:
+    """The positive and the negative control: one program, one schedule."""
+    done = command.ackproof(
+        "run", command.ROOT / "examples/application.yaml", "--out", tmp_path, "--json"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    losing, keeping = command.printed(done)
+    assert (losing["verdict"], keeping["verdict"]) == ("holds", "holds"), done.stdout
+    assert losing["observed"]["lost"] > 0
+    assert losing["predicted"]["lost"] == "certain"
+    assert {cause["case"] for cause in losing["causes"]} == {"B2"}
+    assert keeping["observed"]["lost"] == 0
+    assert keeping["observed"]["acked"] > 1500
+    assert keeping["predicted"]["lost"] == "impossible"
+
+
+def logged(cluster: KafkaCluster, path: Path, first: int, count: int) -> list[dict[str, Any]]:
+    """Send records to `orders` with a ledger at `path`, and return the lines of its acked log."""
+    with ap.Ledger(path, bootstrap_servers=cluster.bootstrap_servers) as ledger:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(first, first + count):
+            producer.produce("orders", b"%d" % number, on_delivery=ledger.on_delivery)
+        producer.flush(60)
+        producer.close()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def checked(
+    cluster: KafkaCluster,
+    logs: list[Path],
+    capsys: pytest.CaptureFixture[str],
+    *options: str,
+) -> tuple[int, dict[str, Any]]:
+    """Return exit code and verdict of `ackproof check --acked`."""
+    acked = [word for log in logs for word in ("--acked", str(log))]
+    out = logs[0].parent / "runs"
+    capsys.readouterr()
+    code = ackproof(
+        *("check", *acked, "--bootstrap", cluster.bootstrap_servers, "--out", out, "--json"),
+        *options,
+    )
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_what_was_acked_is_found_and_what_is_not_there_is_lost(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "acked.jsonl"
+    lines = logged(cluster, log, 0, 300)
+    code, verdict = checked(cluster, [log], capsys)
+    assert (code, verdict["verdict"]) == (0, "holds"), verdict["reason"]
+    assert verdict["observed"]["acked"] == 300
+    assert verdict["observed"]["lost"] == verdict["observed"]["unseen"] == 0
+    assert verdict["predicted"]["lost"] == "not modelled"
+    assert "faults" in verdict["unobserved"]
+    assert (tmp_path / "runs" / "latest" / "report.html").is_file()
+
+    # A send that was acked where another record stands now: it was overwritten, so it is lost.
+    overwritten = {**lines[0], "digest": "0" * 64}
+    log.write_text(log.read_text() + json.dumps(overwritten) + "\n")
+    code, verdict = checked(cluster, [log], capsys)
+    assert (code, verdict["verdict"]) == (1, "violated"), verdict["reason"]
+    assert verdict["observed"]["lost"] == 1
+    assert verdict["causes"][0]["first_offset"] == lines[0]["offset"]
+
+
+def test_what_is_doubtful_is_unseen_and_says_why(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "acked.jsonl"
+    lines = logged(cluster, log, 1000, 100)
+    far = {**lines[0], "offset": 10**12, "digest": "1" * 64}
+    torn = '{"topic": "orders", "parti'
+    twice = json.dumps(lines[5])
+    log.write_text("\n".join([log.read_text() + json.dumps(far), twice, torn + twice, twice[:20]]))
+    code, verdict = checked(cluster, [log], capsys)
+    assert (code, verdict["verdict"]) == (3, "inconclusive")
+    assert verdict["observed"]["lost"] == 0
+    assert verdict["observed"]["unseen"] == 2
+    assert "torn lines, whose sends are not checked: 1 (103)" in verdict["reason"]
+    assert "the last line of acked.jsonl is cut short" in verdict["reason"]
+
+
+def test_an_acked_log_of_another_cluster_is_refused(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "acked.jsonl"
+    log.write_text('{"topic": "elsewhere", "partition": 0, "offset": 1, "key": "a"}\n')
+    bootstrap = cluster.bootstrap_servers
+    assert ackproof("check", "--acked", log, "--bootstrap", bootstrap, "--out", tmp_path) == 2
+    assert "elsewhere-0 is in an acked log, and not at" in capsys.readouterr().err
+
+
+def test_a_ledger_verifies_without_a_cluster_object(cluster: KafkaCluster, tmp_path: Path) -> None:
+    logged(cluster, tmp_path / "acked.jsonl", 2000, 20)
+    ledger = ap.Ledger(tmp_path / "acked.jsonl", bootstrap_servers=cluster.bootstrap_servers)
+    found = ledger.verify()
+    ledger.close()
+    assert found.holds
+    assert found.acked == 20
+
+
+def built_program(language: str, folder: Path) -> list[str]:
+    """Return the command of the example in a language, compiled if it must be."""
+    examples = command.ROOT / "examples"
+    if language == "java":
+        jars = cache_dir() / "jars" / DEFAULT_KAFKA / "*"
+        return ["java", "-cp", str(jars), str(examples / "java" / "OrderProducer.java")]
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    program = folder / "orders"
+    subprocess.run([go, "build", "-o", program, "."], cwd=examples / "go", check=True, timeout=900)
+    return [str(program)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["java", "go"])
+def test_the_same_in_languages_that_are_not_ours(language: str, tmp_path: Path) -> None:
+    program = built_program(language, tmp_path)
+    done = command.ackproof(
+        *("run", command.ROOT / "examples/application.yaml", "--out", tmp_path / "runs", "--json"),
+        *("--set", f"workload.application.command={json.dumps(program)}"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    losing, keeping = command.printed(done)
+    assert losing["observed"]["lost"] > 0
+    assert keeping["observed"]["lost"] == 0
+    assert keeping["observed"]["acked"] > 1500

@@ -1,0 +1,45 @@
+"""At 80 columns no command breaks a word: its words are those of a terminal of any width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from ackproof.cli.main import app
+from command_line import ackproof
+
+_BOXES = re.compile("[─-╿]")
+
+
+def commands(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, one in getattr(command, "commands", {}).items():
+        yield from commands(one, *path, name)
+
+
+PRINTING = [
+    *([*path, "--help"] for path in commands(get_command(app))),
+    ["faults"],
+    ["faults", "isolate_replication"],
+    ["predict", "acks"],
+    ["predict", "B6"],
+    ["runs", "--out", "nowhere"],
+    ["predict", "nowhere.yaml"],
+]
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_no_word_breaks(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def words(columns: int) -> set[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        ackproof(*arguments)
+        captured = capsys.readouterr()
+        return set(_BOXES.sub(" ", captured.out + captured.err).split())
+
+    assert words(80) <= words(500)

@@ -1,0 +1,75 @@
+"""A broker image of the user's own: what is no Kafka is refused."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof.cache import silent
+from ackproof.containers import images, own_image
+from ackproof.errors import ScenarioError
+
+
+def built(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[str]]:
+    """Return the reference and the jars of the image that is built."""
+    jars: list[str] = []
+
+    def build_from(client: Any, reference: str, found: list[Path], **_: Any) -> None:
+        jars.extend(jar.name for jar in found)
+
+    monkeypatch.setattr(images, "exists", lambda *_: False)
+    monkeypatch.setattr(images, "build_from", build_from)
+    image = own_image.own_image(
+        image="",
+        distribution=str(path),
+        kafka="4.3.1",
+        client=SimpleNamespace(),  # type: ignore[arg-type]
+        say=silent,
+    )
+    assert image is not None
+    return image.reference, jars
+
+
+def distribution(folder: Path, *names: str) -> Path:
+    (folder / "libs").mkdir(parents=True)
+    for name in names:
+        (folder / "libs" / name).write_bytes(name.encode())
+    return folder
+
+
+JARS = ("kafka-clients-4.4.0-SNAPSHOT.jar", "kafka_2.13-4.4.0-SNAPSHOT.jar")
+
+
+def test_a_folder_and_its_archive_give_the_same_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = distribution(tmp_path / "kafka_2.13-4.4.0-SNAPSHOT", *JARS)
+    with tarfile.open(tmp_path / "kafka.tgz", "w:gz") as archive:
+        archive.add(folder, "kafka_2.13-4.4.0-SNAPSHOT")
+    found = built(folder, monkeypatch)
+    assert found == built(tmp_path / "kafka.tgz", monkeypatch)
+    assert found[1] == sorted(JARS)
+    assert found[0].startswith("ackproof/kafka:own-")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("absent", "neither a folder nor an archive"),
+        ("other.tgz", "cannot be unpacked"),
+        ("spark", r"is no Kafka: there is no kafka_2\.13-\*\.jar in its libs"),
+    ],
+)
+def test_what_is_no_kafka_is_refused(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "other.tgz").write_bytes(b"no archive")
+    distribution(tmp_path / "spark", "spark-core_2.13-4.0.0.jar")
+    with pytest.raises(ScenarioError, match=says):
+        built(tmp_path / name, monkeypatch)

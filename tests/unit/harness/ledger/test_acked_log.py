@@ -1,0 +1,158 @@
+"""The acked log: what is read of it, what is said of a bad one, and the tables it becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.errors import AckedLogError, ExitCode
+from ackproof.ledger import application_tables
+from ackproof.ledger.acked_log import AckedSend, LogProblems, is_ack, read
+
+ROOT = Path(__file__).parents[4]
+ACK = {"topic": "t", "partition": 0, "offset": 7, "key": "a"}
+
+
+def lines(path: Path, *rows: object, last: str = "") -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + last)
+    return path
+
+
+def sends(path: Path) -> tuple[list[AckedSend], LogProblems]:
+    problems = LogProblems()
+    return list(read(path, problems)), problems
+
+
+def test_the_published_schema_is_current() -> None:
+    committed = json.loads((ROOT / "docs" / "acked-log.v1.json").read_text())
+    assert committed == AckedSend.model_json_schema(), "run: ci/reference"
+
+
+def test_a_line_is_an_acked_send_unless_it_says_otherwise(tmp_path: Path) -> None:
+    unknown = {"topic": "t", "outcome": "unknown", "id": "x", "error": "timed out", "more": 1}
+    found, problems = sends(lines(tmp_path / "a.jsonl", ACK, unknown))
+    assert [str(one.outcome) for one in found] == ["acked", "unknown"]
+    assert [one.kind for one in found] == ["key", "id"]
+    assert found[0].identity == hashlib.sha256(b"a").hexdigest()
+    assert problems == LogProblems()
+
+
+def test_csv_and_parquet_have_the_same_columns(tmp_path: Path) -> None:
+    rows = [{**ACK, "sent_at": 1767225600000}, {**ACK, "offset": 8, "sent_at": 1767225600500}]
+    expected, _ = sends(lines(tmp_path / "a.jsonl", *rows))
+    text = "topic,partition,offset,key,sent_at,outcome\n" + "".join(
+        ",".join(map(str, row.values())) + ",\n" for row in rows
+    )
+    (tmp_path / "a.csv").write_text(text)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert sends(tmp_path / "a.csv")[0] == sends(tmp_path / "a.parquet")[0] == expected
+    assert expected[0].sent_at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_the_output_of_kafka_verifiable_producer_is_read(tmp_path: Path) -> None:
+    # As org.apache.kafka.tools.VerifiableProducer prints it.
+    path = lines(
+        tmp_path / "verifiable.jsonl",
+        {"timestamp": 1767225600000, "name": "startup_complete"},
+        {
+            "timestamp": 1767225600001,
+            "name": "producer_send_success",
+            "key": None,
+            "value": "0",
+            "offset": 0,
+            "partition": 1,
+            "topic": "t",
+        },
+        {
+            "timestamp": 1767225600002,
+            "name": "producer_send_error",
+            "topic": "t",
+            "key": None,
+            "value": "1",
+            "exception": "class org.apache.kafka.common.errors.TimeoutException",
+            "message": "Expiring 1 record(s)",
+        },
+        {"timestamp": 1767225600003, "name": "shutdown_complete"},
+        {"timestamp": 1767225600004, "name": "tool_data", "sent": 2, "acked": 1},
+    )
+    acked, unknown = sends(path)[0]
+    assert (acked.partition, acked.offset, acked.kind) == (1, 0, "digest")
+    assert acked.identity == hashlib.sha256(b"0").hexdigest()
+    assert (str(unknown.outcome), unknown.error) == ("unknown", "Expiring 1 record(s)")
+    assert [is_ack(line) for line in path.read_bytes().splitlines()] == [False, True] + [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"topic": "t", "partition": 0}, "one of id, digest and key is needed"),
+        ({"topic": "t", "key": "a"}, "an acked send needs its partition"),
+        ({**ACK, "partition": -1}, "partition: .*greater than or equal to 0"),
+        ({**ACK, "offset": -2}, "offset: .*greater than or equal to -1"),
+        ({**ACK, "outcome": "ok"}, "outcome: .*'acked', 'failed', 'unknown' or 'aborted'"),
+        ({**ACK, "digest": "ABC"}, "digest: .*pattern"),
+        ({**ACK, "sent_at": "2026-01-01T00:00:00"}, "sent_at: .*timezone"),
+        ({**ACK, "sent_at": 10**20}, "sent_at: .*milliseconds since 1970"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, row: object, says: str) -> None:
+    with pytest.raises(AckedLogError, match=rf"a\.jsonl, line 2: .*{says}") as raised:
+        sends(lines(tmp_path / "a.jsonl", ACK, row))
+    assert raised.value.exit_code is ExitCode.USAGE
+
+
+def test_after_a_run_wrong_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": "x"}, ACK)
+    logs = application_tables.convert([path], tmp_path / "run", lenient=True)
+    assert len(logs.unread) == 1
+    assert "not checked: 1 (" in logs.unread[0]
+    assert "line 2: offset: " in logs.unread[0]
+    assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
+
+
+def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
+    whole = json.dumps(ACK)
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{whole}\n{{"topic": "t", "off{whole}\n{whole}\n{whole[:-9]}')
+    logs = application_tables.convert([path], tmp_path / "run", lenient=False)
+    assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (2)"]
+    assert logs.remarks == ["the last line of a.jsonl is cut short and not counted"]
+    assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
+
+
+def test_times_that_run_backwards_are_not_used(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**ACK, "sent_at": 2000, "resolved_at": 1000})
+    (send,), problems = sends(path)
+    assert (send.sent_at, send.resolved_at, problems.backwards) == (None, None, 1)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no parquet")
+    with pytest.raises(AckedLogError, match=r"a\.parquet is not a whole Parquet file"):
+        sends(tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("offset\n1\n")
+    with pytest.raises(AckedLogError, match="names no column 'topic'"):
+        sends(tmp_path / "a.csv")
+
+
+def test_each_file_is_a_producer(tmp_path: Path) -> None:
+    one = lines(tmp_path / "a.jsonl", ACK, {**ACK, "offset": 3}, {**ACK, "partition": 1})
+    other = lines(tmp_path / "b.jsonl", {**ACK, "partition": 2, "offset": -1})
+    logs = application_tables.convert(
+        [one, other, tmp_path / "absent.jsonl"], tmp_path / "run", lenient=False
+    )
+    assert logs.lowest == {("t", 0): 3, ("t", 1): 7, ("t", 2): None}
+    rows = pq.read_table(tmp_path / "run/ledger").to_pylist()
+    assert [(r["producer"], r["sequence"], r["partition"], r["offset"]) for r in rows] == [
+        (0, 1, 0, 3),
+        (0, 0, 0, 7),
+        (0, 2, 1, 7),
+        (1, 0, 2, None),
+    ]
+    assert pq.read_table(tmp_path / "run/identities").num_rows == 4

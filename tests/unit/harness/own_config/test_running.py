@@ -1,0 +1,71 @@
+"""What a running cluster says of itself, as a user's configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof.errors import ClusterError, ScenarioError
+from ackproof.own_config import running
+
+BROKER = {"min.insync.replicas": "2", "node.id": "1"}
+TOPIC = {"retention.ms": "1000"}
+
+
+class Cluster:
+    """Answers as a cluster of three brokers does whose topic has two partitions."""
+
+    def __init__(self, bootstrap: str, client: dict[str, str]) -> None:
+        assert (bootstrap, client) == ("host:9092", {"security.protocol": "SSL"})
+
+    def topics(self) -> frozenset[str]:
+        return frozenset({"orders", "payments", "__consumer_offsets"})
+
+    def addresses(self) -> dict[int, str]:
+        return {3: "c:9092", 1: "a:9092", 2: "b:9092"}
+
+    def changed_settings(self, kind: str, name: str) -> dict[str, str]:
+        return {("broker", "1"): BROKER, ("topic", "orders"): TOPIC}[kind, name]
+
+    def layout(self, topic: str) -> list[list[int]]:
+        assert topic == "orders"
+        return [[1, 2, 3], [2, 3]]
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "Preflight", Cluster)
+
+
+def ask(topic: str) -> object:
+    return running.ask("host:9092", topic, {"security.protocol": "SSL"})
+
+
+def test_brokers_topic_and_the_smallest_number_of_replicas_are_taken() -> None:
+    own = running.ask("host:9092", "orders", {"security.protocol": "SSL"})
+    assert (own.brokers, own.partitions, own.replication_factor) == (3, 2, 2)
+    assert own.broker is not None
+    assert own.topic is not None
+    assert {key: given.value for key, given in own.broker.items()} == BROKER
+    assert own.topic["retention.ms"].source == "topic orders at host:9092"
+    assert own.producer is None
+    assert own.read == ("host:9092",)
+
+
+def test_a_topic_that_it_has_not_is_an_error_that_names_those_it_has() -> None:
+    with pytest.raises(ScenarioError, match="host:9092 has no topic 'order'") as raised:
+        ask("order")
+    assert "orders, payments." in str(raised.value)
+    assert "__consumer_offsets" not in str(raised.value)
+
+
+def test_an_unreachable_cluster_is_an_error_that_names_the_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ClusterError("no broker answers at host:9092", hint="Check cluster.attach.bootstrap")
+
+    monkeypatch.setattr(Cluster, "topics", refuse)
+    with pytest.raises(ClusterError, match="no broker answers at host:9092") as raised:
+        ask("orders")
+    assert "--client-config" in str(raised.value)
+    assert "attach" not in str(raised.value)
