@@ -17,7 +17,7 @@ import pytest
 from golden.history_oracle import anomalies, unseen_series
 from golden.random_histories import SEED, draw_histories
 
-HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "400"))
+HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "1000"))
 BATCH = 1500
 CASES = {
     f"{file.stem}: {name}": case
