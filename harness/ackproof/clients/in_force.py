@@ -15,8 +15,7 @@ def differences(spec: ProducerSpec, scenario: Scenario) -> list[str]:
     another setting conflicts, and raises acks and retries with it. A producer that ended before it
     had its settings, and one of librdkafka, has none.
     """
-    path = spec.progress.with_suffix(".in-force.json")
-    if spec.java is None or not path.is_file():
+    if spec.java is None or not spec.in_force.is_file():
         return []
     settings = scenario.sends[spec.topic].settings
     expected = {
@@ -24,7 +23,7 @@ def differences(spec: ProducerSpec, scenario: Scenario) -> list[str]:
         "enable.idempotence": settings.idempotence,
         "retries": settings.retries,
     }
-    found = json.loads(path.read_text())
+    found = json.loads(spec.in_force.read_text())
     return [
         f"producer {spec.number} works with {key}={json.dumps(found.get(key))}, and the prediction "
         f"took it to be {json.dumps(value)}"

@@ -56,7 +56,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
         "refusals_always": _meaning(Meaning.REFUSED_ALWAYS),
         "delivery_timeout_s": spec.delivery_timeout_s,
         "may_end_with": [name for name in {*spec.may_stop_for, *FENCED} if spec.may_end_with(name)],
-        "in_force": spec.progress.with_suffix(".in-force.json"),
+        "in_force": spec.in_force,
         "ledger_schema": _message(origin.schema()),
     }
     if spec.transactions is not None:

@@ -86,6 +86,11 @@ class ProducerSpec:
         return error in self.may_stop_for or (zombie and error in FENCED)
 
     @property
+    def in_force(self) -> Path:
+        """The file in which a Java producer stores the settings that it has read back."""
+        return self.progress.with_name(f"in-force-{self.progress.stem}.json")
+
+    @property
     def delivery_timeout_s(self) -> float:
         """Seconds after which the client fails a send.
 

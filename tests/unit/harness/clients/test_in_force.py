@@ -40,7 +40,7 @@ SCENARIO = validate(
     ],
 )
 def test_what_differs_is_told(spec, changed, told):
-    spec.progress.with_suffix(".in-force.json").write_text(json.dumps(IN_FORCE | changed))
+    spec.in_force.write_text(json.dumps(IN_FORCE | changed))
     found = differences(spec, SCENARIO)
     assert len(found) == len(told)
     assert all(one.startswith(begin) for one, begin in zip(found, told, strict=True))
