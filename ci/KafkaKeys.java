@@ -8,6 +8,7 @@ public class KafkaKeys {
         print("broker", "kafka.server.KafkaConfig", "org.apache.kafka.server.config.AbstractKafkaConfig");
         print("topic", "org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig");
         print("producer", "org.apache.kafka.clients.producer.ProducerConfig");
+        print("consumer", "org.apache.kafka.clients.consumer.ConsumerConfig");
     }
 
     /** Kafka moved these classes from Scala to Java: the first that is here answers. */

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,21 +18,54 @@ from kafka_clusters import boot
 #: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
 
+ROOT = Path(__file__).parents[1]
+
 if TYPE_CHECKING:
     from docker import DockerClient
     from pyspark.sql import SparkSession
 
 
+@cache
+def _uses_spark(file: str) -> bool:
+    return "mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that use Spark first: their tests are the slowest."""
+    of_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: item.path not in of_spark)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadfile`, give all files that use Spark to one process.
+
+    A session costs half a minute of CPU time until it is warm.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class BySession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "spark" if _uses_spark(file) else file
+
+    return BySession(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One Spark session for all tests marked `spark`: starting one takes seconds."""
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """One Spark session for all tests marked `spark`: starting one takes seconds.
+
+    It has the jars of the table formats only if a selected test needs them: their rules cost CPU
+    time in every query, and they forbid the archive of classes.
+    """
     from ackproof_spark.spark import connector
     from ackproof_spark.spark.session import session, stop, use
 
-    # A process has one session: tests of warehouses share it with all others.
-    for package in (connector.Package.DELTA, connector.Package.ICEBERG):
-        if connector.jars(package):
-            use(package)
+    if any(item.get_closest_marker("table_format") for item in request.session.items):
+        for package in (connector.Package.DELTA, connector.Package.ICEBERG):
+            if connector.jars(package):
+                use(package)
     yield session()
     stop()
 

@@ -34,7 +34,8 @@ class Shape:
     size of the smallest broker disk in bytes, None if the engine sets no limit. `own_clocks`:
     brokers' clocks can be set. `proxied`: listeners behind the Kafka proxy. `consumers`: members
     of all groups. `subscribing`: at least one group subscribes instead of assigning partitions.
-    `attached`: ackproof did not start the cluster; its nodes and listeners are not known.
+    `java`: some producer is Kafka's Java client. `attached`: ackproof did not start the cluster;
+    its nodes and listeners are not known.
     """
 
     brokers: tuple[int, ...]
@@ -49,6 +50,7 @@ class Shape:
     consumers: int = 0
     subscribing: bool = False
     transactions: bool = False
+    java: bool = False
     attached: bool = False
 
 

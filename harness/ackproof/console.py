@@ -53,7 +53,7 @@ def _fit(table: Table, on: console.Console, options: console.ConsoleOptions) -> 
         words = widths if column.no_wrap else [cell.minimum for cell in cells]
         fixed = column.width
         longest.append(fixed or max([column.min_width or 0, *widths]))
-        least.append(fixed or max(words, default=0))
+        least.append(fixed or max([column.min_width or 0, *words]))
     space = options.max_width - (measured(table).maximum - sum(longest))
     if sum(longest) <= space:
         return

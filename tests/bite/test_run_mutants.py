@@ -24,9 +24,9 @@ from bite.run_mutants import Mutant, damage, falsify, reorder
 from spark_histories import parse
 from stored_runs import store
 
-MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "200"))
+MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "100"))
 #: Mutants that Spark has to judge take seconds each.
-JUDGED = int(os.environ.get("ACKPROOF_JUDGED_MUTANTS", str(max(3, MUTANTS // 50))))
+JUDGED = int(os.environ.get("ACKPROOF_JUDGED_MUTANTS", str(MUTANTS // 50)))
 SEED = int(os.environ.get("ACKPROOF_SEED", "1"))
 SENDS = 60
 

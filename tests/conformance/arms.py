@@ -1,6 +1,19 @@
-"""What both arms of a conformance test have in common."""
+"""What the arms of a conformance test have in common."""
+
+import os
+
+import pytest
+
+from ackproof.kafka_versions import DEFAULT_KAFKA
 
 #: What the mock gives every topic; it creates them when they are first asked for.
 PARTITIONS = 4
 #: Seconds that anything awaited may take.
 WITHIN = 60.0
+
+#: The version of kafka-clients; ci/slow tries others.
+JAVA_CLIENT = os.environ.get("ACKPROOF_JAVA_CLIENT", DEFAULT_KAFKA)
+
+MOCK = "mock"
+REAL = pytest.param("cluster", marks=pytest.mark.cluster)
+JAVA = pytest.param("java", marks=pytest.mark.cluster)

@@ -1,4 +1,8 @@
-"""The two arms of a conformance test: librdkafka's mock cluster, and real brokers."""
+"""The arms of a conformance test.
+
+librdkafka on its mock cluster and on real brokers; the Java client on real brokers only, because it
+cannot talk to the mock cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.arms import PARTITIONS, WITHIN
+from conformance.arms import JAVA, JAVA_CLIENT, MOCK, PARTITIONS, REAL, WITHIN
 
 _topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
 
@@ -23,10 +27,20 @@ def mock_bootstrap() -> Iterator[str]:
     cluster.close()
 
 
-@pytest.fixture(params=["mock", pytest.param("cluster", marks=pytest.mark.cluster)])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    name = "mock_bootstrap" if request.param == "mock" else "kafka_bootstrap"
-    return request.getfixturevalue(name)
+@pytest.fixture(params=[MOCK, REAL, JAVA])
+def arm(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def bootstrap(request: pytest.FixtureRequest, arm: str) -> str:
+    return request.getfixturevalue("mock_bootstrap" if arm == "mock" else "kafka_bootstrap")
+
+
+@pytest.fixture
+def java(arm: str) -> str | None:
+    """The version of kafka-clients; None for librdkafka."""
+    return JAVA_CLIENT if arm == "java" else None
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.commit import Commit
 from ackproof_spark.tables import LOCATION
-from conformance.arms import PARTITIONS, WITHIN
+from conformance.arms import JAVA, MOCK, PARTITIONS, REAL, WITHIN
 from waiting import until
 
 SENDS = 4_000
@@ -34,18 +34,17 @@ SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
 #: The mock neither fences nor writes markers, and loses members of a group when it is slow.
-only_real = pytest.mark.parametrize(
-    "bootstrap", [pytest.param("cluster", marks=pytest.mark.cluster)], indirect=True
-)
+only_real = pytest.mark.parametrize("arm", [REAL, JAVA], indirect=True)
 
 #: Another test covers this on a real cluster.
-only_mock = pytest.mark.parametrize("bootstrap", ["mock"], indirect=True)
+only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
 
 
 class Clients:
     """The clients of a small run, and what they record."""
 
-    def __init__(self, run_dir: Path, bootstrap: str, topic: str) -> None:
+    def __init__(self, run_dir: Path, bootstrap: str, topic: str, java: str | None) -> None:
+        self.java = java
         self.run_dir = run_dir
         self.bootstrap = bootstrap
         self.topic = topic
@@ -64,6 +63,7 @@ class Clients:
                 bootstrap_servers=self.bootstrap,
                 progress=self.run_dir / f"producer-{number}.page",
                 ledger=stream_path(self.run_dir, number),
+                java=self.java,
                 settings=settings,
                 **{"records": SENDS} | fields,
             )
@@ -90,7 +90,10 @@ class Clients:
                 events=arrow_stream.stream_path(
                     self.run_dir, "consumer_events", f"consumer-{number}"
                 ),
-                effects=processed_records.path_of(self.run_dir, f"consumer-{number}"),
+                effects=processed_records.path_of(
+                    self.run_dir, f"consumer-{number}", java=self.java is not None
+                ),
+                java=self.java,
                 ends=self.run_dir / "ends.json",
                 settings=settings,
                 **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
@@ -153,8 +156,8 @@ def into(
 
 
 @pytest.fixture
-def clients(tmp_path: Path, bootstrap: str, topic: str) -> Iterator[Clients]:
-    found = Clients(tmp_path, bootstrap, topic)
+def clients(tmp_path: Path, bootstrap: str, topic: str, java: str | None) -> Iterator[Clients]:
+    found = Clients(tmp_path, bootstrap, topic, java)
     yield found
     for process in (*found.consumers, *found.producers):
         process.kill()
@@ -234,20 +237,23 @@ def test_a_replaced_pipeline_is_fenced_and_forwards_nothing(clients, into):
     until(lambda: clients.consumers[1].state is State.CONSUMING)
     clients.produce()
     until(lambda: zombie.returncode is not None)
-    assert "fenced" in zombie.error
+    assert "fenced" in zombie.error.lower()
     clients.consume_up_to(SENDS // PARTITIONS)
     clients.take_forwarded(topics)
     assert clients.processed() == Counter(range(SENDS))
 
 
-@only_real
 @pytest.mark.parametrize(
-    ("commit", "settings"),
-    [(Commit.BEFORE, {}), (Commit.AUTO, {"auto.commit.interval.ms": 1000})],
+    ("arm", "commit"),
+    [
+        pytest.param("cluster", Commit.BEFORE, marks=pytest.mark.cluster),
+        pytest.param("cluster", Commit.AUTO, marks=pytest.mark.cluster),
+        pytest.param("java", Commit.BEFORE, marks=pytest.mark.cluster),
+    ],
+    indirect=["arm"],
 )
-def test_with_commits_before_processing_a_crash_skips_and_reprocesses_nothing(
-    clients, commit, settings
-):
+def test_with_commits_before_processing_a_crash_skips_and_reprocesses_nothing(clients, commit):
+    settings = {"auto.commit.interval.ms": 1000} if commit is Commit.AUTO else {}
     clients.produce()
     clients.consumer(commit=commit, settings=settings, partitions=ALL, crashes=True)
     clients.consumer(commit=commit, settings=settings, partitions=ALL)
@@ -259,6 +265,19 @@ def test_with_commits_before_processing_a_crash_skips_and_reprocesses_nothing(
     assert 0 < len(skipped) <= 250
     assert set(processed.values()) == {1}
     assert skipped <= {row["sequence"] for row in clients.rows("reads")}
+
+
+@pytest.mark.parametrize("arm", [JAVA], indirect=True)
+def test_the_java_client_commits_automatically_only_what_is_processed(clients):
+    settings = {"auto.commit.interval.ms": 10}
+    clients.produce()
+    clients.consumer(commit=Commit.AUTO, settings=settings, partitions=ALL, crashes=True)
+    clients.consumer(commit=Commit.AUTO, settings=settings, partitions=ALL)
+    clients.consume_up_to(SENDS // PARTITIONS)
+    processed = clients.processed()
+    assert set(processed) == set(range(SENDS))
+    assert max(processed.values()) == 2
+    assert "committed" in {row["event"] for row in clients.rows("consumer_events")}
 
 
 class TestTransactions:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,13 +25,19 @@ pytestmark = pytest.mark.cluster
 SEED = 20260101
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_our_rules_answer_as_kafkas_class(
-    engine: DockerClient, version: str, subject: Subject, tmp_path: Path
-) -> None:
-    oracle = Oracle(engine, version, tmp_path)
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    asked: str = request.param
+    return asked
 
+
+@pytest.fixture(scope="module")
+def oracle(engine: DockerClient, version: str, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    return Oracle(engine, version, tmp_path_factory.mktemp("oracle"))
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
+def test_our_rules_answer_as_kafkas_class(oracle: Oracle, version: str, subject: Subject) -> None:
     def differing(cases: Sequence[Any]) -> list[bool]:
         theirs = oracle.ask(subject.question, map(subject.line, cases))
         ours = [subject.answer(case, numbers(version)) for case in cases]

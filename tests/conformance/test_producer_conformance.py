@@ -1,10 +1,11 @@
-"""The producer's ledger matches the log: on librdkafka's mock cluster and on real brokers.
+"""The producer's ledger matches the log, of both clients, on the mock cluster and on real brokers.
 
 The mock cluster is reached over TCP, like a real one. If both pass, fast tests may use the mock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -19,15 +20,19 @@ from conformance.arms import PARTITIONS, WITHIN
 from waiting import until
 
 
-def spec(run_dir: Path, bootstrap: str, topic: str, **fields) -> ProducerSpec:
-    return ProducerSpec(
+@pytest.fixture
+def spec(
+    tmp_path: Path, bootstrap: str, topic: str, java: str | None
+) -> Callable[..., ProducerSpec]:
+    return lambda **fields: ProducerSpec(
         run_id=f"run-of-{topic}",
         number=5,
         topic=topic,
         partitions=PARTITIONS,
         bootstrap_servers=bootstrap,
-        progress=run_dir / "page",
-        ledger=stream_path(run_dir, 5),
+        progress=tmp_path / "page",
+        ledger=stream_path(tmp_path, 5),
+        java=java,
         **fields,
     )
 
@@ -57,10 +62,8 @@ def read_log(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
     [{"acks": "all", "enable.idempotence": True}, {"acks": 1}, {"acks": "all", "linger.ms": 0}],
     ids=["idempotent", "acks-1", "acks-all"],
 )
-def test_every_acked_row_is_at_its_offset_in_the_log(tmp_path, bootstrap, topic, settings):
-    process = ProducerProcess(
-        spec(tmp_path, bootstrap, topic, records=5_000, settings=settings, size=100)
-    )
+def test_every_acked_row_is_at_its_offset_in_the_log(spec, bootstrap, topic, settings):
+    process = ProducerProcess(spec(records=5_000, settings=settings, size=100))
     process.start()
     assert process.wait(WITHIN) == 0, process.error
     table = recover(process.spec.ledger)
@@ -75,8 +78,8 @@ def test_every_acked_row_is_at_its_offset_in_the_log(tmp_path, bootstrap, topic,
     assert {len(value) for value in log.values()} == {100}
 
 
-def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(tmp_path, bootstrap, topic):
-    process = ProducerProcess(spec(tmp_path, bootstrap, topic, seconds=WITHIN))
+def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(spec, bootstrap, topic):
+    process = ProducerProcess(spec(seconds=WITHIN))
     process.start()
     try:
         until(lambda: process.progress().acked >= 5_000)

@@ -1,10 +1,12 @@
 """The aligned pass leaves what the checks need: aligned, general and the oracle say the same.
 
 Histories are random, in row groups and slices of a few rows, so that borders are everywhere.
+`ACKPROOF_HISTORIES` (`ci/histories`) takes more of them than the usual run.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -37,6 +39,7 @@ from spark_histories import (
 pytestmark = pytest.mark.spark
 
 SEED = 20260102
+HISTORIES = min(150, int(os.environ.get("ACKPROOF_HISTORIES", "40")))
 TINY = Sizing(from_rows=0, rows_a_slice=24, placed=0.0)
 NEVER = Sizing(from_rows=2**62)
 
@@ -157,8 +160,8 @@ def _acked_at(send: Send, offset: int) -> Send:
 def histories() -> dict[str, History]:
     draw = random.Random(SEED)
     found = [parse(case) for case in CASES.values()]
-    found += _random_histories()[::4]
-    found += [damaged_history(draw) for _ in range(150)]
+    found += _random_histories()[:: 800 // HISTORIES]
+    found += [damaged_history(draw) for _ in range(HISTORIES)]
     return {f"t{index}": history for index, history in enumerate(found)}
 
 

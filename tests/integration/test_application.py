@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 import ackproof as ap
+from ackproof.cache import cache_dir
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from command_line import ackproof
 from integration import command
 
@@ -117,3 +121,30 @@ def test_a_ledger_verifies_without_a_cluster_object(cluster: KafkaCluster, tmp_p
     ledger.close()
     assert found.holds
     assert found.acked == 20
+
+
+def built_program(language: str, folder: Path) -> list[str]:
+    """Return the command of the example in a language, compiled if it must be."""
+    examples = command.ROOT / "examples"
+    if language == "java":
+        jars = cache_dir() / "jars" / DEFAULT_KAFKA / "*"
+        return ["java", "-cp", str(jars), str(examples / "java" / "OrderProducer.java")]
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    program = folder / "orders"
+    subprocess.run([go, "build", "-o", program, "."], cwd=examples / "go", check=True, timeout=900)
+    return [str(program)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["java", "go"])
+def test_the_same_in_languages_that_are_not_ours(language: str, tmp_path: Path) -> None:
+    program = built_program(language, tmp_path)
+    done = command.ackproof(
+        *("run", command.ROOT / "examples/application.yaml", "--out", tmp_path / "runs", "--json"),
+        *("--set", f"workload.application.command={json.dumps(program)}"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    losing, keeping = command.printed(done)
+    assert losing["observed"]["lost"] > 0
+    assert keeping["observed"]["lost"] == 0
+    assert keeping["observed"]["acked"] > 1500

@@ -80,6 +80,7 @@ def pause(target: str, cluster: KafkaCluster) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_acks_all_loses_nothing_when_a_container_is_killed(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from integration.command import ackproof, printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def test_an_arm_of_the_catalogue_loses_records_for_the_reason_that_it_names(

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from ackproof_spark.tables import LOCATION
 from integration.command import ackproof, printed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 VERSIONS = Path(__file__).parents[2] / "scenarios" / "versions.yaml"
 

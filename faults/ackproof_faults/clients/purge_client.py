@@ -7,12 +7,14 @@ epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from ackproof_faults.clients._client_fault import OrderedFault
 from ackproof_faults.effects import Client, Effects
+from ackproof_faults.fault import Problem, Shape
 from ackproof_faults.interfaces.clients import Order
 
 
@@ -30,6 +32,11 @@ class PurgeClient(OrderedFault):
     what: Literal["queue", "all"] = Field(
         default="all", description="queue: records that wait to be sent; all: those in flight, too"
     )
+
+    def problems(self, shape: Shape) -> Iterator[Problem]:
+        yield from super().problems(shape)
+        if shape.java:
+            yield "client", "the Java client cannot purge its queue: use librdkafka as the client"
 
     @property
     def effects(self) -> Effects:

@@ -4,6 +4,7 @@ Each variant sends as many records. They take turns, so that other load affects 
 
 `plain`: our producer loop with the same values, without delivery reports and ledger;
 `ledgered`: our producer as in every run;
+`java`: the same, with Kafka's Java client;
 `verifiable` and `perf_test`: see `peers`;
 `ledgered_together` and `perf_test_together`: several processes of each at once.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ackproof.bench.peers import Peers, together
+from ackproof.bench.peers import AS_OURS, Peers, together
 from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.cluster.boot import booted
@@ -28,6 +29,7 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
 from ackproof.errors import ClusterError, WorkloadError
+from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.cluster import ClusterSpec
 
@@ -41,6 +43,7 @@ _RATIOS = {
     "ledgered_to_plain": ("ledgered", "plain"),
     "ledgered_to_verifiable": ("ledgered", "verifiable"),
     "ledgered_to_perf_test": ("ledgered", "perf_test"),
+    "java_to_perf_test": ("java", "perf_test"),
     "together_to_perf_test": ("ledgered_together", "perf_test_together"),
 }
 
@@ -105,7 +108,8 @@ def bench_ledger(
                     bootstrap_servers=bootstrap_servers,
                     progress=run_dir / f"progress-{number}",
                     ledger=None if variant == "plain" else stream_path(run_dir, number),
-                    settings={"acks": "all"},
+                    java=DEFAULT_KAFKA if variant == "java" else None,
+                    settings=dict(AS_OURS) if variant == "java" else {"acks": "all"},
                     records=records,
                     size=size,
                 )
@@ -115,6 +119,7 @@ def bench_ledger(
             variants: dict[str, Callable[[], float]] = {
                 "plain": partial(send_all, spec("plain")),
                 "ledgered": partial(send_all, ledgered),
+                "java": partial(send_all, spec("java")),
                 # Fewer records suffice for a rate, and this producer is slow.
                 "verifiable": partial(peers.verifiable, topic, max(1, records // 5)),
                 "perf_test": partial(peers.perf_test, topic, records, size),

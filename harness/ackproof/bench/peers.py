@@ -20,7 +20,12 @@ _SUMMARY = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*99\.9th\.?$"
 _JAVA = 'java -Xmx1g -cp "/opt/kafka/libs/*"'
 
 #: librdkafka's default batching, with acks and idempotence as in our producers here.
-_AS_OURS = "acks=all enable.idempotence=false linger.ms=5 batch.size=1000000"
+AS_OURS = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "linger.ms": "5",
+    "batch.size": "1000000",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +64,11 @@ class Peers:
         Each sends `records` of `size` bytes with librdkafka's default batching. Raises
         WorkloadError if not all records are acked.
         """
+        settings = " ".join(f"{key}={value}" for key, value in AS_OURS.items())
         one = (
             f"{_JAVA} org.apache.kafka.tools.ProducerPerformance --topic {topic}"
             f" --num-records {records} --record-size {size} --throughput -1"
-            f" --producer-props bootstrap.servers={self.bootstrap} {_AS_OURS}"
+            f" --producer-props bootstrap.servers={self.bootstrap} {settings}"
         )
         output = self._shell(" & ".join([one] * processes) + " & wait")
         summaries = [(int(sent), float(rate)) for sent, rate in _SUMMARY.findall(output)]

@@ -17,7 +17,8 @@ class ConsumerSpec:
     """A consumer.
 
     - `partitions`: assigned to it; None subscribes to the topic.
-    - `settings`: librdkafka's, by its names.
+    - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
+    - `settings`: that client's, by its names.
     - `poll`: the most records that one poll returns.
     - `crash_after`: after this many reads the process kills itself while it processes the records
       of a poll; None means never.
@@ -43,6 +44,7 @@ class ConsumerSpec:
     ends: Path
     partitions: list[int] | None = None
     commit: Commit = Commit.AFTER
+    java: str | None = None
     settings: dict[str, Setting] = field(default_factory=dict)
     poll: int = 500
     crash_after: int | None = None
@@ -52,8 +54,9 @@ class ConsumerSpec:
 
     @property
     def isolation_level(self) -> str:
-        """The isolation level; librdkafka's default is read_committed."""
-        return str(self.settings.get("isolation.level", "read_committed"))
+        """The isolation level; the clients' defaults differ."""
+        default = "read_committed" if self.java is None else "read_uncommitted"
+        return str(self.settings.get("isolation.level", default))
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), default=str, indent=2)

@@ -24,7 +24,7 @@ KEY = struct.Struct(">iqq")
 #: The transaction timeout and the delivery timeout, milliseconds.
 TIMEOUT_MS = 10_000
 
-_SETTINGS = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": TIMEOUT_MS}
+SETTINGS = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": TIMEOUT_MS}
 
 
 class Forwarder:
@@ -47,7 +47,7 @@ class Forwarder:
             {
                 "bootstrap.servers": spec.bootstrap_servers,
                 "client.id": f"ackproof-forwarder-{spec.number}",
-                **_SETTINGS,
+                **SETTINGS,
                 **own,
                 **secrets,
             }

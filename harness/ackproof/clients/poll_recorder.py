@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -14,6 +15,20 @@ from ackproof_spark.record import decode, run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, READS
 
 
+def reads_constants(spec: ConsumerSpec) -> dict[str, Any]:
+    """Return the columns that are the same for all reads of a consumer."""
+    return {
+        **consumer_constants(spec),
+        "isolation_level": spec.isolation_level,
+        "topic": spec.topic,
+    }
+
+
+def consumer_constants(spec: ConsumerSpec) -> dict[str, Any]:
+    """Return the columns that name a consumer."""
+    return {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
+
+
 class PollRecorder:
     """The reads and events of one consumer."""
 
@@ -21,13 +36,8 @@ class PollRecorder:
         self._spec = spec
         self._token = run_token(spec.run_id)
         self.polls = 0
-        consumer = {"run_id": spec.run_id, "consumer": spec.number, "group": spec.group}
-        self._reads = TableStream(
-            spec.reads,
-            READS,
-            {**consumer, "isolation_level": spec.isolation_level, "topic": spec.topic},
-        )
-        self._events = TableStream(spec.events, CONSUMER_EVENTS, consumer)
+        self._reads = TableStream(spec.reads, READS, reads_constants(spec))
+        self._events = TableStream(spec.events, CONSUMER_EVENTS, consumer_constants(spec))
 
     def polled(self, messages: Sequence[Message]) -> list[Effect]:
         """Record the messages of one poll; return the effects that processing them will have."""

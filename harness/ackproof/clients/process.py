@@ -11,11 +11,13 @@ import sys
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+from ackproof.clients import java_program, java_spec
 from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.probe_spec import ProbeSpec
 from ackproof.clients.shared_page import Progress, ProgressPage, State
 from ackproof.clients.spec import ProducerSpec
 from ackproof.errors import WorkloadError
+from ackproof_spark.spark import client_settings
 
 #: Characters of the log that an error quotes if the process could not store one itself.
 _LOG_TAIL = 2000
@@ -50,10 +52,17 @@ class ClientProcess(Generic[_Spec]):
     def start(self) -> None:
         """Start the process and return at once; `state` shows when it works."""
         path = self.spec.progress.with_suffix(".json")
-        path.write_text(self.spec.to_json())
+        if isinstance(self.spec, ProbeSpec) or self.spec.java is None:
+            command = [sys.executable, "-m", f"ackproof.clients.{self.noun}", str(path)]
+            path.write_text(self.spec.to_json())
+            secrets = self._secrets
+        else:
+            command = java_program.command(self.spec.java, self.noun, path)
+            path.write_text(java_spec.to_json(self.spec))
+            secrets = client_settings.for_java(self._secrets)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"ackproof.clients.{self.noun}", str(path)],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -61,7 +70,7 @@ class ClientProcess(Generic[_Spec]):
             )
         assert self._process.stdin is not None  # requested above
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(json.dumps(self._secrets).encode())
+            pipe.write(json.dumps(secrets).encode())
 
     @property
     def pid(self) -> int:

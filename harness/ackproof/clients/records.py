@@ -20,14 +20,39 @@ _SIZES = 4096
 def cycle(spec: ProducerSpec) -> tuple[int, ...]:
     """Return the partitions of consecutive sends, as in `Origin`; empty for round robin.
 
-    A key goes to the partition of librdkafka's default partitioner (`consistent`: CRC-32 of the
-    key, modulo partitions). It is computed here, so that it is known without a delivery report.
+    A key goes to the partition of the client's default partitioner: librdkafka's `consistent`
+    (CRC-32 of the key, modulo partitions), or the Java client's (murmur2 without its sign). It is
+    computed here, so that it is known without a delivery report.
     """
     if spec.partition is not None:
         return (spec.partition,)
     if spec.keys is not None:
-        return tuple(zlib.crc32(key(number)) % spec.partitions for number in range(spec.keys))
+        digest = zlib.crc32 if spec.java is None else _murmur2
+        return tuple(digest(key(number)) % spec.partitions for number in range(spec.keys))
     return ()
+
+
+def _murmur2(key: bytes) -> int:
+    """Return `Utils.toPositive(Utils.murmur2(key))` of Kafka's Java client."""
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    digest = 0x9747B28C ^ len(key)
+    whole = len(key) // 4 * 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        digest = digest * factor & mask ^ word
+    if key[whole:]:
+        digest = (digest ^ int.from_bytes(key[whole:], "little")) * factor & mask
+    digest = (digest ^ digest >> 13) * factor & mask
+    return (digest ^ digest >> 15) & 0x7FFFFFFF
+
+
+def sizes(spec: ProducerSpec) -> tuple[int, ...]:
+    """Return the sizes of consecutive values, which repeat."""
+    if spec.largest is None:
+        return (spec.size,)
+    draw = random.Random(f"{spec.seed}/{spec.number}")  # noqa: S311
+    return tuple(draw.randint(spec.size, spec.largest) for _ in range(_SIZES))
 
 
 def key(number: int) -> bytes:
@@ -39,7 +64,7 @@ class Records:
         self._cycle = np.array(cycle(spec) or range(spec.partitions), np.int32)
         self._partitions = sorted(set(self._cycle.tolist()))
         self._keys = [key(number) for number in range(spec.keys)] if spec.keys else None
-        self._encode = _fixed(spec) if spec.largest is None else _varied(spec, spec.largest)
+        self._encode = _fixed(spec) if spec.largest is None else _varied(spec)
 
     def by_partition(self, first: int, stop: int) -> Iterator[tuple[int, Int64s]]:
         """Yield the sequences from `first` to `stop` (exclusive) of each partition, ascending."""
@@ -66,11 +91,10 @@ def _fixed(spec: ProducerSpec) -> Callable[[int], bytes]:
     return encoder(run_id=spec.run_id, producer=spec.number, size=spec.size)
 
 
-def _varied(spec: ProducerSpec, largest: int) -> Callable[[int], bytes]:
-    draw = random.Random(f"{spec.seed}/{spec.number}")  # noqa: S311
-    sizes = [draw.randint(spec.size, largest) for _ in range(_SIZES)]
+def _varied(spec: ProducerSpec) -> Callable[[int], bytes]:
+    drawn = sizes(spec)
     encoders = {
-        size: encoder(run_id=spec.run_id, producer=spec.number, size=size) for size in set(sizes)
+        size: encoder(run_id=spec.run_id, producer=spec.number, size=size) for size in set(drawn)
     }
-    turns = [encoders[size] for size in sizes]
+    turns = [encoders[size] for size in drawn]
     return lambda sequence: turns[sequence % _SIZES](sequence)

@@ -47,6 +47,7 @@ class ClientSpecs:
                     topic=topic,
                     partitions=scenario.topics[topic].partitions,
                     bootstrap_servers=self._bootstrap_servers,
+                    java=sends.client.java,
                     settings=sends.client_settings,
                     records=share + (index < extra),
                     seconds=workload.seconds,
@@ -104,6 +105,7 @@ class ClientSpecs:
                     if group.via == "assign"
                     else None,
                     commit=group.commit,
+                    java=group.client.java,
                     settings={
                         "auto.offset.reset": "earliest",
                         **group.settings.as_client_settings(),
@@ -113,11 +115,12 @@ class ClientSpecs:
                     ends=self.ends,
                     into={topic: scenario.topics[topic].partitions for topic in group.into},
                     transactional_id=self._id(f"{name}-{member}"),
-                    **self._consumer_files(number),
+                    **self._consumer_files(number, group.client.java),
                 )
 
     def next_consumer(self, predecessor: ConsumerSpec, *, number: int) -> ConsumerSpec:
-        return replace(predecessor, number=number, crash_after=None, **self._consumer_files(number))
+        files = self._consumer_files(number, predecessor.java)
+        return replace(predecessor, number=number, crash_after=None, **files)
 
     def probe(self) -> ProbeSpec | None:
         """Return the probe of every partition that is written to; None without one."""
@@ -170,11 +173,11 @@ class ClientSpecs:
             "progress": self.folder / f"producer-{number}.progress",
         }
 
-    def _consumer_files(self, number: int) -> dict[str, Any]:
+    def _consumer_files(self, number: int, java: str | None) -> dict[str, Any]:
         name = f"consumer-{number}"
         return {
             "progress": self.folder / f"{name}.progress",
             "reads": arrow_stream.stream_path(self._run_dir, "reads", name),
             "events": arrow_stream.stream_path(self._run_dir, "consumer_events", name),
-            "effects": processed_records.path_of(self._run_dir, name),
+            "effects": processed_records.path_of(self._run_dir, name, java=java is not None),
         }

@@ -41,7 +41,8 @@ class ProducerSpec:
 
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
-    - `settings`: librdkafka's, by its names, passed on unchanged.
+    - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
+    - `settings`: that client's, by its names, passed on unchanged.
     - `records`, `seconds`: the producer stops after this many sends or seconds, whichever comes
       first. At least one is required.
     - `rate`: sends a second, in an open loop: late sends are made up for at once. None means as
@@ -64,6 +65,7 @@ class ProducerSpec:
     bootstrap_servers: str
     progress: Path
     ledger: Path | None
+    java: str | None = None
     settings: dict[str, Setting] = field(default_factory=dict)
     records: int | None = None
     seconds: float | None = None
@@ -85,7 +87,13 @@ class ProducerSpec:
 
     @property
     def delivery_timeout_s(self) -> float:
-        """Seconds after which librdkafka fails a send. For 0 (never), its default of 300 s."""
+        """Seconds after which the client fails a send.
+
+        For 0 (never), librdkafka's default of 300 s. The Java client's default is 120 s; before
+        2.1 it has no such bound.
+        """
+        if self.java is not None:
+            return float(self.settings.get("delivery.timeout.ms", 120_000)) / 1000
         milliseconds = self.settings.get(
             "delivery.timeout.ms", self.settings.get("message.timeout.ms", 0)
         )

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from ackproof.clients import in_force
 from ackproof.clients.probe_spec import WRITE_TIMEOUT_S
 from ackproof.clients.process import ConsumerProcess, ProbeProcess, ProducerProcess
 from ackproof.clients.scenario_specs import ClientSpecs
@@ -64,6 +65,7 @@ class ClientSupervisor:
         bootstrap_servers: str,
         secrets: Mapping[str, str],
     ) -> None:
+        self._scenario = scenario
         self._workload = scenario.workload
         self._specs = ClientSpecs(scenario, run_dir, bootstrap_servers=bootstrap_servers)
         self._secrets = secrets
@@ -168,6 +170,7 @@ class ClientSupervisor:
         longest = max(producer.spec.delivery_timeout_s for producer in self.producers)
         troubles = self._await(self.producers, longest + SETTLE_S)
         for producer in self.producers:
+            troubles += in_force.differences(producer.spec, self._scenario)
             transactions = producer.spec.transactions
             if transactions is None or producer.name in self.successors:
                 continue

@@ -18,7 +18,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -44,6 +45,32 @@ REFUSED = frozenset(
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     }
 )
+
+
+def aborts(spec: ProducerSpec) -> Iterator[bool]:
+    """Yield, for each transaction in turn, whether it is aborted."""
+    assert spec.transactions is not None
+    draw = random.Random(f"{spec.transactions.seed}/{spec.number}")  # noqa: S311
+    while True:
+        yield draw.random() < spec.transactions.abort
+
+
+def log_path(spec: ProducerSpec) -> Path:
+    """Return the stream in which a producer records its transactions."""
+    assert spec.ledger is not None
+    run_dir = spec.ledger.parent.parent
+    return arrow_stream.stream_path(run_dir, "transactions", f"producer-{spec.number}")
+
+
+def log_constants(spec: ProducerSpec) -> dict[str, Any]:
+    """Return the columns that are the same for all transactions of a producer."""
+    assert spec.transactions is not None
+    return {
+        "run_id": spec.run_id,
+        "producer": spec.number,
+        "predecessor": spec.transactions.predecessor,
+        "transactional_id": spec.transactions.transactional_id,
+    }
 
 
 class Transactions:
@@ -72,7 +99,7 @@ class Transactions:
         self._settle = settle
         self._abandoned = abandoned
         self._sole_attempt_s = earliest_resend_s(spec.settings)
-        self._random = random.Random(f"{self._spec.seed}/{spec.number}")  # noqa: S311
+        self._aborts = aborts(spec)
         self._number = 0
         self._first: int | None = None
         #: The fatal error of librdkafka, such as a fence.
@@ -91,13 +118,8 @@ class Transactions:
                 hint="The transaction coordinator may be unavailable: see the brokers' logs.",
             ) from error
         return TransactionLog(
-            arrow_stream.stream_path(
-                spec.ledger.parent.parent, "transactions", f"producer-{spec.number}"
-            ),
-            run_id=spec.run_id,
-            producer=spec.number,
-            predecessor=self._spec.predecessor,
-            transactional_id=self._spec.transactional_id,
+            log_path(spec),
+            **log_constants(spec),
             initialized_at=now_us(),
         )
 
@@ -132,7 +154,7 @@ class Transactions:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._number == self._spec.zombie_in:
             self._wait_as_zombie()
-        if self._random.random() < self._spec.abort:
+        if next(self._aborts):
             outcome, error = TransactionOutcome.ABORTED, self._abort()  # no commit was requested
         else:
             self._log.committing(self._number, first=first, end=following)

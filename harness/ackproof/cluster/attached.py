@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 from ackproof.cluster.admin import Admin
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.cluster.fault_errors import raises_fault_errors
+from ackproof.cluster.listed_containers import ListedNetworks, ListedProcesses
 from ackproof.cluster.metadata import PartitionMetadata
 from ackproof.cluster.preflight import Preflight
 from ackproof.cluster.running import RunningCluster
@@ -23,13 +23,8 @@ from ackproof.errors import ClusterError
 from ackproof.scenario.attach import AttachSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
-from ackproof_faults.errors import FaultError
 from ackproof_faults.interfaces.cluster import Cluster
 from ackproof_faults.interfaces.metadata import Metadata
-from ackproof_faults.interfaces.processes import Processes
-
-if TYPE_CHECKING:
-    from docker.models.containers import Container
 
 NOT_OBSERVED = (
     "the metadata log (leaders and ISR were polled instead)",
@@ -54,7 +49,12 @@ class AttachedCluster(RunningCluster):
             metadata=_AttachedMetadata(self.admin, self._addresses, settings, self._created)
         )
         if attach.containers:
-            self.interfaces.offer("processes", _ListedContainers(attach.containers))
+            processes = ListedProcesses(attach.containers)
+            self.interfaces.offer("processes", processes)
+            self.interfaces.offer("freezer", processes)
+            if attach.listeners:
+                networks = ListedNetworks(attach.containers, attach.listeners)
+                self.interfaces.offer("network", networks)
 
     def bootstrap(self, listener: str) -> str:
         """Return `bootstrap.servers`; an attached cluster has one listener for ackproof."""
@@ -127,40 +127,6 @@ class _AttachedMetadata(PartitionMetadata, Metadata):
 
     def _admin_of(self, broker: int) -> Admin:
         return Admin(self._addresses[broker], settings=self._settings, timeout_s=1)
-
-
-@raises_fault_errors
-class _ListedContainers(Processes):
-    """The main processes of the containers that the scenario lists, by broker id."""
-
-    def __init__(self, containers: Mapping[int, str]) -> None:
-        self._containers = containers
-
-    def kill(self, node: int) -> None:
-        container = self._container(node)
-        container.kill(signal="SIGKILL")
-        container.wait()
-
-    def terminate(self, node: int) -> None:
-        self._container(node).stop(timeout=60)
-
-    def start(self, node: int) -> None:
-        self._container(node).start()
-
-    def exit_status(self, node: int) -> int | None:
-        state: Mapping[str, Any] = self._container(node).attrs["State"]
-        return None if state["Running"] else int(state["ExitCode"])
-
-    def _container(self, broker: int) -> Container:
-        from ackproof.containers.engine import connect
-
-        name = self._containers.get(broker)
-        if name is None:
-            raise FaultError(
-                f"broker {broker} has no container in cluster.attach.containers: list it there, or "
-                "name another target"
-            )
-        return connect().containers.get(name)
 
 
 #: The cluster of a run.

@@ -7,6 +7,8 @@ machine's configuration says which registry Maven uses.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -22,6 +24,8 @@ from ackproof.kafka_versions import numbers, scala
 MAVEN_TIMEOUT_S = 1800
 
 _BINDINGS = {"log4j-slf4j-impl", "log4j-slf4j2-impl", "slf4j-reload4j", "slf4j-log4j12"}
+
+_DIGESTS = "sha256.json"
 
 _WITHOUT_JAXB = (1, 0)
 """Older brokers use javax.xml.bind, which is not part of Java from version 11 on."""
@@ -73,6 +77,57 @@ def kafka_jars(version: str, say: Say) -> Path:
     return finished
 
 
+def client_jars(version: str, say: Say) -> Path:
+    """Return the cached folder of the jars of kafka-clients; resolve them if absent.
+
+    The caller must hold a lock. Raises `ImageError` as `kafka_jars` does, and if a cached jar is
+    not what was resolved.
+    """
+    finished = cache_dir() / "client-jars" / version
+    if finished.is_dir():
+        _check_digests(finished)
+        return finished
+    if not shutil.which("mvn"):
+        raise ImageError(
+            f"kafka-clients {version} is not in the cache, and Maven (mvn) is not on the PATH",
+            hint="install it: apt-get install maven",
+        )
+    say(f"resolving kafka-clients {version} with Maven")
+    work = finished.with_name(f"{version}.partial")
+    shutil.rmtree(work, ignore_errors=True)
+    client = ("org.apache.kafka", "kafka-clients", version)
+    _copy_dependencies([client], work / "libs", version)
+    slf4j = next((work / "libs").glob("slf4j-api-*.jar")).stem.removeprefix("slf4j-api-")
+    _copy_dependencies([client, ("org.slf4j", "slf4j-simple", slf4j)], work / "libs", version)
+    digests = {path.name: _digest(path) for path in sorted((work / "libs").glob("*.jar"))}
+    (work / "libs" / _DIGESTS).write_text(json.dumps(digests, indent=2))
+    (work / "libs").rename(finished)
+    shutil.rmtree(work)
+    return finished
+
+
+def _check_digests(folder: Path) -> None:
+    try:
+        expected = json.loads((folder / _DIGESTS).read_text())
+        found = {name: _digest(folder / name) for name in expected}
+    except (OSError, ValueError) as error:
+        raise ImageError(
+            f"the jars of kafka-clients in {folder} are damaged: {error}",
+            hint="remove that folder; they are resolved again",
+        ) from None
+    for name, digest in expected.items():
+        if found[name] != digest:
+            raise ImageError(
+                f"{folder / name} is not the jar that Maven resolved: its SHA-256 is "
+                f"{found[name]}, not {digest}",
+                hint="remove that folder; the jars are resolved again",
+            )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def _finished(version: str) -> Path:
     return cache_dir() / "jars" / version
 
@@ -121,6 +176,7 @@ def _copy_dependencies(dependencies: Sequence[Coordinate], to: Path, version: st
         "--batch-mode",
         "--quiet",
         "--update-snapshots",  # looks again for artifacts that were missing before
+        "--strict-checksums",
         f"--file={pom}",
         f"-Dmaven.repo.local={cache_dir() / 'maven-repository'}",
         "dependency:copy-dependencies",

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ackproof.clients import java_program
 from ackproof.clients.application import ApplicationSupervisor
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster import settings_in_force
@@ -193,6 +194,7 @@ def _attach(
 ) -> AttachedCluster:
     """Connect to a running cluster, predict, and create the topics."""
     scenario = state.configured.scenario
+    _prepare_clients(scenario, reporter)
     with reporter.phase(f"attaching to {spec.bootstrap}"):
         cluster = stack.enter_context(attached(spec, scenario.topics))
         prediction = predict_attached(scenario, cluster)
@@ -209,6 +211,12 @@ def _attach(
     return cluster
 
 
+def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
+    """Resolve and compile what the clients need, before anything boots."""
+    for version in sorted(scenario.java_clients):
+        java_program.class_path(version, reporter.note)
+
+
 def _boot(
     state: RunState,
     stack: contextlib.ExitStack,
@@ -221,6 +229,7 @@ def _boot(
     scenario = state.configured.scenario
     with reporter.phase("predicting with the model"):
         runs.write_model(state.run_dir / "prediction.json", predict(scenario))
+    _prepare_clients(scenario, reporter)
     spec = scenario.cluster
     image = own_image(
         image=spec.image,

@@ -125,6 +125,19 @@ class StreamReader:
                 return
 
 
+def table_stream_schema(table: pa.Schema, constants: Mapping[str, Any]) -> pa.Schema:
+    """Return the schema of a `TableStream`: columns that vary, and the constants as metadata."""
+    constants = {"schema_version": SCHEMA_VERSION, **constants}
+    return pa.schema(
+        [
+            pa.field(field.name, pa.int64() if field.type == TIME else field.type)
+            for field in table
+            if field.name not in constants
+        ],
+        {"constants": json.dumps(constants)},
+    )
+
+
 class TableStream:
     """One process's rows of one table, during a run.
 
@@ -133,15 +146,7 @@ class TableStream:
     """
 
     def __init__(self, path: Path, table: pa.Schema, constants: Mapping[str, Any]) -> None:
-        constants = {"schema_version": SCHEMA_VERSION, **constants}
-        self._schema = pa.schema(
-            [
-                pa.field(field.name, pa.int64() if field.type == TIME else field.type)
-                for field in table
-                if field.name not in constants
-            ],
-            {"constants": json.dumps(constants)},
-        )
+        self._schema = table_stream_schema(table, constants)
         self._writer = StreamWriter(path, self._schema, what="the table")
 
     def write(self, columns: Mapping[str, Any]) -> None:

@@ -1,8 +1,9 @@
-"""The effects of a consumer's processing, in a database of its process.
+"""The effects of a consumer's processing, in a file of its process.
 
 Processing a record is an entry in SQLite, in one transaction for all records of a poll: after a
-crash either all of them are there, or none. Offsets are committed to Kafka separately, which is the
-gap that delivery guarantees are about.
+crash either all of them are there, or none. A Java consumer appends them to an Arrow stream, one
+batch a poll, with the same result. Offsets are committed to Kafka separately, which is the gap that
+delivery guarantees are about.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ _COLUMNS = ("topic", "partition", "offset", "producer", "sequence", "processed_a
 Effect = tuple[str, int, int, int | None, int | None, int]
 
 
-def path_of(run_dir: Path, process: str) -> Path:
-    """Return the database of a process."""
+def path_of(run_dir: Path, process: str, *, java: bool = False) -> Path:
+    """Return the database of a process; the stream of a Java client."""
+    if java:
+        return arrow_stream.stream_path(run_dir, "effects", process)
     return run_dir / LOCATION["effects"] / f"_{process}{_SUFFIX}"
 
 
@@ -52,8 +55,12 @@ class EffectStore:
 
 
 def close(run_dir: Path) -> None:
-    """Convert every database to Parquet; a second call changes nothing. Raises `DiskError`."""
+    """Convert every database and stream to Parquet; a second call changes nothing.
+
+    Raises `DiskError`.
+    """
     folder = run_dir / LOCATION["effects"]
+    arrow_stream.close(run_dir, "effects", EFFECTS)
     arrow_stream.convert_all(folder, _SUFFIX, _write_parquet)
     for file in folder.glob(f"_*{_SUFFIX}-*"):  # SQLite's write-ahead log
         file.unlink(missing_ok=True)

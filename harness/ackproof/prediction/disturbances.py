@@ -70,9 +70,9 @@ _REQUESTS: Mapping[str, tuple[Disturbance, ...]] = {
 #: Requests between brokers and controllers without which a broker is fenced.
 _SESSION = frozenset({"BrokerHeartbeat", "BrokerRegistration"})
 
-#: When the sender of a request repeats it: librdkafka's socket.timeout.ms, and the brokers'
-#: request.timeout.ms, milliseconds.
+#: When the sender of a request repeats it, milliseconds: librdkafka, the Java client, a broker.
 _CLIENT_TIMEOUT = ("socket.timeout.ms", 60_000)
+_JAVA_TIMEOUT = ("request.timeout.ms", 30_000)
 _BROKER_TIMEOUT = ("request.timeout.ms", 30_000)
 
 #: Seconds that a fault may hold longer than its `heal_after`.
@@ -98,7 +98,8 @@ def disturbances(
             for one in set(_disturbances(effect)):
                 by.setdefault(one, fault.name)
                 held[one] += lasts
-    patience = dict.fromkeys(_CLIENTS_LATE, _seconds(client_settings, _CLIENT_TIMEOUT))
+    timeout = _CLIENT_TIMEOUT if scenario.workload.client.java is None else _JAVA_TIMEOUT
+    patience = dict.fromkeys(_CLIENTS_LATE, _seconds(client_settings, timeout))
     patience[D.LATE_MARKER] = _seconds(scenario.cluster.settings, _BROKER_TIMEOUT)
     return {
         one: fault for one, fault in by.items() if closes or held[one] >= patience.get(one, 0.0)

@@ -84,7 +84,7 @@ def _question(
     forwards = group.into and group.commit is not Commit.TRANSACTION
     model = OffsetModel(
         kafka_version=scenario.kafka,
-        commit=Commit(group.commit).value,
+        commit=group.commits.value,
         heedless=True,  # our consumers record a refused commit and go on
         reset="earliest" if reset in _EARLIEST else "latest",
         killed_in_poll=group.crash_after is not None,

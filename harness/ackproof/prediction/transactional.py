@@ -61,7 +61,7 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
     uncommitted = [
         name
         for name, group in scenario.workload.consumers.items()
-        if group.settings.as_client_settings().get("isolation.level") == "read_uncommitted"
+        if group.settings.isolation_level == "read_uncommitted"
     ]
     zombies = _has_living_predecessors(scenario)
     found = transactions.search(

@@ -45,8 +45,8 @@ def print_comparison(
     table.add_column("lost /\nacked", justify="right")
     table.add_column("dup.", justify="right")
     table.add_column("unav.\ns", justify="right")
-    table.add_column("ack p50 /\np99 ms", justify="right")
-    table.add_column("as\nexpected", min_width=len("undecided"))
+    table.add_column("ack p50\n/ p99 ms", justify="right", min_width=len("/ p99 ms"))
+    table.add_column("as\nexpected")
     for verdict in verdicts:
         latency = verdict.metrics.ack_latency_ms
         predictions = (verdict.predicted.get(key, "-") for key in ("lost", "duplicated"))

@@ -51,15 +51,25 @@ class AttachSpec(StrictModel):
     )
     containers: dict[int, str] = Field(
         default_factory=dict,
-        description="the container of each broker id that faults of processes may touch",
+        description="the container of each broker id that faults may kill, pause or cut off",
         examples=[{1: "kafka-1", 2: "kafka-2"}],
+    )
+    listeners: dict[str, int] = Field(
+        default_factory=dict,
+        description="ports inside these containers, for faults of the network: INTERNAL is the "
+        "listener between brokers, CONTROLLER that of controllers, every other one is for clients",
+        examples=[{"INTERNAL": 9093, "EXTERNAL": 9092}],
     )
 
     @property
     def offered(self) -> frozenset[InterfaceName]:
         """The interfaces of an attached cluster that faults may use."""
         offered: set[InterfaceName] = {"metadata", "clients"}
-        return frozenset(offered | ({"processes"} if self.containers else set()))
+        if self.containers:
+            offered |= {"processes", "freezer"}
+            if self.listeners:
+                offered.add("network")
+        return frozenset(offered)
 
     def missing(self, fault: Fault | type[Fault]) -> list[InterfaceName]:
         """Return the interfaces that the fault requires and an attached cluster lacks."""
@@ -137,7 +147,8 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[Proble
     for where, fault in located_faults(steps):
         place: YamlPath = ("faults", *where, "fault")
         missing = attach.missing(fault)
-        if missing not in ([], ["processes"]):
+        obtainable = {"processes", "freezer", "network"}
+        if not set(missing) <= obtainable:
             legal = ", ".join(
                 name for name, kind in registered().items() if not attach.missing(kind)
             )
@@ -155,5 +166,6 @@ def _fault_problems(attach: AttachSpec, steps: Sequence[Any]) -> Iterator[Proble
         elif missing:
             yield (
                 place,
-                f"set cluster.attach.containers to the containers that {fault.name!r} may act on",
+                f"set cluster.attach.containers to the containers that {fault.name!r} may act on"
+                + (", and cluster.attach.listeners to their ports" if "network" in missing else ""),
             )

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
+from ackproof.scenario.client import Client, ClientLibrary
 from ackproof.scenario.commit import Commit
+from ackproof.scenario.java import JavaConsumerSettings, java_version
 from ackproof.scenario.librdkafka import explained, forbidden, unreadable_files
 from ackproof.scenario.types import Setting, StrictModel
 
@@ -55,6 +65,18 @@ class ConsumerSettings(BaseModel):
         """Return every setting under librdkafka's name."""
         return dict(self.__pydantic_extra__)
 
+    @property
+    def isolation_level(self) -> str:
+        return str(self.__pydantic_extra__.get("isolation.level", "read_committed"))
+
+
+def _for_client(value: Any, _: ValidatorFunctionWrapHandler, so_far: ValidationInfo) -> Any:
+    """Validate settings by the rules of the client that comes before them."""
+    version = java_version(so_far.data)
+    if version is None:
+        return ConsumerSettings.model_validate(value)
+    return JavaConsumerSettings.of(value, version, "consumer")
+
 
 class ConsumerGroup(StrictModel):
     """Consumers that share the partitions of the workload's topic.
@@ -87,7 +109,22 @@ class ConsumerGroup(StrictModel):
         description="the first member of the group is killed while it processes the poll in which "
         "it reaches this number of records; another process then continues",
     )
-    settings: ConsumerSettings = ConsumerSettings.model_validate({})
+    client: Client = Field(
+        default=ClientLibrary(), description="the client library; by default the workload's"
+    )
+    settings: Annotated[ConsumerSettings | JavaConsumerSettings, WrapValidator(_for_client)] = (
+        Field(validate_default=True, default_factory=dict)
+    )
+
+    @property
+    def commits(self) -> Commit:
+        """When offsets are committed in effect.
+
+        The Java client's automatic commits are part of a poll, and commit what earlier polls have
+        returned: with our synchronous processing, what is processed.
+        """
+        java = self.client.java is not None
+        return Commit.AFTER if java and self.commit is Commit.AUTO else self.commit
 
 
 def consumer_problems(

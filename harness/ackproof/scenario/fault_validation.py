@@ -70,6 +70,7 @@ def _shape(scenario: Scenario) -> Shape:
         consumers=sum(group.members for group in groups),
         subscribing=any(group.via != "assign" for group in groups),
         transactions=workload.transactions is not None,
+        java=any(sends.client.java is not None for sends in scenario.sends.values()),
         attached=cluster.attach is not None,
     )
 

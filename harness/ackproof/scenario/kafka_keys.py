@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ackproof.kafka_versions import numbers
 
-Scope = Literal["broker", "topic", "producer"]
+Scope = Literal["broker", "topic", "producer", "consumer"]
 
 
 @cache

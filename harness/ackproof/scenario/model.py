@@ -6,37 +6,19 @@ JSON Schema that is published.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
-from ackproof import kafka_versions
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.case import Case
+from ackproof.scenario.client import with_clients
 from ackproof.scenario.cluster import ClusterSpec
-from ackproof.scenario.types import Setting, StrictModel
+from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
-
-
-def _parse_version(value: object) -> str:
-    if not isinstance(value, str):
-        value = repr(value)  # YAML reads 4.3 without quotes as a number
-    kafka_versions.numbers(value)
-    return value
-
-
-KafkaVersion = Annotated[
-    str,
-    BeforeValidator(_parse_version),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$"}),
-]
 
 
 class TopicSpec(StrictModel):
@@ -165,6 +147,11 @@ class Scenario(StrictModel):
         examples=[[{"workload.settings.acks": [1, "all"]}, {"kafka": ["3.9.1", "4.3.1"]}]],
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _clients_are_complete(cls, given: Any) -> Any:
+        return with_clients(given) if isinstance(given, Mapping) else given
+
     @property
     def topic(self) -> TopicSpec:
         """The topic that the workload writes to."""
@@ -176,6 +163,13 @@ class Scenario(StrictModel):
         if self.workload.application is not None:
             return dict.fromkeys((self.workload.topic, *self.topics), self.workload)
         return {self.workload.topic: self.workload, **self.workload.beside}
+
+    @property
+    def java_clients(self) -> set[str]:
+        """The versions of Kafka's Java client that producers and consumers use."""
+        groups = self.workload.consumers.values()
+        clients = [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
+        return {client.java for client in clients if client.java is not None}
 
     @property
     def producers(self) -> int:

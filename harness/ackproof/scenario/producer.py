@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -31,27 +32,52 @@ ALIASES = {
 }
 
 
-_ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+AcksValue = Literal["0", "1", "all"]
+
+_ACKS: Mapping[str, AcksValue] = {"0": "0", "1": "1", "all": "all", "-1": "all"}
 
 
-def _parse_acks(value: object) -> str:
+def parse_acks(value: object) -> AcksValue:
     if isinstance(value, bool) or str(value) not in _ACKS:
         raise ValueError(f"{value!r} is not a value of acks (0, 1 or all)")
     return _ACKS[str(value)]
 
 
 Acks = Annotated[
-    Literal["0", "1", "all"],
-    BeforeValidator(_parse_acks),
+    AcksValue,
+    BeforeValidator(parse_acks),
     WithJsonSchema({"enum": [0, 1, -1, "0", "1", "-1", "all"]}),
 ]
 
 
-class ProducerSettings(BaseModel):
-    """librdkafka's settings for every producer. Settings without a field are passed on unchanged.
+def require_legal(*, idempotence: bool, acks: str, retries: int, max_in_flight: int) -> None:
+    """Raise ValueError for settings that clients refuse together.
 
-    `acks` and `enable.idempotence` are required: losses depend on them, and librdkafka's defaults
-    (all, off) differ from the Java client's (all, on).
+    KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs.
+    """
+    if idempotence and acks != "all":
+        raise ValueError(
+            f"enable.idempotence: true needs acks: all, not acks: {acks} "
+            "(set enable.idempotence: false or acks: all)"
+        )
+    if idempotence and retries == 0:
+        raise ValueError(
+            "enable.idempotence: true needs retries above 0 (set enable.idempotence: false, or "
+            "remove retries)"
+        )
+    if idempotence and max_in_flight > 5:
+        raise ValueError(
+            "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
+            f"5, not {max_in_flight}"
+        )
+
+
+class ProducerSettings(BaseModel):
+    """Settings of every producer, by its client's names; passed on unchanged.
+
+    With librdkafka `acks` and `enable.idempotence` are required: losses depend on them, and its
+    defaults (all, off) differ from the Java client's (all, on). With the Java client what is left
+    out has the default of its version.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, validate_by_name=False)
@@ -66,22 +92,12 @@ class ProducerSettings(BaseModel):
 
     @model_validator(mode="after")
     def _combination_is_legal(self) -> Self:
-        # KIP-98 and KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs
-        if self.idempotence and self.acks != "all":
-            raise ValueError(
-                f"enable.idempotence: true needs acks: all, not acks: {self.acks} "
-                "(set enable.idempotence: false or acks: all)"
-            )
-        if self.idempotence and self.retries == 0:
-            raise ValueError(
-                "enable.idempotence: true needs retries above 0 (set enable.idempotence: false, or "
-                "remove retries)"
-            )
-        if self.idempotence and self.max_in_flight > 5:
-            raise ValueError(
-                "enable.idempotence: true needs max.in.flight.requests.per.connection of at most "
-                f"5, not {self.max_in_flight}"
-            )
+        require_legal(
+            idempotence=self.idempotence,
+            acks=self.acks,
+            retries=self.retries,
+            max_in_flight=self.max_in_flight,
+        )
         return self
 
     @model_validator(mode="after")

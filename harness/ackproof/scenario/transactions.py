@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
+from ackproof.scenario.java import JavaProducerSettings
 from ackproof.scenario.producer import ProducerSettings
 from ackproof.scenario.types import StrictModel
 from ackproof_faults.conditions.durations import Duration
@@ -70,7 +71,7 @@ class Transactions(StrictModel):
 
 
 def transaction_problems(
-    transactions: Transactions | None, settings: ProducerSettings
+    transactions: Transactions | None, settings: ProducerSettings | JavaProducerSettings
 ) -> Iterator[tuple[str, str]]:
     """Yield producer settings that are illegal with transactions, each with the problem.
 
@@ -80,6 +81,8 @@ def transaction_problems(
         return
     if not settings.idempotence:
         yield "enable.idempotence", "transactions need enable.idempotence: true (KIP-98)"
+    if isinstance(settings, JavaProducerSettings):
+        return
     timeout = int(transactions.timeout * 1000)
     default = type(settings).model_fields["delivery_timeout_ms"].default
     # A stored scenario contains the defaults, which its author did not choose.

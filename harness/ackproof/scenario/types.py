@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+from ackproof import kafka_versions
 
 #: The value of a setting of a broker, a topic or a client.
 Setting = str | int | float | bool
+
+
+def _parse_version(value: object) -> str:
+    if not isinstance(value, str):
+        value = repr(value)  # YAML reads 4.3 without quotes as a number
+    kafka_versions.numbers(value)
+    return value
+
+
+#: A release of Kafka, with all its numbers.
+KafkaVersion = Annotated[
+    str,
+    BeforeValidator(_parse_version),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){2,3}(-rc[0-9]+)?$"}),
+]
 
 
 def setting_text(value: object) -> str:

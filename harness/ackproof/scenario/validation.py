@@ -127,11 +127,12 @@ def _sends_problems(topic: str, sends: Sends, scenario: Scenario) -> Iterator[Pr
         )
     if sends.partition is not None and sends.keys is not None:
         yield ("keys",), "keys have no effect with a fixed partition: remove partition or keys"
-    most = int(sends.client_settings.get("message.max.bytes", _MESSAGE_MAX_BYTES)) - _KEY_BYTES
+    limit = "message.max.bytes" if sends.client.java is None else "max.request.size"
+    most = int(sends.client_settings.get(limit, _MESSAGE_MAX_BYTES)) - _KEY_BYTES
     if sends.size.min <= most < sends.size.max:
         yield (
             ("size",),
-            f"message.max.bytes allows values of up to {most} bytes, and max is {sends.size.max}",
+            f"{limit} allows values of up to {most} bytes, and max is {sends.size.max}",
         )
     if sends.settings.idempotence and not kafka_versions.has_idempotence(scenario.kafka):
         yield (

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    model_validator,
+)
 
 from ackproof.scenario.application import Application
+from ackproof.scenario.client import Client, ClientLibrary
 from ackproof.scenario.consumers import ConsumerGroup, GroupName
+from ackproof.scenario.java import JavaProducerSettings, java_version
 from ackproof.scenario.producer import ProducerSettings
 from ackproof.scenario.transactions import Transactions
 from ackproof.scenario.types import Setting, StrictModel
@@ -94,9 +105,29 @@ def _known_error(name: str) -> str:
 ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
+def _for_client(value: Any, _: ValidatorFunctionWrapHandler, so_far: ValidationInfo) -> Any:
+    """Validate settings by the rules of the client that comes before them."""
+    version = java_version(so_far.data)
+    if version is None:
+        return ProducerSettings.model_validate(value)
+    return JavaProducerSettings.of(value, version, "producer")
+
+
+def _settings_schema() -> dict[str, Any]:
+    """Return the schema of settings of any client: only librdkafka requires some."""
+    schema = ProducerSettings.model_json_schema()
+    return {key: value for key, value in schema.items() if key != "required"}
+
+
 class Sends(StrictModel):
     """What the producers of one topic send."""
 
+    client: Client = Field(
+        default=ClientLibrary(),
+        description="the client library: librdkafka, java, or java with a version; of all "
+        "producers and consumers of the workload that name no other",
+        examples=["java", {"java": "3.9.1"}],
+    )
     producers: int = Field(
         default=1, ge=1, le=64, description="number of producers; each is a process"
     )
@@ -124,12 +155,16 @@ class Sends(StrictModel):
         default=None,
         ge=1,
         le=2000,
-        description="number of keys, used in turn; librdkafka's default partitioner places them",
+        description="number of keys, used in turn; the client's default partitioner places them",
     )
     records: int = Field(
         default=200_000, ge=1, le=_MOST_RECORDS, description="maximum number of sends"
     )
-    settings: ProducerSettings
+    settings: Annotated[
+        ProducerSettings | JavaProducerSettings,
+        WrapValidator(_for_client),
+        WithJsonSchema(_settings_schema()),
+    ] = Field(validate_default=True, default_factory=dict)
     may_stop_for: tuple[ErrorName, ...] = Field(
         default=(),
         description="fatal errors that may end a producer; others make the run inconclusive",
@@ -138,7 +173,7 @@ class Sends(StrictModel):
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers by librdkafka's name."""
+        """Every setting of the producers by their client's name."""
         return self.settings.as_client_settings()
 
 
@@ -197,10 +232,14 @@ class Workload(Sends):
 
     @property
     def client_settings(self) -> dict[str, Setting]:
-        """Every setting of the producers by librdkafka's name, without transactional.id."""
+        """Every setting of the producers by their client's name, without transactional.id.
+
+        librdkafka refuses a delivery timeout above the transactions' timeout.
+        """
         settings = self.settings.as_client_settings()
         if self.transactions is not None:
             timeout = int(self.transactions.timeout * 1000)
             settings["transaction.timeout.ms"] = timeout
-            settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
+            if self.client.java is None:
+                settings["delivery.timeout.ms"] = min(self.settings.delivery_timeout_ms, timeout)
         return settings

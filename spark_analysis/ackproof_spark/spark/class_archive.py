@@ -66,16 +66,17 @@ def _key() -> str:
     """Return a digest of all that the JVM compares before it maps an archive, and of the list."""
     digest = hashlib.sha256(_CLASSES.read_bytes())
     digest.update(connector.java_version().encode())
-    for jar in [*connector.jars(), *sorted((_spark_home() / "jars").glob("*.jar"))]:
+    for jar in [*connector.jars(), *sorted((spark_home() / "jars").glob("*.jar"))]:
         stat = jar.stat()
         digest.update(f"{jar} {stat.st_size} {stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """Return pyspark's folder. An archive fits a class path as text, so links are resolved."""
     import pyspark
 
-    return Path(pyspark.__file__).parent
+    return Path(pyspark.__file__).resolve().parent
 
 
 def _write(archive: Path) -> None:
@@ -85,10 +86,26 @@ def _write(archive: Path) -> None:
         f'-Xshare:dump "-XX:SharedClassListFile={classes}" "-XX:SharedArchiveFile={archive}" '
         "-XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
     )
-    home = _spark_home()
+    home = spark_home()
     class_path = os.pathsep.join(map(str, connector.jars()))
     # Spark's own launcher makes the class path, as it does for a session.
-    done = subprocess.run(
+    try:
+        done = _dump(home, class_path, options)
+    except subprocess.TimeoutExpired as error:
+        raise AnalysisError(
+            f"Java {connector.java_version()} wrote no archive of Spark's classes within "
+            f"{error.timeout:g} s; Spark works without one. Try again when the machine is less busy"
+        ) from None
+    if not archive.exists():
+        report = "\n".join((done.stderr or done.stdout).splitlines()[-10:])
+        raise AnalysisError(
+            f"Java {connector.java_version()} wrote no archive of Spark's classes; Spark works "
+            f"without one, and starts more slowly. Its report ends with:\n{report}"
+        )
+
+
+def _dump(home: Path, class_path: str, options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [
             *(str(home / "bin" / "spark-submit"), "--driver-memory", "1g"),
             *("--conf", f"spark.driver.extraClassPath={class_path}"),
@@ -100,12 +117,6 @@ def _write(archive: Path) -> None:
         timeout=_TIMEOUT_S,
         env={**os.environ, "SPARK_HOME": str(home)},
     )
-    if not archive.exists():
-        report = "\n".join((done.stderr or done.stdout).splitlines()[-10:])
-        raise AnalysisError(
-            f"Java {connector.java_version()} wrote no archive of Spark's classes; Spark works "
-            f"without one, and starts more slowly. Its report ends with:\n{report}"
-        )
 
 
 def _main() -> int:

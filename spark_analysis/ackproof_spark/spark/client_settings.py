@@ -49,7 +49,12 @@ def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return `settings` as options of Spark's Kafka connector.
+    """Return `settings` as options of Spark's Kafka connector; raise as `for_java` does."""
+    return {f"kafka.{key}": value for key, value in for_java(settings).items()}
+
+
+def for_java(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return `settings` by the Java client's names.
 
     Raises `AnalysisError` for a setting without a counterpart, or a missing file.
     """
@@ -66,12 +71,12 @@ def for_connector(settings: Mapping[str, str]) -> dict[str, str]:
         elif key not in _SASL:
             legal = ", ".join(sorted({*_FILES, *_INLINE, *_RENAMED, *_SASL}))
             raise AnalysisError(
-                f"the client setting {key} has no known counterpart in Spark's Kafka connector; "
+                f"the client setting {key} has no known counterpart in the Java client; "
                 f"these have one: {legal}"
             )
     if "sasl.username" in settings:
         translated["sasl.jaas.config"] = _login(translated.get("sasl.mechanism", "PLAIN"), settings)
-    return {f"kafka.{key}": value for key, value in translated.items()}
+    return translated
 
 
 def _translated(key: str, value: str) -> str:

@@ -249,7 +249,7 @@ def _start(scratch: Path) -> SparkSession:
         **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
     # The jars match the installed pyspark; ignore another Spark on this machine.
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ["SPARK_HOME"] = str(class_archive.spark_home())
     if _is_local():
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:

@@ -23,7 +23,7 @@ PERF = (
 )
 SAID: list[str] = []
 WAYS = [
-    *("plain", "ledgered", "verifiable", "perf_test"),
+    *("plain", "ledgered", "java", "verifiable", "perf_test"),
     *("ledgered_together", "perf_test_together"),
 ]
 
@@ -32,10 +32,15 @@ WAYS = [
 def turns(monkeypatch):
     """Replace cluster and producers by fixed rates; return the order of the calls."""
     order: list[str] = []
-    rates = {"plain": iter([100.0, 200.0, 400.0]), "ledgered": iter([7.0, 90.0, 120.0, 300.0])}
+    rates = {
+        "plain": iter([100.0, 200.0, 400.0]),
+        "ledgered": iter([7.0, 90.0, 120.0, 300.0]),
+        "java": iter([24.0, 21.0, 27.0]),
+    }
 
     def ours(specs):
-        name = "plain" if specs[0].ledger is None else "ledgered"
+        ledgered = "ledgered" if specs[0].java is None else "java"
+        name = "plain" if specs[0].ledger is None else ledgered
         for spec in specs:
             if spec.ledger is not None:
                 LedgerWriter(
@@ -80,6 +85,7 @@ def test_variants_take_turns_and_ratios_are_medians_over_turns(turns):
         "ledgered_to_plain": pytest.approx(0.75),
         "ledgered_to_verifiable": pytest.approx(4.0),
         "ledgered_to_perf_test": pytest.approx(4.0),
+        "java_to_perf_test": pytest.approx(0.8),
         "together_to_perf_test": pytest.approx(1.0),
     }
     assert result.bytes_per_send > 0

@@ -67,17 +67,24 @@ def test_an_attached_cluster_offers_its_metadata() -> None:
 
 def test_listed_containers_offer_their_processes() -> None:
     interfaces = attached(i_own="kafka-1:9092", containers={1: "kafka-1"}).interfaces
-    assert sorted(interfaces.offered) == ["metadata", "processes"]
+    assert sorted(interfaces.offered) == ["freezer", "metadata", "processes"]
     with pytest.raises(FaultError, match=r"broker 2 has no container in cluster\.attach"):
         interfaces.processes.kill(2)
 
 
-@pytest.mark.parametrize("containers", [{}, {1: "kafka-1"}])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {},
+        {"containers": {1: "kafka-1"}},
+        {"containers": {1: "kafka-1"}, "listeners": {"INTERNAL": 9093}},
+    ],
+)
 def test_a_scenario_counts_on_what_an_attached_cluster_and_its_run_offer(
-    containers: dict[int, str],
+    listed: dict[str, Any],
 ) -> None:
-    spec = {"bootstrap": "kafka-1:9092", "topic_prefix": "test-", "containers": containers}
-    own = attached(containers=containers).interfaces.offered
+    spec = {"bootstrap": "kafka-1:9092", "topic_prefix": "test-", **listed}
+    own = attached(**listed).interfaces.offered
     assert AttachSpec.model_validate(spec).offered == {*own, "clients"}
 
 

@@ -65,13 +65,22 @@ def test_with_i_own_and_containers_a_docker_fault_is_accepted(tmp_path: Path) ->
     assert [fault.name for fault in one.scenario.faults] == ["docker"]
 
 
-@pytest.mark.parametrize("name", ["kill", "restart", "rolling_restart"])
+@pytest.mark.parametrize("name", ["kill", "restart", "rolling_restart", "pause"])
 def test_faults_of_processes_are_taken_where_containers_are_listed(
     name: str, tmp_path: Path
 ) -> None:
     faults = [{"fault": name, "target": 1}]
     (one,) = load(scenario(tmp_path, faults=faults, i_own="kafka:9092", containers={1: "kafka-1"}))
     assert [fault.name for fault in one.scenario.faults] == [name]
+
+
+def test_faults_of_the_network_need_the_ports_of_listed_containers(tmp_path: Path) -> None:
+    faults = [{"fault": "isolate_replication", "target": 1}]
+    listed = {"i_own": "kafka:9092", "containers": {1: "kafka-1"}}
+    with pytest.raises(ScenarioError, match=r"cluster\.attach\.listeners to their ports"):
+        load(scenario(tmp_path, faults=faults, **listed))
+    (one,) = load(scenario(tmp_path, faults=faults, **listed, listeners={"INTERNAL": 9093}))
+    assert [fault.name for fault in one.scenario.faults] == ["isolate_replication"]
 
 
 def test_faults_for_attached_clusters_are_refused_on_started_ones(tmp_path: Path) -> None:

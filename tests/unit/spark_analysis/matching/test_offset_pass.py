@@ -38,7 +38,13 @@ def run(tmp_path_factory) -> tuple[Path, set]:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "sizing",
-    [FORCED, NEVER, Sizing(from_rows=0, rows_a_slice=200_000), Sizing(from_rows=0, few=0)],
+    [
+        FORCED,
+        # Random histories of a few rows go these ways in every run: golden/test_aligned.py.
+        pytest.param(NEVER, marks=pytest.mark.slow),
+        pytest.param(Sizing(from_rows=0, rows_a_slice=200_000), marks=pytest.mark.slow),
+        pytest.param(Sizing(from_rows=0, few=0), marks=pytest.mark.slow),
+    ],
 )
 def test_what_was_planted_is_found_and_nothing_else(spark, run, tmp_path, sizing):
     from ackproof_spark.checks.comparison import compare

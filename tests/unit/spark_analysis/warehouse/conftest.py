@@ -23,6 +23,7 @@ FORMATS = [
             id=kind.value,
             marks=[
                 pytest.mark.slow,
+                pytest.mark.table_format,
                 pytest.mark.skipif(not rows.has_jars(kind), reason=f"no jars of {kind}"),
             ],
         )

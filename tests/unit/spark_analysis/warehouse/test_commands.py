@@ -14,8 +14,12 @@ from unit.spark_analysis.warehouse.conftest import make_run
 
 
 @pytest.fixture
-def ackproof(capsys):
-    """Run the command in this process; return its exit code, standard output and error."""
+def ackproof(capsys, monkeypatch):
+    """Run the command in this process; return its exit code, standard output and error.
+
+    It finds no jars of table formats: it would start another Spark session, with them.
+    """
+    monkeypatch.setattr(warehouse_rows, "has_jars", lambda kind: kind is Format.PARQUET)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         code = command_line.ackproof(*arguments)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ackproof.report import warehouse_rows as rows
-from ackproof_spark.warehouse.formats import Format, Tables, frame
+from ackproof_spark.warehouse.formats import Tables, frame
+from unit.spark_analysis.warehouse.conftest import FORMATS
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("run_id", pa.string()), ("n", pa.int64())])
 
 
-@pytest.mark.parametrize("kind", Format)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_a_run_is_replaced_by_itself_and_other_runs_stay(spark, tmp_path, kind):
-    if not rows.has_jars(kind):
-        pytest.skip(f"no jars of {kind}")
     tables = Tables(format=kind, address=tmp_path.as_uri())
     for key, value in tables.settings.items():
         spark.conf.set(key, value)

@@ -121,6 +121,7 @@ def jobs_of(warehouse, runs) -> int:
         context.setJobGroup("", "")
 
 
+@pytest.mark.slow
 def test_more_runs_in_a_load_take_no_job_each(spark, tmp_path):
     many = [judged(make_run(tmp_path / f"run-{number}")) for number in range(12)]
     one = jobs_of(Warehouse.create(spark, str(tmp_path / "one"), Format.PARQUET), many[:1])
@@ -186,7 +187,12 @@ def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path
     assert counts(warehouse) == once
     assert warehouse.query("SELECT duplicated FROM runs") == [{"duplicated": 7}]
 
-    # Sends that were loaded once are loaded again with the run.
+
+@pytest.mark.slow
+def test_sends_that_were_loaded_once_are_loaded_again_with_the_run(warehouse, tmp_path):
+    directory = make_run(tmp_path / "run")
+    assert load(warehouse, [judged(directory)]) == {"run": Loaded.NEW}
+    once = counts(warehouse)
     assert load(warehouse, [judged(directory)], sends=True) == {"run": Loaded.AGAIN}
     assert load(warehouse, [judged(directory)]) == {"run": Loaded.PRESENT}
     change_verdict(directory, duplicated=8)
@@ -194,6 +200,7 @@ def test_loading_again_changes_nothing_until_the_run_changes(warehouse, tmp_path
     assert counts(warehouse) == once | {"sends": 720}
 
 
+@pytest.mark.slow
 def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypatch):
     """The format's writer guarantees it: the check for runs that are stored is switched off."""
     from ackproof_spark.warehouse import load as loading
@@ -207,6 +214,7 @@ def test_writing_the_same_run_twice_stores_it_once(warehouse, tmp_path, monkeypa
     assert stored(warehouse) == rows
 
 
+@pytest.mark.slow
 def test_rows_that_a_run_no_longer_has_are_not_shown(warehouse, tmp_path):
     directory = make_run(tmp_path / "run")
     load(warehouse, [judged(directory, comparison="demo")])
@@ -239,6 +247,7 @@ def test_an_unfinished_load_is_not_shown_and_the_next_one_is_complete(
     assert {name: len(rows) for name, rows in stored(warehouse).items()} == whole
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_lacks_states_and_is_loaded(warehouse, tmp_path):
     directory = make_run(tmp_path / "run")
     for name in ("partition_states", "broker_states"):

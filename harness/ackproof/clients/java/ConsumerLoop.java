@@ -1,0 +1,418 @@
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.locks.LockSupport;
+import java.util.zip.CRC32;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** Polls, records what each poll returned, processes it, and commits; see `consumer.py`. */
+final class ConsumerLoop implements Client, ConsumerRebalanceListener {
+    private static final long POLL_MS = 100;
+    private static final long ERROR_PAUSE_NS = 100_000_000;
+    private static final byte[] MAGIC = {'A', 'K', 'P', '1'};
+    private static final int VALUE_HEADER = 32;
+    private static final List<String> ENDING =
+            Arrays.asList(
+                    "TopicAuthorizationException",
+                    "GroupAuthorizationException",
+                    "SaslAuthenticationException",
+                    "SslAuthenticationException",
+                    "FencedInstanceIdException",
+                    "UnsupportedVersionException",
+                    "InvalidGroupIdException");
+
+    private final Spec spec;
+    private final Page page;
+    private final Guard guard;
+    private final String topic;
+    private final String commit;
+    private final byte[] token;
+    private final ArrowStream reads;
+    private final ArrowStream events;
+    private final ArrowStream effects;
+    private final Forwarder forwarder;
+    /** Positions of the assigned partitions; null if unknown. */
+    private final Map<Integer, Long> positions = new TreeMap<>();
+    private KafkaConsumer<byte[], byte[]> consumer;
+    private long polls;
+    private long read;
+    private long processed;
+    private long assignedNs;
+    private volatile boolean terminated;
+
+    ConsumerLoop(Spec spec, Page page, Guard guard) throws IOException {
+        this.spec = spec;
+        this.page = page;
+        this.guard = guard;
+        topic = spec.text("topic");
+        commit = spec.text("commit");
+        token = spec.bytes("token");
+        reads = new ArrowStream(spec.path("reads"), spec.bytes("reads_schema"));
+        events = new ArrowStream(spec.path("events"), spec.bytes("events_schema"));
+        boolean forwards = !spec.map("into").isEmpty();
+        forwarder = forwards ? new Forwarder(spec) : null;
+        effects =
+                forwards
+                        ? null
+                        : new ArrowStream(spec.path("effects"), spec.bytes("effects_schema"));
+        consumer = connect();
+    }
+
+    @Override
+    public void terminate() {
+        terminated = true;
+    }
+
+    @Override
+    public void run() throws IOException {
+        page.startedAt(Page.now());
+        page.state(Page.CONSUMING);
+        event("started", null, null);
+        join();
+        while (!terminated && !guard.orphaned() && !caughtUp()) {
+            try {
+                handle(poll());
+            } catch (KafkaException error) {
+                endAfter(error);
+            }
+            rejoin();
+        }
+        page.state(Page.SETTLING);
+        if (caughtUp()) {
+            event("caught-up", positions, null);
+        }
+        consumer.close();
+        event("closed", null, null);
+        reads.close();
+        events.close();
+        if (effects != null) {
+            effects.close();
+        }
+    }
+
+    private KafkaConsumer<byte[], byte[]> connect() {
+        String number = String.valueOf(spec.number("number", 0));
+        Map<String, Object> settings =
+                Kafka.settings(
+                        spec, spec.text("bootstrap_servers"), "ackproof-consumer-" + number);
+        settings.put("group.id", spec.text("group"));
+        settings.put("enable.auto.commit", String.valueOf(commit.equals("auto")));
+        settings.put("max.poll.records", String.valueOf(spec.integer("poll")));
+        if (commit.equals("auto")) {
+            settings.put("interceptor.classes", AutoCommits.class.getName());
+            AutoCommits.listener = offsets -> event("committed", byPartition(offsets), null);
+        }
+        return new KafkaConsumer<>(
+                settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private void join() {
+        if (!spec.has("partitions")) {
+            consumer.subscribe(Collections.singletonList(topic), this);
+            return;
+        }
+        List<TopicPartition> assigned = new ArrayList<>();
+        for (int partition : spec.integers("partitions")) {
+            assigned.add(new TopicPartition(topic, partition));
+        }
+        consumer.assign(assigned);
+        onPartitionsAssigned(assigned);
+    }
+
+    /** Leaves the group and joins it again, if the order `REJOIN` makes that due. */
+    private void rejoin() {
+        if (page.order() != Page.REJOIN || spec.has("partitions") || positions.isEmpty()) {
+            return;
+        }
+        if (System.nanoTime() - assignedNs >= page.argumentMs() * 1_000_000) {
+            consumer.close();
+            consumer = connect();
+            join();
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private ConsumerRecords<byte[], byte[]> poll() {
+        Object polled;
+        if (Kafka.has(KafkaConsumer.class, "poll", java.time.Duration.class)) {
+            polled =
+                    Kafka.call(
+                            consumer,
+                            "poll",
+                            new Class<?>[] {java.time.Duration.class},
+                            java.time.Duration.ofMillis(POLL_MS));
+        } else {
+            polled = Kafka.call(consumer, "poll", new Class<?>[] {long.class}, POLL_MS);
+        }
+        return (ConsumerRecords<byte[], byte[]>) polled;
+    }
+
+    /** Records an error, and ends this client if no poll can follow it. */
+    private void endAfter(KafkaException error) {
+        event("error", null, String.valueOf(error.getMessage()));
+        if (ENDING.contains(error.getClass().getSimpleName())) {
+            throw new Failure(
+                    "consumer " + spec.number("number", 0) + " ended with a fatal error: "
+                            + error.getMessage(),
+                    "The Java client allows no further polls after it.");
+        }
+        LockSupport.parkNanos(ERROR_PAUSE_NS);
+    }
+
+    private void handle(ConsumerRecords<byte[], byte[]> polled) throws IOException {
+        if (polled.isEmpty()) {
+            return;
+        }
+        List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>(polled.count());
+        polled.forEach(records::add);
+        long at = Page.now();
+        record(records, at);
+        if (page.order() == Page.SLOW) {
+            LockSupport.parkNanos(page.argumentMs() * 1_000_000);
+            page.addObeyed(1);
+        }
+        for (ConsumerRecord<byte[], byte[]> one : records) {
+            positions.put(one.partition(), one.offset() + 1);
+        }
+        read += records.size();
+        if (commit.equals("before")) {
+            commitSync();
+        }
+        if (read >= spec.number("crash_after", Long.MAX_VALUE) && records.size() > 1) {
+            process(records.subList(0, records.size() / 2), at);
+            processed += records.size() / 2;
+            page.count(read, processed, 0, 0);
+            Guard.kill();
+        }
+        boolean done = process(records, at);
+        if (commit.equals("transaction")) {
+            done = endTransaction(done);
+        }
+        if (!done) {
+            rewind(records);
+            return;
+        }
+        processed += records.size();
+        if (commit.equals("after")) {
+            commitSync();
+        }
+        page.count(read, processed, 0, 0);
+    }
+
+    private void record(List<ConsumerRecord<byte[], byte[]>> records, long at) throws IOException {
+        ArrowStream.Rows rows = new ArrowStream.Rows(8, 4, 4, 8, 8, 8, 8);
+        for (ConsumerRecord<byte[], byte[]> one : records) {
+            long[] name = name(one.value());
+            rows.add(
+                    polls,
+                    rows.count(),
+                    one.partition(),
+                    one.offset(),
+                    name == null ? null : name[0],
+                    name == null ? null : name[1],
+                    at);
+        }
+        reads.append(rows.columns());
+        polls++;
+    }
+
+    /** Processes records; returns false if some could not be forwarded. */
+    private boolean process(List<ConsumerRecord<byte[], byte[]>> records, long at)
+            throws IOException {
+        if (forwarder != null) {
+            return forwarder.send(records);
+        }
+        ArrowStream.Rows rows = new ArrowStream.Rows(0, 4, 8, 8, 8, 8);
+        for (ConsumerRecord<byte[], byte[]> one : records) {
+            long[] name = name(one.value());
+            rows.add(
+                    topic,
+                    one.partition(),
+                    one.offset(),
+                    name == null ? null : name[0],
+                    name == null ? null : name[1],
+                    at);
+        }
+        effects.append(rows.columns());
+        return true;
+    }
+
+    private boolean endTransaction(boolean forwarded) {
+        if (!forwarded) {
+            forwarder.abort();
+            return false;
+        }
+        RuntimeException refused = forwarder.commit(offsets(), consumer);
+        if (refused != null) {
+            event("commit-failed", null, refused.getMessage());
+            return false;
+        }
+        event("committed", positions, null);
+        return true;
+    }
+
+    /** Seeks back, so that these records are polled again, in partitions still assigned. */
+    private void rewind(List<ConsumerRecord<byte[], byte[]>> records) {
+        Map<Integer, Long> back = new TreeMap<>();
+        for (ConsumerRecord<byte[], byte[]> one : records) {
+            if (positions.containsKey(one.partition())) {
+                back.putIfAbsent(one.partition(), one.offset());
+            }
+        }
+        back.forEach((partition, at) -> consumer.seek(new TopicPartition(topic, partition), at));
+        positions.putAll(back);
+        event("rewound", back, null);
+    }
+
+    private Map<TopicPartition, OffsetAndMetadata> offsets() {
+        Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+        positions.forEach(
+                (partition, at) -> {
+                    if (at != null) {
+                        found.put(new TopicPartition(topic, partition), new OffsetAndMetadata(at));
+                    }
+                });
+        return found;
+    }
+
+    private void commitSync() {
+        Map<TopicPartition, OffsetAndMetadata> offsets = offsets();
+        try {
+            consumer.commitSync(offsets);
+        } catch (KafkaException error) { // also during a rebalance
+            event("commit-failed", null, error.getMessage());
+            return;
+        }
+        event("committed", byPartition(offsets), null);
+    }
+
+    /** Whether the harness asked for the end and all assigned partitions are consumed. */
+    private boolean caughtUp() throws IOException {
+        if (!page.stop()) {
+            return false;
+        }
+        Spec ends;
+        try {
+            @SuppressWarnings("unchecked")
+            Map<String, Object> found =
+                    (Map<String, Object>)
+                            Json.parse(new String(Files.readAllBytes(spec.path("ends"))));
+            ends = new Spec(found);
+        } catch (NoSuchFileException none) {
+            return true;
+        }
+        for (Map.Entry<Integer, Long> one : positions.entrySet()) {
+            if (one.getValue() == null
+                    || one.getValue() < ends.number(String.valueOf(one.getKey()), 0)) {
+                return false;
+            }
+        }
+        return !positions.isEmpty();
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        Map<Integer, Long> assigned = new TreeMap<>();
+        for (TopicPartition one : partitions) {
+            assigned.put(one.partition(), committed(one));
+        }
+        positions.putAll(assigned);
+        assignedNs = System.nanoTime();
+        if (page.order() == Page.REJOIN) {
+            page.addObeyed(1);
+        }
+        event("assigned", assigned, null);
+    }
+
+    private Long committed(TopicPartition partition) {
+        Object found;
+        try {
+            if (Kafka.has(KafkaConsumer.class, "committed", Set.class)) {
+                Class<?>[] types = {Set.class};
+                Set<TopicPartition> one = Collections.singleton(partition);
+                found = ((Map<?, ?>) Kafka.call(consumer, "committed", types, one)).get(partition);
+            } else {
+                Class<?>[] types = {TopicPartition.class};
+                found = Kafka.call(consumer, "committed", types, partition);
+            }
+        } catch (KafkaException unavailable) {
+            return null;
+        }
+        return found == null ? null : ((OffsetAndMetadata) found).offset();
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        remove("revoked", partitions);
+    }
+
+    /** Since 2.4; before, lost partitions are revoked. */
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        remove("lost", partitions);
+    }
+
+    private void remove(String event, Collection<TopicPartition> partitions) {
+        Map<Integer, Long> removed = new TreeMap<>();
+        for (TopicPartition one : partitions) {
+            removed.put(one.partition(), positions.remove(one.partition()));
+        }
+        event(event, removed, null);
+    }
+
+    private static Map<Integer, Long> byPartition(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        Map<Integer, Long> found = new TreeMap<>();
+        offsets.forEach((partition, at) -> found.put(partition.partition(), at.offset()));
+        return found;
+    }
+
+    /** Records an event, with a row for each partition of `offsets`. */
+    private void event(String event, Map<Integer, Long> offsets, String error) {
+        ArrowStream.Rows rows = new ArrowStream.Rows(8, 8, 0, 0, 4, 8, 0);
+        long at = Page.now();
+        if (offsets == null || offsets.isEmpty()) {
+            rows.add(at, polls, event, null, null, null, error);
+        } else {
+            offsets.forEach(
+                    (partition, offset) ->
+                            rows.add(at, polls, event, topic, partition, offset, error));
+        }
+        try {
+            events.append(rows.columns());
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+
+    /** Producer and sequence of a record of this run, else null; see `record.py`. */
+    private long[] name(byte[] value) {
+        if (value == null || value.length < VALUE_HEADER) {
+            return null;
+        }
+        ByteBuffer header = ByteBuffer.wrap(value);
+        CRC32 checksum = new CRC32();
+        checksum.update(value, 8, value.length - 8);
+        boolean ours =
+                Arrays.equals(Arrays.copyOfRange(value, 0, 4), MAGIC)
+                        && header.getInt(4) == (int) checksum.getValue()
+                        && Arrays.equals(Arrays.copyOfRange(value, 8, 16), token);
+        return ours ? new long[] {header.getLong(16), header.getLong(24)} : null;
+    }
+}

@@ -1,0 +1,113 @@
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+
+/** Consume, transform, produce: forwards records to other topics; see `forwarding.py`. */
+final class Forwarder {
+    private final Spec spec;
+    private final boolean inTransactions;
+    private final KafkaProducer<byte[], byte[]> producer;
+
+    Forwarder(Spec spec) {
+        this.spec = spec;
+        inTransactions = spec.text("commit").equals("transaction");
+        Map<String, Object> settings = new HashMap<>(spec.map("forwarder_settings"));
+        settings.replaceAll((key, value) -> String.valueOf(value));
+        settings.putAll(spec.map("secrets"));
+        settings.put("bootstrap.servers", spec.text("bootstrap_servers"));
+        settings.put("client.id", "ackproof-forwarder-" + spec.number("number", 0));
+        if (inTransactions) {
+            settings.put("transactional.id", spec.text("transactional_id"));
+        }
+        producer = Kafka.producer(settings);
+        if (inTransactions) {
+            require("initTransactions");
+        }
+    }
+
+    /** Forwards records and waits for their acks; returns whether all were acked. */
+    boolean send(List<ConsumerRecord<byte[], byte[]>> records) {
+        if (inTransactions) {
+            require("beginTransaction");
+        }
+        List<Future<?>> sent = new ArrayList<>();
+        try {
+            for (ConsumerRecord<byte[], byte[]> one : records) {
+                ByteBuffer key = ByteBuffer.allocate(20);
+                key.putInt(one.partition()).putLong(one.offset()).putLong(spec.number("number", 0));
+                for (Map.Entry<String, Object> into : spec.map("into").entrySet()) {
+                    int partitions = ((Number) into.getValue()).intValue();
+                    sent.add(
+                            producer.send(
+                                    new ProducerRecord<>(
+                                            into.getKey(),
+                                            one.partition() % partitions,
+                                            key.array(),
+                                            one.value())));
+                }
+            }
+            for (Future<?> one : sent) {
+                one.get();
+            }
+        } catch (ExecutionException refused) {
+            return false;
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
+        return true;
+    }
+
+    /** Commits with these offsets; returns the error if it was refused and is aborted. */
+    RuntimeException commit(
+            Map<TopicPartition, OffsetAndMetadata> offsets, KafkaConsumer<?, ?> consumer) {
+        try {
+            if (Kafka.has(KafkaConsumer.class, "groupMetadata")) {
+                Object group = Kafka.call(consumer, "groupMetadata");
+                Class<?> metadata =
+                        Class.forName("org.apache.kafka.clients.consumer.ConsumerGroupMetadata");
+                Class<?>[] types = {Map.class, metadata};
+                Kafka.call(producer, "sendOffsetsToTransaction", types, offsets, group);
+            } else {
+                Class<?>[] types = {Map.class, String.class};
+                Kafka.call(
+                        producer, "sendOffsetsToTransaction", types, offsets, spec.text("group"));
+            }
+            Kafka.call(producer, "commitTransaction");
+            return null;
+        } catch (RuntimeException refused) {
+            abort();
+            return refused;
+        } catch (ClassNotFoundException missing) {
+            throw new IllegalStateException(missing);
+        }
+    }
+
+    void abort() {
+        require("abortTransaction");
+    }
+
+    private void require(String request) {
+        try {
+            Kafka.call(producer, request);
+        } catch (RuntimeException error) {
+            String code = Main.errorName(spec, Kafka.code(error));
+            throw new Failure(
+                    "consumer " + spec.number("number", 0) + " cannot forward records as '"
+                            + spec.text("transactional_id") + "': " + error.getMessage()
+                            + " (" + code + ")",
+                    "Another producer with this transactional.id has fenced it, or no "
+                            + "transaction coordinator is available.");
+        }
+    }
+}

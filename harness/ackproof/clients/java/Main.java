@@ -1,0 +1,80 @@
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.Map;
+
+/** The main function of every Java client: `Main producer|consumer SPEC.json`. */
+public final class Main {
+    private static final int ENVIRONMENT = 4;
+
+    private Main() {}
+
+    @SuppressWarnings("unchecked")
+    public static void main(String[] arguments) throws IOException {
+        Map<String, Object> fields =
+                (Map<String, Object>) Json.parse(read(Paths.get(arguments[1])));
+        Spec spec = new Spec(fields);
+        Page page = new Page(spec.path("progress"));
+        Guard guard = new Guard(spec.number("parent", 0));
+        page.state(Page.STARTING);
+        int code = 0;
+        try {
+            String secrets = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
+            fields.put("secrets", Json.parse(secrets.isEmpty() ? "{}" : secrets));
+            Client client =
+                    arguments[0].equals("producer")
+                            ? new ProducerLoop(spec, page, guard)
+                            : new ConsumerLoop(spec, page, guard);
+            guard.stops(client);
+            client.run();
+            page.state(Page.DONE);
+        } catch (Failure failure) {
+            page.fail(failure.getMessage());
+            code = ENVIRONMENT;
+        } catch (IOException failure) {
+            page.fail(
+                    "the ledger cannot be written: " + failure.getMessage()
+                            + "\n  Free space there, or write runs to another folder. Everything "
+                            + "recorded so far can still be read.");
+            code = ENVIRONMENT;
+        } catch (RuntimeException | Error failure) {
+            failure.printStackTrace();
+            page.fail(arguments[0] + " " + spec.number("number", 0) + ": " + chain(failure));
+            code = ENVIRONMENT;
+        }
+        Runtime.getRuntime().halt(code); // the client's own threads must not delay the end
+    }
+
+    /** The messages of an error and of its causes. */
+    private static String chain(Throwable error) {
+        StringBuilder text = new StringBuilder(String.valueOf(error));
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            text.append(": ").append(cause.getMessage());
+        }
+        return text.toString();
+    }
+
+    static String read(Path path) throws IOException {
+        return new String(Files.readAllBytes(path), StandardCharsets.UTF_8);
+    }
+
+    /** The name of an error code in ledgers. */
+    static String errorName(Spec spec, int code) {
+        Object name = spec.map("errors").get(String.valueOf(code));
+        return name == null ? String.valueOf(code) : (String) name;
+    }
+
+    /** Stores what the client really works with, next to its page. */
+    static void writeInForce(Spec spec, Map<String, Object> found) throws IOException {
+        StringBuilder text = new StringBuilder("{");
+        for (Map.Entry<String, Object> one : found.entrySet()) {
+            text.append(text.length() > 1 ? ", " : "").append('"').append(one.getKey());
+            text.append("\": ");
+            boolean quoted = one.getValue() instanceof String;
+            text.append(quoted ? "\"" + one.getValue() + "\"" : one.getValue());
+        }
+        Files.write(spec.path("in_force"), text.append("}\n").toString().getBytes());
+    }
+}

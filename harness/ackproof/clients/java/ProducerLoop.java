@@ -1,0 +1,361 @@
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import java.util.zip.CRC32;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.Metric;
+
+/** Sends what is due and records outcomes, until a bound or a stop; see `producer.py`. */
+final class ProducerLoop implements Client {
+    private static final int CHUNK = 768;
+    private static final long PAUSE_NS = 10_000_000;
+    private static final double SETTLE_MARGIN_S = 5;
+    private static final double ORPHAN_SETTLE_S = 5;
+    private static final double TOPIC_S = 30;
+    private static final int VALUE_HEADER = 32;
+
+    private final Spec spec;
+    private final Page page;
+    private final Guard guard;
+    private final long number;
+    private final String topic;
+    private final long records;
+    private final double rate;
+    private final long window;
+    private final int[] cycle;
+    private final int[] sizes;
+    private final byte[][] keys;
+    private final byte[] prefix;
+    private final Recorder recorder;
+    private final Set<Integer> refusals = new HashSet<>();
+    private final Set<Integer> refusalsAlways = new HashSet<>();
+    private final KafkaProducer<byte[], byte[]> producer;
+    private final Thread main = Thread.currentThread();
+    private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+    private long networkThread = -1;
+    private Metric retried;
+    private volatile double retriesSeen = -1;
+    private volatile long retriesSeenAt;
+    private long next;
+    private long ahead;
+    private long startedNs;
+    private long sleptAt;
+    private volatile boolean terminated;
+    private volatile Throwable fatal;
+
+    ProducerLoop(Spec spec, Page page, Guard guard) throws IOException {
+        this.spec = spec;
+        this.page = page;
+        this.guard = guard;
+        number = spec.number("number", 0);
+        topic = spec.text("topic");
+        records = spec.number("records", Long.MAX_VALUE);
+        rate = spec.decimal("rate", 0);
+        window = spec.number("window", 0);
+        cycle = spec.integers("cycle");
+        sizes = spec.integers("sizes");
+        keys = new byte[(int) spec.number("keys", 0)][];
+        for (int index = 0; index < keys.length; index++) {
+            keys[index] = ("key-" + index).getBytes(StandardCharsets.US_ASCII);
+        }
+        for (int code : spec.integers("refusals")) {
+            refusals.add(code);
+        }
+        for (int code : spec.integers("refusals_always")) {
+            refusalsAlways.add(code);
+        }
+        prefix = ByteBuffer.allocate(16).put(spec.bytes("token")).putLong(number).array();
+        Map<String, Object> settings =
+                Kafka.settings(spec, spec.text("bootstrap_servers"), "ackproof-producer-" + number);
+        Spec transactions = spec.part("transactions");
+        if (transactions != null) {
+            settings.put("transactional.id", transactions.text("transactional_id"));
+        }
+        producer = Kafka.producer(settings);
+        Main.writeInForce(spec, Kafka.inForce(producer));
+        connect();
+        ArrowStream ledger =
+                spec.has("ledger")
+                        ? new ArrowStream(spec.path("ledger"), spec.bytes("ledger_schema"))
+                        : null;
+        recorder = new Recorder(ledger, page, rate, records, this::tick);
+    }
+
+    private void connect() {
+        int needed = spec.integer("partitions");
+        long deadline = System.nanoTime() + (long) (TOPIC_S * 1e9);
+        int found = 0;
+        while (found < needed && System.nanoTime() < deadline) {
+            found = producer.partitionsFor(topic).size();
+            if (found < needed) {
+                LockSupport.parkNanos(100_000_000);
+            }
+        }
+        if (found < needed) {
+            throw new Failure(
+                    "producer " + number + " needs " + needed + " partitions of '" + topic
+                            + "', which has " + found,
+                    "Create the topic with at least " + needed + " partitions.");
+        }
+        for (Map.Entry<org.apache.kafka.common.MetricName, ? extends Metric> one :
+                producer.metrics().entrySet()) {
+            if (one.getKey().name().equals("record-retry-total")
+                    && one.getKey().group().equals("producer-metrics")) {
+                retried = one.getValue();
+            }
+        }
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (thread.getName().startsWith("kafka-producer-network-thread")) {
+                networkThread = thread.getId();
+            }
+        }
+    }
+
+    @Override
+    public void terminate() {
+        terminated = true;
+    }
+
+    @Override
+    public void run() throws IOException {
+        recorder.start();
+        Transactions transactions =
+                spec.has("transactions")
+                        ? new Transactions(spec, producer, page, this::settle, this::stopping)
+                        : null;
+        page.startedAt(Page.now());
+        startedNs = System.nanoTime();
+        page.state(Page.PRODUCING);
+        while (next < records && !stopping()) {
+            long due = Math.min(due(), next + room());
+            if (due <= next) {
+                pause();
+                continue;
+            }
+            if (transactions != null) {
+                due = Math.min(due, transactions.room(next));
+                fail(transactions.fatal);
+            }
+            while (next < due && fatal == null) {
+                send(next);
+            }
+            if (transactions != null && fatal == null) {
+                transactions.advance(next);
+                fail(transactions.fatal);
+            }
+        }
+        page.state(Page.SETTLING);
+        if (transactions != null) {
+            transactions.end(next);
+            transactions.close();
+            fail(transactions.fatal);
+        }
+        settle();
+        Kafka.abandon(producer);
+        recorder.finish();
+        if (fatal != null) {
+            String name = Main.errorName(spec, Kafka.code(fatal));
+            if (!mayEndWith(name)) {
+                throw new Failure(
+                        "producer " + number + " ended with a fatal error: " + fatal.getMessage()
+                                + " (" + name + ")",
+                        "The Java client allows no further sends after it. If it is expected, "
+                                + "list it in workload.may_stop_for.");
+            }
+        }
+    }
+
+    private boolean mayEndWith(String name) {
+        List<Object> legal = spec.list("may_end_with");
+        return legal.contains(name);
+    }
+
+    private void fail(Throwable error) {
+        if (error != null && fatal == null) {
+            fatal = error;
+        }
+    }
+
+    /** Whether no more sends may be made, even if some are due. */
+    private boolean stopping() {
+        double seconds = spec.decimal("seconds", Double.MAX_VALUE);
+        return terminated || page.stop() || fatal != null || elapsed() >= seconds
+                || guard.orphaned();
+    }
+
+    private double elapsed() {
+        return startedNs == 0 ? 0 : (System.nanoTime() - startedNs) / 1e9;
+    }
+
+    /** The end of the sequences that should have been sent by now. */
+    private long due() {
+        long due = next + CHUNK;
+        if (rate > 0) {
+            long paced = (long) (elapsed() * rate) + 1 + ahead;
+            if (page.order() == Page.FILL) {
+                ahead += Math.max(0, due - paced);
+            } else {
+                due = Math.min(due, paced);
+            }
+        }
+        return Math.min(due, records);
+    }
+
+    private long room() {
+        return window == 0 ? CHUNK : Math.min(CHUNK, window - recorder.inFlight());
+    }
+
+    private void pause() {
+        long wait = PAUSE_NS;
+        if (window > 0 && window <= recorder.inFlight()) {
+            wait = 50_000; // an answer makes room at any time
+        } else if (rate > 0) {
+            wait = (long) (((next - ahead) / rate - elapsed()) * 1e9);
+        }
+        LockSupport.parkNanos(Math.max(20_000, Math.min(wait, PAUSE_NS)));
+    }
+
+    private void send(long sequence) throws IOException {
+        recorder.admit(sequence);
+        next = sequence + 1;
+        int partition = cycle[(int) (sequence % cycle.length)];
+        byte[] key = keys.length > 0 ? keys[(int) (sequence % keys.length)] : null;
+        Long timestamp = null;
+        if (page.order() == Page.SKEW) {
+            timestamp = System.currentTimeMillis() + page.argumentMs();
+            page.addObeyed(1);
+        }
+        long at = Page.now();
+        Report report = new Report(sequence, sentAt(sequence, at));
+        try {
+            producer.send(
+                    new ProducerRecord<>(topic, partition, timestamp, key, value(sequence)), report);
+        } catch (RuntimeException refused) {
+            recorder.collect(
+                    sequence, Recorder.FAILED, Kafka.code(refused), -1, report.sentAt, Page.now());
+            if (!(refused instanceof org.apache.kafka.common.errors.ApiException)) {
+                fail(refused);
+            }
+        }
+        if (page.order() == Page.FILL && Page.now() - at > 1_000_000) {
+            page.addObeyed(1); // the buffer was full: the call has waited for room
+        }
+    }
+
+    private long sentAt(long sequence, long at) {
+        if (rate == 0 || window > 0) {
+            return at;
+        }
+        return Math.min(page.startedAt() + (long) (sequence * (1e6 / rate)), at);
+    }
+
+    private byte[] value(long sequence) {
+        int size = sizes[(int) (sequence % sizes.length)];
+        byte[] value = new byte[size];
+        ByteBuffer header = ByteBuffer.wrap(value, 0, VALUE_HEADER);
+        header.put((byte) 'A').put((byte) 'K').put((byte) 'P').put((byte) '1');
+        header.putInt(0).put(prefix).putLong(sequence);
+        CRC32 checksum = new CRC32();
+        checksum.update(value, 8, size - 8);
+        header.putInt(4, (int) checksum.getValue());
+        return value;
+    }
+
+    /** The callback of one send. */
+    private final class Report implements Callback {
+        private final long sequence;
+        private final long sentAt;
+
+        Report(long sequence, long sentAt) {
+            this.sequence = sequence;
+            this.sentAt = sentAt;
+        }
+
+        @Override
+        public void onCompletion(RecordMetadata metadata, Exception error) {
+            if (error == null) {
+                misbehave();
+                recorder.collect(
+                        sequence, Recorder.ACKED, 0, metadata.offset(), sentAt, Page.now());
+                return;
+            }
+            int code = Kafka.code(error);
+            boolean never = Thread.currentThread() == main; // send() itself refuses it
+            recorder.collect(
+                    sequence,
+                    never || refused(code) ? Recorder.FAILED : Recorder.UNKNOWN,
+                    code,
+                    -1,
+                    sentAt,
+                    Page.now());
+        }
+
+        /** Whether no attempt can have been written; retries are counted on this thread. */
+        private boolean refused(int code) {
+            boolean sole =
+                    retried != null
+                            && retriesSeenAt < sentAt
+                            && retries() == retriesSeen;
+            return refusalsAlways.contains(code) || (sole && refusals.contains(code));
+        }
+    }
+
+    /** Delays the network thread, as slow callbacks of an application do. */
+    private void misbehave() {
+        int order = page.order();
+        if (order == Page.SLOW && Page.now() - sleptAt > 10_000) {
+            LockSupport.parkNanos(page.argumentMs() * 1_000_000);
+            sleptAt = Page.now();
+            page.addObeyed(1);
+        }
+        while (page.order() == Page.FILL && !page.stop() && !guard.orphaned()) {
+            LockSupport.parkNanos(PAUSE_NS);
+        }
+    }
+
+    /** Runs on the recorder's thread. */
+    private void tick() {
+        long busiest = Math.max(cpuUs(main.getId()), cpuUs(networkThread));
+        if (startedNs != 0 && busiest > 0) {
+            page.busy(busiest);
+        }
+        if (retried != null) {
+            double count = retries();
+            if (count != retriesSeen) {
+                retriesSeenAt = Page.now();
+                retriesSeen = count;
+            }
+        }
+    }
+
+    private double retries() {
+        return ((Number) Kafka.call(retried, "metricValue")).doubleValue();
+    }
+
+    private long cpuUs(long thread) {
+        return thread < 0 ? 0 : threads.getThreadCpuTime(thread) / 1000;
+    }
+
+    /** Waits for the outcomes of sends in flight. */
+    private void settle() {
+        producer.flush();
+        double bound = spec.decimal("delivery_timeout_s", 120) + SETTLE_MARGIN_S;
+        long from = System.nanoTime();
+        while (recorder.inFlight() > 0 && (System.nanoTime() - from) / 1e9 < bound) {
+            if (guard.orphaned()) {
+                bound = Math.min(bound, ORPHAN_SETTLE_S);
+            }
+            LockSupport.parkNanos(1_000_000);
+        }
+    }
+}

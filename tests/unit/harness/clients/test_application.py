@@ -1,0 +1,96 @@
+"""An application is followed by its acked log, and what it does wrong is said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackproof.clients.application import ApplicationSupervisor
+from ackproof.errors import WorkloadError
+from ackproof.scenario.model import Scenario
+from waiting import until
+
+ACK = "open(os.environ['ACKPROOF_ACKED'], 'a').write(json.dumps(line) + chr(10))"
+LINE = "line = {'topic': 't', 'partition': 0, 'offset': 1, 'key': 'a'}"
+
+
+def application(folder: Path, *program: str, ends_within: float = 60) -> ApplicationSupervisor:
+    """An application whose program is these lines of Python."""
+    source = "\n".join(["import json, os, signal, sys, time", LINE, *program])
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "app",
+            "topics": {"t": {}},
+            "workload": {
+                "topic": "t",
+                "application": {
+                    "command": [sys.executable, "-c", source],
+                    "ends_within": ends_within,
+                },
+                "settings": {"acks": 1, "enable.idempotence": False},
+            },
+        }
+    )
+    return ApplicationSupervisor(
+        scenario, folder, bootstrap_servers="127.0.0.1:9", secrets={"sasl.password": "p"}
+    )
+
+
+def test_its_acks_are_counted_while_it_runs_and_it_is_asked_to_end(tmp_path: Path) -> None:
+    with application(tmp_path, ACK, "signal.pause()") as running:
+        until(lambda: running.progress().acked == 1, "the ack is not seen")
+        assert running.restart_crashed()
+        running.stop_producers()
+        assert running.await_producers() == []
+        assert not running.restart_crashed()
+
+
+def test_it_finds_the_cluster_in_its_environment(tmp_path: Path) -> None:
+    with application(
+        tmp_path,
+        "print(os.environ['ACKPROOF_BOOTSTRAP_SERVERS'], os.environ['ACKPROOF_TOPIC'])",
+        "print(os.environ['ACKPROOF_SETTINGS'])",
+    ) as running:
+        running.await_producers()
+    where, settings = (tmp_path / "application" / "output.log").read_text().splitlines()
+    assert where == "127.0.0.1:9 t"
+    assert json.loads(settings)["acks"] == "1"
+    assert json.loads(settings)["sasl.password"] == "p"
+
+
+def test_one_that_fails_is_quoted_and_what_it_logged_is_kept(tmp_path: Path) -> None:
+    with application(tmp_path, ACK, "sys.exit('no money')") as running:
+        troubles = running.await_producers()
+    assert troubles == ["the application ended with exit status 1: no money"]
+    assert (tmp_path / "application" / "acked.jsonl").read_text().count("\n") == 1
+
+
+def test_one_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    with application(
+        tmp_path,
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        ACK,
+        "signal.pause()",
+        ends_within=0.2,
+    ) as running:
+        until(lambda: running.progress().acked == 1, "it has not begun")
+        running.stop_producers()
+        (trouble,) = running.await_producers()
+    assert "still ran 0.2 s after SIGTERM and was killed" in trouble
+    assert not running.restart_crashed()
+
+
+def test_one_that_acks_nothing_is_a_trouble(tmp_path: Path) -> None:
+    with application(tmp_path, "pass") as running:
+        assert running.await_producers() == ["the application's acked log has no acked send"]
+
+
+def test_one_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    scenario = application(tmp_path)
+    scenario._application = scenario._application.model_copy(update={"command": ["/absent"]})
+    with pytest.raises(WorkloadError, match="'/absent': No such file"), scenario:
+        pass
