@@ -99,12 +99,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         return (yield)
     except Exception as error:
-        errors = sys.modules.get("ackproof.errors")
-        if errors is None or not isinstance(error, errors.AckproofError):
+        if "ackproof.errors" not in sys.modules:
             raise
-        if isinstance(error, errors.EngineError) and _option(item.config, "no_engine") == "skip":
+        from ackproof.errors import AckproofError, EngineError, until_ackproof
+
+        if not isinstance(error, AckproofError):
+            raise
+        if isinstance(error, EngineError) and _option(item.config, "no_engine") == "skip":
             pytest.skip(f"no container engine: {error.message}")
-        raise error.with_traceback(errors.until_ackproof(error.__traceback__, item.path)) from None
+        raise error.with_traceback(until_ackproof(error.__traceback__, item.path)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,50 @@
+"""What a Java producer has read back is compared with what the prediction took it to be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ackproof.clients.in_force import differences
+from ackproof.clients.spec import ProducerSpec
+from ackproof.scenario.validation import validate
+
+IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return ProducerSpec(
+        run_id="r", number=3, topic="orders", partitions=1, bootstrap_servers="",
+        progress=tmp_path / "producer-3.progress", ledger=None, java="3.9.1",
+    )  # fmt: skip
+
+
+SCENARIO = validate(
+    {
+        "version": 1,
+        "name": "j",
+        "topics": {"orders": {}},
+        "workload": {"topic": "orders", "client": {"java": "3.9.1"}, "settings": {}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, []),
+        ({"acks": "1"}, ['producer 3 works with acks="1", and the prediction took it to be "all"']),
+        ({"enable.idempotence": None}, ["producer 3 works with enable.idempotence=null"]),
+    ],
+)
+def test_what_differs_is_told(spec, changed, told):
+    spec.progress.with_suffix(".in-force.json").write_text(json.dumps(IN_FORCE | changed))
+    found = differences(spec, SCENARIO)
+    assert len(found) == len(told)
+    assert all(one.startswith(begin) for one, begin in zip(found, told, strict=True))
+
+
+def test_a_producer_that_never_had_settings_differs_in_nothing(spec):
+    assert differences(spec, SCENARIO) == []
