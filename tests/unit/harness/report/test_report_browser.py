@@ -58,7 +58,6 @@ def broken(page: Path, name: str, old: str, new: str) -> Path:
     return path
 
 
-@pytest.mark.slow  # run by ci/pages as well
 def test_what_is_broken_is_found(page, tmp_path):
     """Each page lacks one thing on which the page depends, and is reported for it only."""
     style = "</style>"
