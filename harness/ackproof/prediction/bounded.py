@@ -18,7 +18,7 @@ def predict_bounded(configuration: Configuration, stress: Stress, why: str) -> P
         at_risk=(),
         error_codes=(),
         reasons=found.reasons,
-        bounds=f"bounds, since the exact search does not support {why}: {found.bounds}",
+        bounds=f"Bounds, since the exact search does not support {why}: {found.bounds}",
         states=0,
         complete=True,
     )
@@ -36,5 +36,5 @@ def completed(searched: Prediction, configuration: Configuration, stress: Stress
         searched,
         likelihood={**searched.likelihood, **dict.fromkeys(excluded, Likelihood.IMPOSSIBLE)},
         reasons={**searched.reasons, **{anomaly: found.reasons[anomaly] for anomaly in excluded}},
-        bounds=f"{searched.bounds}; in place of what it has not decided: {found.bounds}",
+        bounds=f"{searched.bounds} Bounds exclude what they can: {found.bounds}",
     )

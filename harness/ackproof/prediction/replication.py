@@ -200,6 +200,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
                 for one in joined.availability
             ],
             bounds=joined.bounds,
+            states=joined.states,
         ),
     )
 
@@ -313,9 +314,7 @@ def _of_readings(
         else Likelihood.POSSIBLE
         for anomaly in joined.likelihood
     }
-    searched = replace(
-        joined, likelihood=likelihood, bounds=f"exact search of the schedule: {joined.bounds}"
-    )
+    searched = replace(joined, likelihood=likelihood)
     return searched if searched.complete else completed(searched, configuration, suffered)
 
 

@@ -188,7 +188,10 @@ class PartAvailability(_Record):
 
 
 class PredictionReport(_Record):
-    """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`."""
+    """The reference model's explanation of its prediction; see `ackproof_model`'s `Prediction`.
+
+    states: how many the exact search has seen, 0 if bounds alone answered.
+    """
 
     trace: list[str]
     diagram: list[str] = []
@@ -197,6 +200,7 @@ class PredictionReport(_Record):
     reasons: dict[str, str]
     availability: list[PartAvailability] = []
     bounds: str
+    states: int = 0
 
 
 class Verdict(_Record):

@@ -190,15 +190,12 @@ def inconsistent(
 def _bounds(model: Model, found: Exploration) -> str:
     """Return one sentence: where the answer comes from, and what it leaves out."""
     if not found.complete:
-        return (
-            f"Incomplete search: it stopped after {len(found.states)} states, so nothing is "
-            "excluded."
-        )
-    stuck = f", {found.stuck} of which never settle" if found.stuck else ""
+        return "Incomplete search of the schedule: it stopped early, so it excludes nothing."
+    stuck = ", some ways never settle" if found.stuck else ""
     return (
-        f"Exact search of {len(found.states)} states{stuck}: one partition, at most "
+        "Exact search of the schedule: one partition, at most "
         f"{max(map(model.phases.count, range(model.faults + 1)))} records between two faults, no "
-        "fault besides the schedule, steps without a timer prompt; it leaves out automatic "
+        f"fault besides the schedule, steps without a timer prompt{stuck}; it leaves out automatic "
         "preferred elections, transactions, reassignments and clients that restart."
     )
 

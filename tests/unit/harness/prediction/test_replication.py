@@ -143,7 +143,7 @@ def test_what_cannot_be_searched_exactly_is_bounded(
 ) -> None:
     record = replication.predict(scenario(cluster={"controllers": 3}, faults=[step]))
     assert record.predicted["lost"] == lost
-    assert record.prediction.bounds.startswith("bounds, since the exact search does not support")
+    assert record.prediction.bounds.startswith("Bounds, since the exact search does not support")
     assert not asked
 
 

@@ -304,6 +304,6 @@ def test_a_condition_may_have_alternatives(configure):
 
 def test_bounds_are_one_sentence(configure):
     exact = told(configure(), DEAD[:1]).bounds
-    assert exact.startswith("Exact search of ")
+    assert exact.startswith("Exact search of the schedule: ")
     assert exact.count(". ") == 0
     assert predict(configure(), DEAD, max_states=50).bounds.startswith("Incomplete search")
