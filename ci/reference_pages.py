@@ -138,6 +138,8 @@ def _model(
     schema: Mapping[str, Any], field: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return the model of a field's value or of the values in it, and how its keys are joined."""
+    if "properties" in field:
+        return field, "."
     for one in (field, *field.get("anyOf", ())):
         if "$ref" in one:
             found = schema["$defs"][one["$ref"].rsplit("/", 1)[1]]

@@ -110,7 +110,9 @@ class ConsumerGroup(StrictModel):
         "it reaches this number of records; another process then continues",
     )
     client: Client = Field(
-        default=ClientLibrary(), description="the client library; by default the workload's"
+        default=ClientLibrary(),
+        description="the client library; by default the workload's",
+        json_schema_extra={"default": "librdkafka"},
     )
     settings: Annotated[ConsumerSettings | JavaConsumerSettings, WrapValidator(_for_client)] = (
         Field(validate_default=True, default_factory=dict)

@@ -127,6 +127,7 @@ class Sends(StrictModel):
         description="the client library: librdkafka, java, or java with a version; of all "
         "producers and consumers of the workload that name no other",
         examples=["java", {"java": "3.9.1"}],
+        json_schema_extra={"default": "librdkafka"},
     )
     producers: int = Field(
         default=1, ge=1, le=64, description="number of producers; each is a process"
