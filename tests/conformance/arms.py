@@ -17,3 +17,6 @@ JAVA_CLIENT = os.environ.get("ACKPROOF_JAVA_CLIENT", DEFAULT_KAFKA)
 MOCK = "mock"
 REAL = pytest.param("cluster", marks=pytest.mark.cluster)
 JAVA = pytest.param("java", marks=pytest.mark.cluster)
+#: The real arms of a test that another one repeats in its essence.
+LATER_REAL = pytest.param("cluster", marks=[pytest.mark.cluster, pytest.mark.slow])
+LATER_JAVA = pytest.param("java", marks=[pytest.mark.cluster, pytest.mark.slow])

@@ -27,13 +27,21 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "scenarios/acks-all.yaml"
 
 
-def test_ctrl_c_removes_the_cluster_and_keeps_the_recorded_data(
+def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     engine: DockerClient, tmp_path: Path
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
         run_dir = await_acks(tmp_path, process, at_least=500)
+        process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
+        refused = ackproof("check", run_dir)
+        ackproof("clean")
+        containers = ours(engine, process.pid)["containers"]
+        process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=180)
+    assert refused.returncode == 2
+    assert "still in progress" in refused.stderr
+    assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
     assert process.returncode == 3, errors
     assert "Traceback" not in errors
     assert not any(ours(engine, process.pid).values())
@@ -61,6 +69,7 @@ def test_ctrl_c_while_brokers_boot_leaves_nothing(engine: DockerClient, tmp_path
     assert not any(ours(engine, process.pid).values())
 
 
+@pytest.mark.slow
 def test_after_sigkill_producers_end_and_clean_and_check_work(
     engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -88,23 +97,6 @@ def test_after_sigkill_producers_end_and_clean_and_check_work(
     assert verdict["observed"]["lost"] == 0
 
 
-def test_a_run_in_progress_is_neither_checked_nor_cleaned(
-    engine: DockerClient, tmp_path: Path
-) -> None:
-    with started("run", SCENARIO, "--out", tmp_path) as process:
-        run_dir = await_acks(tmp_path, process, at_least=1)
-        process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
-        refused = ackproof("check", run_dir)
-        ackproof("clean")
-        containers = ours(engine, process.pid)["containers"]
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=180)
-    assert refused.returncode == 2
-    assert "still in progress" in refused.stderr
-    assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
-
-
 def assert_refused(result: subprocess.CompletedProcess[str], code: int, said: str) -> None:
     assert result.returncode == code, result.stderr
     assert said in " ".join(result.stderr.split())
@@ -129,6 +121,7 @@ def test_an_unknown_kafka_version_is_reported(tmp_path: Path) -> None:
     assert_refused(result, 4, "9.9.9")
 
 
+@pytest.mark.slow
 def test_a_broker_that_exits_at_boot_is_reported(engine: DockerClient, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     text = Path(SCENARIO).read_text()
@@ -157,6 +150,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_run_directory_is_reported(
     engine: DockerClient, small_disk: Path
 ) -> None:

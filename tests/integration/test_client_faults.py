@@ -187,7 +187,7 @@ def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
     assert end(alone, supervisor) == ledger.num_rows
 
 
-@pytest.mark.parametrize("what", ["queue", "all"])
+@pytest.mark.parametrize("what", ["queue", pytest.param("all", marks=pytest.mark.slow)])
 def test_purged_records_are_neither_acked_nor_in_the_topic(
     alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
@@ -238,6 +238,7 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
 
 
+@pytest.mark.slow
 def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     alone: KafkaCluster, employ: Employ
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: Kafka
     recover(four, guard)
 
 
+@pytest.mark.slow
 def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
     leader = four.interfaces.metadata.leader("orders", 0)
     assert leader is not None

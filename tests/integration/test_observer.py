@@ -55,7 +55,7 @@ def kraft(engine: DockerClient) -> Iterator[KafkaCluster]:
     )
 
 
-@pytest.fixture(scope="module", params=[pytest.param("0.10.2.2", marks=pytest.mark.slow), "2.6.2"])
+@pytest.fixture(scope="module", params=["0.10.2.2", "2.6.2"])
 def zookeeper(engine: DockerClient, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     yield from faulted(engine, request.param, {"zookeeper.session.timeout.ms": 9000})
 
@@ -173,6 +173,7 @@ WRITTEN = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_every_write_of_the_transaction_log_is_in_the_timeline(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_every_write_of_the_transaction_log_is_in_the_timeline(
         )
 
 
+@pytest.mark.slow
 def test_the_timeline_ends_with_the_contents_of_the_znodes(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -228,6 +230,7 @@ def test_the_timeline_ends_with_the_contents_of_the_znodes(
     assert [state.partition_epoch for state in story] == list(range(len(story)))
 
 
+@pytest.mark.slow
 def test_a_broker_is_gone_when_its_session_ends(zookeeper: KafkaCluster, tmp_path: Path) -> None:
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
     came = ["registered", "unfenced"]

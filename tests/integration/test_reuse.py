@@ -125,6 +125,7 @@ def test_internal_topics_are_state_only_if_they_hold_records(suite: Suite) -> No
     assert not reused, "committed offsets of the previous run were not noticed"
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_left_up_outlives_its_pool(
     engine: DockerClient, image: str, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ class TestOptions:
         until(lambda: sorted(quorum.members(custom)) == [1, 2, 3])
 
 
+@pytest.mark.slow
 class TestLifecycle:
     def test_brokers_are_fenced_by_kill_pause_and_stop_and_recover(
         self, operated: KafkaCluster
