@@ -220,7 +220,7 @@ def test_forwarded_records_are_the_processed_records(clients, into, commit):
     assert not (clients.run_dir / LOCATION["effects"] / "_consumer-0.sqlite3").exists()
 
 
-@only_real
+@pytest.mark.parametrize("arm", [REAL, LATER_JAVA], indirect=True)
 @pytest.mark.parametrize(
     "commit", [Commit.TRANSACTION, pytest.param(Commit.AFTER, marks=pytest.mark.slow)]
 )

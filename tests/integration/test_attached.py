@@ -124,6 +124,7 @@ def test_acks_1_loses_records_that_no_follower_fetched(
     assert "paused: true" in verdict.faults[0].evidence
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_makes_the_run_inconclusive(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:

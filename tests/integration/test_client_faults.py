@@ -114,6 +114,7 @@ def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     assert settled(supervisor) == []
 
 
+@pytest.mark.slow
 def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     alone: KafkaCluster, employ: Employ
 ) -> None:

@@ -181,6 +181,7 @@ def retransmitted(cluster: KafkaCluster, node: int) -> int:
     return int(values[names.index("RetransSegs")])
 
 
+@pytest.mark.slow
 def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:

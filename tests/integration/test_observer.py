@@ -22,7 +22,7 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ORDERS = {"orders": TopicSpec(partitions=2, settings={"min.insync.replicas": 2})}
 
@@ -173,7 +173,6 @@ WRITTEN = re.compile(
 )
 
 
-@pytest.mark.slow
 def test_every_write_of_the_transaction_log_is_in_the_timeline(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -208,7 +207,6 @@ def test_every_write_of_the_transaction_log_is_in_the_timeline(
         )
 
 
-@pytest.mark.slow
 def test_the_timeline_ends_with_the_contents_of_the_znodes(
     zookeeper: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -230,7 +228,6 @@ def test_the_timeline_ends_with_the_contents_of_the_znodes(
     assert [state.partition_epoch for state in story] == list(range(len(story)))
 
 
-@pytest.mark.slow
 def test_a_broker_is_gone_when_its_session_ends(zookeeper: KafkaCluster, tmp_path: Path) -> None:
     timeline = observer.take_metadata_log(zookeeper, tmp_path)
     came = ["registered", "unfenced"]

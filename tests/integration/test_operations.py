@@ -152,6 +152,7 @@ def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
     consumer.close()
 
 
+@pytest.mark.slow
 def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) -> None:
     one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)
     node_actions.kill(operated, 2)
@@ -205,9 +206,7 @@ def test_an_operation_without_effect_or_refused_by_kafka_is_not_verified(
         assert re.search(why, guard.window.evidence)
 
 
-def test_the_quorum_survives_its_leader_but_not_the_loss_of_its_majority(
-    operated: KafkaCluster, topic: str
-) -> None:
+def test_the_quorum_survives_its_leader(operated: KafkaCluster, topic: str) -> None:
     before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:
         assert guard.window.nodes == (before,)
@@ -216,6 +215,13 @@ def test_the_quorum_survives_its_leader_but_not_the_loss_of_its_majority(
         operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
         until(lambda: operated.interfaces.controllers.active() not in (None, before))
     recover(operated, guard)
+
+
+@pytest.mark.slow
+def test_the_quorum_does_not_survive_the_loss_of_its_majority(
+    operated: KafkaCluster, topic: str
+) -> None:
+    operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
     with inject(Kill(target="majority of controllers"), operated.interfaces, clock=clock) as guard:
         assert len(guard.window.nodes) == 2
         assert send(operated, topic) == (0, 0)  # what leads goes on

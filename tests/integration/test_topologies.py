@@ -24,7 +24,7 @@ from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="class")
@@ -123,7 +123,6 @@ class TestOptions:
         until(lambda: sorted(quorum.members(custom)) == [1, 2, 3])
 
 
-@pytest.mark.slow
 class TestLifecycle:
     def test_brokers_are_fenced_by_kill_pause_and_stop_and_recover(
         self, operated: KafkaCluster

@@ -93,14 +93,11 @@ def places_of(frame) -> list[tuple[int, int, int]]:
     )
 
 
+@pytest.mark.parametrize("isolation", list(Isolation))
 @pytest.mark.parametrize(
-    ("isolation", "small"),
-    [
-        pytest.param(Isolation.READ_COMMITTED, True, id="committed, in this process"),
-        pytest.param(Isolation.READ_UNCOMMITTED, False, id="uncommitted, by Spark's tasks"),
-        pytest.param(Isolation.READ_COMMITTED, False, marks=pytest.mark.slow),
-        pytest.param(Isolation.READ_UNCOMMITTED, True, marks=pytest.mark.slow),
-    ],
+    "small",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["in this process", "by Spark's tasks"],
 )
 def test_both_readers_return_the_same_records(
     spark, cluster, ends, isolation: Isolation, small: bool, monkeypatch: pytest.MonkeyPatch
