@@ -217,8 +217,8 @@ def test_anomalies_planted_in_a_clean_run_are_found(
     evidence = {
         row["anomaly"]: row for row in pq.read_table(run_dir / LOCATION["anomalies"]).to_pylist()
     }
-    # What the replicas hold was not "read", so an offset is missing as well.
-    assert evidence.keys() == set(planted) | ({"gap"} if "lost" in planted else set())
+    assert evidence.keys() >= set(planted)
+    assert ("gap" in evidence) == ("lost" in planted)  # what the replicas hold was not "read"
     for row in evidence.values():
         assert (row["topic"], row["partition"]) == ("orders", 1)
     for anomaly in {"lost", "duplicated"} & named.keys():
