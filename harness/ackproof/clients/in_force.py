@@ -7,6 +7,8 @@ import json
 from ackproof.clients.spec import ProducerSpec
 from ackproof.scenario.model import Scenario
 
+_PROTOCOL = "transaction.protocol"
+
 
 def differences(spec: ProducerSpec, scenario: Scenario) -> list[str]:
     """Return where the settings that a producer has read back differ from the predicted ones.
@@ -17,13 +19,15 @@ def differences(spec: ProducerSpec, scenario: Scenario) -> list[str]:
     """
     if spec.java is None or not spec.in_force.is_file():
         return []
-    settings = scenario.sends[spec.topic].settings
-    expected = {
-        "acks": settings.acks,
-        "enable.idempotence": settings.idempotence,
-        "retries": settings.retries,
+    sends = scenario.sends[spec.topic]
+    expected: dict[str, object] = {
+        "acks": sends.settings.acks,
+        "enable.idempotence": sends.settings.idempotence,
+        "retries": sends.settings.retries,
     }
     found = json.loads(spec.in_force.read_text())
+    if _PROTOCOL in found and scenario.cluster.attach is None:
+        expected[_PROTOCOL] = scenario.transaction_protocol(sends.client)
     return [
         f"producer {spec.number} works with {key}={json.dumps(found.get(key))}, and the prediction "
         f"took it to be {json.dumps(value)}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
 
-from ackproof.kafka_versions import numbers
 from ackproof.prediction.disturbances import Disturbance, disturbances
 from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
 from ackproof.scenario.client import ClientLibrary
@@ -25,8 +23,6 @@ _LATE = {
     "produce": Disturbance.LATE_PRODUCE,
     "end": Disturbance.LATE_END,
 }
-
-_PROTOCOL_2 = (4, 0)
 
 _WORDS = {
     "delays": "a late request",
@@ -123,7 +119,7 @@ def question(
     faulted = any(fault.touches_brokers for fault in scenario.every_fault)
     model = TransactionModel(
         kafka_version=scenario.kafka,
-        protocol=protocol(scenario, client),
+        protocol=scenario.transaction_protocol(client),
         budgets=TransactionBudgets(
             partitions=1,
             delays=int(bool(late)),
@@ -139,19 +135,6 @@ def question(
         ),
     )
     return model, causes
-
-
-def protocol(scenario: Scenario, client: ClientLibrary) -> Literal[1, 2]:
-    """Return the protocol of a client's transactions (KIP-890 part 2).
-
-    It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
-    which is the default of a new one. librdkafka's is 1.
-    """
-    if client.java is None:
-        return 1
-    known = min(numbers(scenario.kafka), numbers(client.java)) >= _PROTOCOL_2
-    level = scenario.cluster.features.get("transaction.version", 2)
-    return 2 if known and int(level) >= 2 else 1
 
 
 def answer(

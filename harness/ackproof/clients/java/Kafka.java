@@ -146,6 +146,12 @@ final class Kafka {
         return found;
     }
 
+    /** 2 if each transaction has an epoch of its own (KIP-890), known once they are initialized. */
+    static int transactionProtocol(KafkaProducer<?, ?> producer) {
+        Object second = field(field(producer, "transactionManager"), "isTransactionV2Enabled");
+        return Boolean.TRUE.equals(second) ? 2 : 1;
+    }
+
     private static Object field(Object owner, String name) {
         if (owner == null) {
             return null;
