@@ -41,7 +41,7 @@ final class ProducerLoop implements Client {
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     private long networkThread = -1;
     private Metric retried;
-    private volatile double retriesSeen = -1;
+    private volatile double retriesSeen;
     private volatile long retriesSeenAt;
     private long next;
     private long ahead;
