@@ -47,7 +47,7 @@ class Observation(Protocol):
         """Return the partition's eligible leader replicas."""
 
     def last_known_leader(self, topic: str, partition: int) -> int | None:
-        """Return the partition's last known leader; None also while ISR or ELR has a member."""
+        """Return the partition's last known leader; None also while the ISR has a member."""
 
     def epoch(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader epoch."""

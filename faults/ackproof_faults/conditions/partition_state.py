@@ -131,7 +131,7 @@ class ElrIsExactly(ElrCondition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastKnownLeaderIs(ElrCondition):
-    """ISR and ELR are empty, and broker `broker` led last."""
+    """The ISR is empty, and broker `broker` led last."""
 
     TEXT: ClassVar = "last known leader of {topic}-{partition} == {broker}"
     FORMS: ClassVar = ("'last known leader of TOPIC-N == BROKER'",)

@@ -25,7 +25,7 @@ class Metadata(Protocol):
         """Return the eligible leader replicas (KIP-966), None if unknown at the moment."""
 
     def last_known_leader(self, topic: str, partition: int) -> int | None:
-        """Return who led before ISR and ELR became empty; None if they are not, or unknown."""
+        """Return who led when the ISR became empty; None if it is not, or unknown."""
 
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Return the partition's high watermark and leader epoch, None if unknown."""
