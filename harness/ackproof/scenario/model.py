@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.case import Case
-from ackproof.scenario.client import with_clients
+from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
@@ -165,11 +165,10 @@ class Scenario(StrictModel):
         return {self.workload.topic: self.workload, **self.workload.beside}
 
     @property
-    def java_clients(self) -> set[str]:
-        """The versions of Kafka's Java client that producers and consumers use."""
+    def clients(self) -> list[ClientLibrary]:
+        """The client libraries that producers and consumers use."""
         groups = self.workload.consumers.values()
-        clients = [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
-        return {client.java for client in clients if client.java is not None}
+        return [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
 
     @property
     def producers(self) -> int:
