@@ -25,7 +25,7 @@ from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.commit import Commit
 from ackproof_spark.tables import LOCATION
-from conformance.arms import JAVA, MOCK, PARTITIONS, REAL, WITHIN
+from conformance.arms import JAVA, MOCK, OTHER, PARTITIONS, REAL, WITHIN
 from waiting import until
 
 SENDS = 4_000
@@ -37,7 +37,7 @@ IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 
 #: The mock neither fences nor writes markers, and loses members of a group when it is slow.
-only_real = pytest.mark.parametrize("arm", [REAL, JAVA], indirect=True)
+only_real = pytest.mark.parametrize("arm", [REAL, JAVA, OTHER], indirect=True)
 
 #: Another test covers this on a real cluster.
 only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
@@ -46,8 +46,11 @@ only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
 class Clients:
     """The clients of a small run, and what they record."""
 
-    def __init__(self, run_dir: Path, bootstrap: str, topic: str, java: str | None) -> None:
+    def __init__(
+        self, run_dir: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
+    ) -> None:
         self.java = java
+        self.librdkafka = librdkafka
         self.run_dir = run_dir
         self.bootstrap = bootstrap
         self.topic = topic
@@ -67,6 +70,7 @@ class Clients:
                 progress=self.run_dir / f"producer-{number}.page",
                 ledger=stream_path(self.run_dir, number),
                 java=self.java,
+                librdkafka=self.librdkafka,
                 settings=settings,
                 **{"records": SENDS} | fields,
             )
@@ -97,6 +101,7 @@ class Clients:
                     self.run_dir, f"consumer-{number}", java=self.java is not None
                 ),
                 java=self.java,
+                librdkafka=self.librdkafka,
                 ends=self.run_dir / "ends.json",
                 settings=settings,
                 **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
@@ -159,8 +164,10 @@ def into(
 
 
 @pytest.fixture
-def clients(tmp_path: Path, bootstrap: str, topic: str, java: str | None) -> Iterator[Clients]:
-    found = Clients(tmp_path, bootstrap, topic, java)
+def clients(
+    tmp_path: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
+) -> Iterator[Clients]:
+    found = Clients(tmp_path, bootstrap, topic, java, librdkafka)
     yield found
     for process in (*found.consumers, *found.producers):
         process.kill()

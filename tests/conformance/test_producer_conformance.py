@@ -1,4 +1,4 @@
-"""The producer's ledger matches the log, of both clients, on the mock cluster and on real brokers.
+"""The producer's ledger matches the log, of every client, on the mock cluster and on real brokers.
 
 The mock cluster is reached over TCP, like a real one. If both pass, fast tests may use the mock.
 """
@@ -23,7 +23,7 @@ from waiting import until
 
 @pytest.fixture
 def spec(
-    tmp_path: Path, bootstrap: str, topic: str, java: str | None
+    tmp_path: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
 ) -> Callable[..., ProducerSpec]:
     return lambda **fields: ProducerSpec(
         run_id=f"run-of-{topic}",
@@ -34,6 +34,7 @@ def spec(
         progress=tmp_path / "page",
         ledger=stream_path(tmp_path, 5),
         java=java,
+        librdkafka=librdkafka,
         **fields,
     )
 

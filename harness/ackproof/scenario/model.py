@@ -167,11 +167,10 @@ class Scenario(StrictModel):
         return {self.workload.topic: self.workload, **self.workload.beside}
 
     @property
-    def java_clients(self) -> set[str]:
-        """The versions of Kafka's Java client that producers and consumers use."""
+    def clients(self) -> list[ClientLibrary]:
+        """The client libraries that producers and consumers use."""
         groups = self.workload.consumers.values()
-        clients = [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
-        return {client.java for client in clients if client.java is not None}
+        return [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
 
     def transaction_protocol(self, client: ClientLibrary) -> Literal[1, 2]:
         """Return the protocol of a client's transactions (KIP-890 part 2).

@@ -1,7 +1,8 @@
-"""What a Java producer has read back is compared with what the prediction took it to be."""
+"""What clients have read back is compared with what the scenario takes it to be."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -64,3 +65,14 @@ def test_a_difference_is_a_trouble_of_the_run(spec, tmp_path):
     spec.in_force.write_text(json.dumps(IN_FORCE | {"retries": 0}))
     (trouble,) = supervisor.await_producers()
     assert "producer 3 works with retries=0" in trouble
+
+
+def test_another_librdkafka_than_the_scenarios_is_told(spec):
+    own = dataclasses.replace(spec, java=None, librdkafka="2.3.0")
+    own.in_force.write_text('{"librdkafka": "2.3.0"}')
+    assert differences(own, SCENARIO) == []
+    own.in_force.write_text('{"librdkafka": "2.16.0"}')
+    assert differences(own, SCENARIO) == [
+        "producer 3 works with librdkafka 2.16.0, and the scenario has 2.3.0"
+    ]
+    assert differences(dataclasses.replace(own, librdkafka=None), SCENARIO) == []
