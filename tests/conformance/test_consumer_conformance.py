@@ -19,6 +19,7 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.cluster import features, kafka_tools
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
@@ -32,6 +33,8 @@ SENDS = 4_000
 ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
+
+TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 
 #: The mock neither fences nor writes markers, and loses members of a group when it is slow.
 only_real = pytest.mark.parametrize("arm", [REAL, JAVA, OTHER], indirect=True)
@@ -365,3 +368,32 @@ class TestTransactions:
         assert not seen["read_committed"] & aborted
         assert seen["read_committed"] == self.sends(clients, "acked")
         assert seen["read_uncommitted"] == self.sends(clients, "acked") | aborted
+
+    @pytest.mark.parametrize(
+        ("arm", "bumps"),
+        [
+            pytest.param("cluster", False, marks=pytest.mark.cluster),
+            pytest.param("java", True, marks=pytest.mark.cluster),
+        ],
+        indirect=["arm"],
+    )
+    def test_each_transaction_of_protocol_2_has_an_epoch_of_its_own(
+        self, clients, cluster, java, bumps
+    ):
+        transactions = self.spec()
+        clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
+        described = kafka_tools.run_at_a_broker(
+            cluster,
+            TRANSACTIONS_TOOL,
+            "describe",
+            "--transactional-id",
+            transactions.transactional_id,
+        )
+        names, values = (line.split() for line in described.strip().splitlines()[-2:])
+        of = dict(zip(names, values, strict=False))  # the last columns are empty
+        assert features.level(cluster, "transaction.version") == "2"
+        assert of["TransactionState"] == "CompleteCommit"
+        assert int(of["ProducerEpoch"]) == (5 if bumps else 0)
+        if java:
+            found = json.loads(clients.producers[0].spec.in_force.read_text())
+            assert found["transaction.protocol"] == 2
