@@ -1,7 +1,7 @@
 """The arms of a conformance test.
 
 librdkafka on its mock cluster and on real brokers; the Java client on real brokers only, because it
-cannot talk to the mock cluster.
+cannot talk to the mock cluster; another version of librdkafka on real brokers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conformance.arms import JAVA, JAVA_CLIENT, MOCK, PARTITIONS, REAL, WITHIN
+from conformance.arms import (
+    JAVA,
+    JAVA_CLIENT,
+    MOCK,
+    OTHER,
+    OTHER_LIBRDKAFKA,
+    PARTITIONS,
+    REAL,
+    WITHIN,
+)
 
 _topics = (f"conformance-{os.getpid()}-{number}" for number in itertools.count())
 
@@ -27,7 +36,7 @@ def mock_bootstrap() -> Iterator[str]:
     cluster.close()
 
 
-@pytest.fixture(params=[MOCK, REAL, JAVA])
+@pytest.fixture(params=[MOCK, REAL, JAVA, OTHER])
 def arm(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -41,6 +50,12 @@ def bootstrap(request: pytest.FixtureRequest, arm: str) -> str:
 def java(arm: str) -> str | None:
     """The version of kafka-clients; None for librdkafka."""
     return JAVA_CLIENT if arm == "java" else None
+
+
+@pytest.fixture
+def librdkafka(arm: str) -> str | None:
+    """The version of librdkafka; None for the installed one."""
+    return OTHER_LIBRDKAFKA if arm == "other librdkafka" else None
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.cluster import features, kafka_tools
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
@@ -29,6 +30,7 @@ from conformance.arms import (
     LATER_JAVA,
     LATER_REAL,
     MOCK,
+    OTHER,
     PARTITIONS,
     REAL,
     WITHIN,
@@ -41,8 +43,10 @@ ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
 
+TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
+
 #: The mock neither fences nor writes markers, and loses members of a group when it is slow.
-only_real = pytest.mark.parametrize("arm", [REAL, JAVA], indirect=True)
+only_real = pytest.mark.parametrize("arm", [REAL, JAVA, OTHER], indirect=True)
 
 #: Another test covers this on a real cluster.
 only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
@@ -51,8 +55,11 @@ only_mock = pytest.mark.parametrize("arm", [MOCK], indirect=True)
 class Clients:
     """The clients of a small run, and what they record."""
 
-    def __init__(self, run_dir: Path, bootstrap: str, topic: str, java: str | None) -> None:
+    def __init__(
+        self, run_dir: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
+    ) -> None:
         self.java = java
+        self.librdkafka = librdkafka
         self.run_dir = run_dir
         self.bootstrap = bootstrap
         self.topic = topic
@@ -72,6 +79,7 @@ class Clients:
                 progress=self.run_dir / f"producer-{number}.page",
                 ledger=stream_path(self.run_dir, number),
                 java=self.java,
+                librdkafka=self.librdkafka,
                 settings=settings,
                 **{"records": SENDS} | fields,
             )
@@ -102,6 +110,7 @@ class Clients:
                     self.run_dir, f"consumer-{number}", java=self.java is not None
                 ),
                 java=self.java,
+                librdkafka=self.librdkafka,
                 ends=self.run_dir / "ends.json",
                 settings=settings,
                 **{"group": "billing", "crash_after": 1_000 if crashes else None} | fields,
@@ -164,8 +173,10 @@ def into(
 
 
 @pytest.fixture
-def clients(tmp_path: Path, bootstrap: str, topic: str, java: str | None) -> Iterator[Clients]:
-    found = Clients(tmp_path, bootstrap, topic, java)
+def clients(
+    tmp_path: Path, bootstrap: str, topic: str, java: str | None, librdkafka: str | None
+) -> Iterator[Clients]:
+    found = Clients(tmp_path, bootstrap, topic, java, librdkafka)
     yield found
     for process in (*found.consumers, *found.producers):
         process.kill()
@@ -188,7 +199,7 @@ def test_a_consumer_records_reads_in_order_and_processes_each_record_once(client
     assert {"assigned", "committed", "caught-up", "revoked"} <= set(events)
 
 
-@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA], indirect=True)
+@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     clients.produce()
     clients.consumer(partitions=[1, 2])
@@ -197,7 +208,7 @@ def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     assert len(clients.processed()) == SENDS // 2
 
 
-@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA], indirect=True)
+@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(clients):
     clients.produce()
     clients.consumer(commit=Commit.AFTER, partitions=ALL, crashes=True)
@@ -220,7 +231,7 @@ def test_forwarded_records_are_the_processed_records(clients, into, commit):
     assert not (clients.run_dir / LOCATION["effects"] / "_consumer-0.sqlite3").exists()
 
 
-@pytest.mark.parametrize("arm", [REAL, LATER_JAVA], indirect=True)
+@pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
 @pytest.mark.parametrize(
     "commit", [Commit.TRANSACTION, pytest.param(Commit.AFTER, marks=pytest.mark.slow)]
 )
@@ -239,7 +250,7 @@ def test_records_are_forwarded_exactly_once_only_with_offsets_in_the_transaction
     assert max(processed.values()) == (1 if commit is Commit.TRANSACTION else 2)
 
 
-@pytest.mark.parametrize("arm", [LATER_REAL, LATER_JAVA], indirect=True)
+@pytest.mark.parametrize("arm", [LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_a_replaced_pipeline_is_fenced_and_forwards_nothing(clients, into):
     topics = into("invoices")
     pipeline = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
@@ -325,7 +336,7 @@ class TestTransactions:
         offsets = {row["outcome"]: row["offset"] is None for row in clients.rows("ledger")}
         assert offsets == {"acked": False, "aborted": True}
 
-    @pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA], indirect=True)
+    @pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
     def test_a_crash_before_the_commit_request_aborts_the_transaction(self, clients):
         producer = clients.producer(transactions=self.spec(crash_in=3), **IDEMPOTENT)
         assert producer.wait(WITHIN) == -signal.SIGKILL
@@ -334,7 +345,7 @@ class TestTransactions:
         assert self.sends(clients, "aborted") >= {(0, number) for number in range(300, 400)}
         assert self.sends(clients, "unknown") == set()
 
-    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA], indirect=True)
+    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
     def test_a_zombie_is_fenced_and_ends_without_an_error(self, clients):
         zombie = clients.producer(transactions=self.spec(zombie_in=2), **IDEMPOTENT)
         until(lambda: zombie.state is State.PAUSED)
@@ -352,7 +363,7 @@ class TestTransactions:
             (1, n) for n in range(500)
         }
 
-    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA], indirect=True)
+    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
     def test_aborted_records_are_read_with_read_uncommitted_only(self, clients):
         clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
         clients.produce(records=PARTITIONS)  # without a transaction, at the end of the log
@@ -371,3 +382,32 @@ class TestTransactions:
         assert not seen["read_committed"] & aborted
         assert seen["read_committed"] == self.sends(clients, "acked")
         assert seen["read_uncommitted"] == self.sends(clients, "acked") | aborted
+
+    @pytest.mark.parametrize(
+        ("arm", "bumps"),
+        [
+            pytest.param("cluster", False, marks=pytest.mark.cluster),
+            pytest.param("java", True, marks=pytest.mark.cluster),
+        ],
+        indirect=["arm"],
+    )
+    def test_each_transaction_of_protocol_2_has_an_epoch_of_its_own(
+        self, clients, cluster, java, bumps
+    ):
+        transactions = self.spec()
+        clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
+        described = kafka_tools.run_at_a_broker(
+            cluster,
+            TRANSACTIONS_TOOL,
+            "describe",
+            "--transactional-id",
+            transactions.transactional_id,
+        )
+        names, values = (line.split() for line in described.strip().splitlines()[-2:])
+        of = dict(zip(names, values, strict=False))  # the last columns are empty
+        assert features.level(cluster, "transaction.version") == "2"
+        assert of["TransactionState"] == "CompleteCommit"
+        assert int(of["ProducerEpoch"]) == (5 if bumps else 0)
+        if java:
+            found = json.loads(clients.producers[0].spec.in_force.read_text())
+            assert found["transaction.protocol"] == 2

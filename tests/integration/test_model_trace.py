@@ -14,12 +14,12 @@ from confluent_kafka import Producer
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import kafka_tools, lifecycle, reassignment
+from ackproof.cluster import controllers_log, kafka_tools, lifecycle, metadata_log, reassignment
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.judgement import trace_validation
 from ackproof.kafka_versions import numbers
-from ackproof.observation import metadata_log, observer
+from ackproof.observation import observer
 from ackproof.scenario.cluster import BrokerSpec, ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
@@ -71,7 +71,7 @@ def await_log(
     """Wait for a new entry in the metadata log; brokers may be down."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
     wait_for(
-        lambda: metadata_log.parse(observer.dump(controller)),
+        lambda: metadata_log.parse(controllers_log.dump(controller)),
         reached,
         within_s=120,
         failure=lambda _: ClusterError(f"the controller never wrote that {what}"),

@@ -13,11 +13,11 @@ import pytest
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import kafka_tools, lifecycle
+from ackproof.cluster import controllers_log, kafka_tools, lifecycle, metadata_log
 from ackproof.cluster.cluster import KafkaCluster
+from ackproof.cluster.metadata_log import PartitionState
 from ackproof.cluster.node import KafkaNode
-from ackproof.observation import metadata_log, observer, zookeeper_log
-from ackproof.observation.metadata_log import PartitionState
+from ackproof.observation import observer, zookeeper_log
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
@@ -155,7 +155,7 @@ def test_a_snapshot_with_the_rest_of_the_log_gives_the_timeline_of_the_whole_log
         f"cp 00000000000000000000.log /tmp/cut/{end:020}.log",
         "cut",
     )
-    cut = metadata_log.parse(observer.dump(node, "/tmp/cut"))
+    cut = metadata_log.parse(controllers_log.dump(node, "/tmp/cut"))
     assert [s for s in cut.partitions if s.metadata_offset >= end] == [
         s for s in whole.partitions if s.metadata_offset >= end
     ]

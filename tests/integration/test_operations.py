@@ -14,10 +14,10 @@ from confluent_kafka.admin import NewTopic
 from docker import DockerClient
 
 import node_actions
-from ackproof.cluster import lifecycle, quorum
+from ackproof.cluster import controllers_log, lifecycle, metadata_log, quorum
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
-from ackproof.observation import metadata_log, observer
+from ackproof.observation import observer
 from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from ackproof.waiting import wait_for
@@ -310,7 +310,7 @@ def known_versions(cluster: KafkaCluster) -> dict[int, list[int]]:
     """Return the highest metadata.version that each broker registered."""
     [controller] = [cluster.nodes[node.node_id] for node in cluster.topology.controllers]
     found: dict[int, list[int]] = {}
-    for entry in metadata_log.records(observer.dump(controller)):
+    for entry in metadata_log.records(controllers_log.dump(controller)):
         if entry.kind == "REGISTER_BROKER_RECORD":
             highest = {one["name"]: one["maxSupportedVersion"] for one in entry.data["features"]}
             found.setdefault(entry.data["brokerId"], []).append(highest["metadata.version"])

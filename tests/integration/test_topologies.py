@@ -140,6 +140,30 @@ class TestLifecycle:
             until(lambda: operated.brokers_known_to(2) == {1, 2, 3})
             until(lambda: all(view.full_isr for view in operated.partitions().values()))
 
+    @pytest.mark.slow
+    def test_the_controllers_tell_of_partitions_while_no_broker_runs(
+        self, operated: KafkaCluster
+    ) -> None:
+        metadata = operated.interfaces.metadata
+        until(lambda: all(view.full_isr for view in operated.partitions().values()))
+        for broker in (2, 3):
+            node_actions.kill(operated, broker)
+            until(lambda killed=broker: killed not in (metadata.isr("orders", 0) or [killed]))
+        until(lambda: metadata.elr("orders", 0) == (3,))
+        assert metadata.leader("orders", 0) == 1
+        node_actions.kill(operated, 1)
+        until(lambda: metadata.leader("orders", 0) is None)
+        assert metadata.isr("orders", 0) == ()
+        assert set(metadata.elr("orders", 0) or ()) == {1, 3}
+        assert metadata.last_known_leader("orders", 0) == 1
+        assert operated.partitions() == {}
+        for broker in (1, 2, 3):  # which of them may lead first is the controller's to say
+            operated.nodes[broker].start_again()
+        until(lambda: sorted(operated.brokers_known_to(2)) == [1, 2, 3])
+        until(lambda: all(view.full_isr for view in operated.partitions().values()))
+        until(lambda: metadata.elr("orders", 0) == ())
+        assert metadata.last_known_leader("orders", 0) is None
+
     def test_a_wait_that_times_out_raises_the_last_state(self, operated: KafkaCluster) -> None:
         until(lambda: operated.brokers_known_to(1) == {1, 2, 3})
         with pytest.raises(ClusterError, match=r"broker 1 lists \[1, 2, 3\]"):

@@ -21,10 +21,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from ackproof.cluster import metadata_log
 from ackproof.errors import RunDirectoryError, ScenarioError
 from ackproof.ledger import arrow_stream, producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
-from ackproof.observation import broker_log, metadata_log, zookeeper_log
+from ackproof.observation import broker_log, zookeeper_log
 from ackproof.proxy.protocol import Framer, FramingError, correlation_id, request_header
 from ackproof.scenario.loader import load
 from ackproof_spark import record
@@ -267,7 +268,7 @@ def test_segment(content: bytes) -> None:
 @given(data=st.data())
 @hostile
 def test_metadata_log(data: st.DataObject) -> None:
-    text = (LOGS / "metadata_4.3.1.txt").read_text(encoding="utf-8")
+    text = (UNIT / "harness" / "cluster" / "metadata_4.3.1.txt").read_text(encoding="utf-8")
     dump = data.draw(damaged(text.encode())).decode(errors="replace")
     returns_or_raises(lambda: metadata_log.parse(dump), ValueError)
     returns_or_raises(lambda: metadata_log.last_offset(dump), ValueError)

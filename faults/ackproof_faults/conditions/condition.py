@@ -43,6 +43,12 @@ class Observation(Protocol):
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's committed ISR."""
 
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the partition's eligible leader replicas."""
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        """Return the partition's last known leader; None also while the ISR has a member."""
+
     def epoch(self, topic: str, partition: int) -> int | None:
         """Return the partition's leader epoch."""
 

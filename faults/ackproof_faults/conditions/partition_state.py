@@ -18,7 +18,7 @@ from ackproof_faults.conditions.targets import TOPIC
 
 
 def _read_members(text: str) -> tuple[int, ...]:
-    return tuple(sorted({int(one) for one in text.strip("{}").split(",")}))
+    return tuple(sorted({int(one) for one in text.strip("{}").split(",") if one}))
 
 
 def _write_members(members: tuple[int, ...]) -> str:
@@ -103,6 +103,43 @@ class IsrIsExactly(PartitionCondition):
     def holds(self, observation: Observation) -> bool:
         isr = observation.isr(self.topic, self.partition)
         return isr is not None and set(isr) == set(self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCondition(PartitionCondition):
+    """A condition on what only the controllers' log of a KRaft cluster tells (KIP-966)."""
+
+    def known(self, observation: Observation) -> bool:
+        return observation.elr(self.topic, self.partition) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrIsExactly(ElrCondition):
+    """The eligible leader replicas are these and no other."""
+
+    TEXT: ClassVar = "elr of {topic}-{partition} is {members}"
+    FORMS: ClassVar = ("'elr of TOPIC-N is {1, 2}'",)
+
+    members: Annotated[
+        tuple[int, ...], Token(r"\{(?:[0-9]+(?:, ?[0-9]+)*)?\}", _read_members, _write_members)
+    ]
+
+    def holds(self, observation: Observation) -> bool:
+        elr = observation.elr(self.topic, self.partition)
+        return elr is not None and set(elr) == set(self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastKnownLeaderIs(ElrCondition):
+    """The ISR is empty, and broker `broker` led last."""
+
+    TEXT: ClassVar = "last known leader of {topic}-{partition} == {broker}"
+    FORMS: ClassVar = ("'last known leader of TOPIC-N == BROKER'",)
+
+    broker: Number
+
+    def holds(self, observation: Observation) -> bool:
+        return observation.last_known_leader(self.topic, self.partition) == self.broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

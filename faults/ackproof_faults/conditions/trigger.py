@@ -24,11 +24,13 @@ from ackproof_faults.conditions.condition import (
 )
 from ackproof_faults.conditions.events import FaultHas, LogSays
 from ackproof_faults.conditions.partition_state import (
+    ElrIsExactly,
     EpochIs,
     HighWatermarkStuck,
     IsrIs,
     IsrIsExactly,
     LagIs,
+    LastKnownLeaderIs,
     LeaderChanges,
     LeaderIs,
 )
@@ -41,6 +43,8 @@ KINDS: tuple[type[SimpleCondition], ...] = (
     After,
     LeaderIs,
     IsrIsExactly,
+    ElrIsExactly,
+    LastKnownLeaderIs,
     EpochIs,
     HighWatermarkStuck,
     LagIs,

@@ -21,6 +21,12 @@ class Metadata(Protocol):
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         """Return the partition's in-sync replicas, None if unknown at the moment."""
 
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return the eligible leader replicas (KIP-966), None if unknown at the moment."""
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        """Return who led when the ISR became empty; None if it is not, or unknown."""
+
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Return the partition's high watermark and leader epoch, None if unknown."""
 

@@ -100,6 +100,12 @@ class ScheduleObservation:
     def isr(self, topic: str, partition: int) -> Sequence[int] | None:
         return self.cluster.metadata.isr(topic, partition)
 
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        return self.cluster.metadata.elr(topic, partition)
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        return self.cluster.metadata.last_known_leader(topic, partition)
+
     def epoch(self, topic: str, partition: int) -> int | None:
         log_end = self.cluster.metadata.log_end(topic, partition)
         return None if log_end is None else log_end[1]

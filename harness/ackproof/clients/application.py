@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,6 +61,7 @@ class ApplicationSupervisor:
         self._output = self._folder / "output.log"
         self._environment = {
             **os.environ,
+            "PATH": _search_path(),
             **self._application.environment,
             "ACKPROOF_BOOTSTRAP_SERVERS": bootstrap_servers,
             "ACKPROOF_TOPIC": scenario.workload.topic,
@@ -173,6 +175,14 @@ class ApplicationSupervisor:
         whole = text[: text.rfind(b"\n") + 1]
         self._read_to[path] = self._read_to.get(path, 0) + len(whole)
         return sum(acked_log.is_ack(line) for line in whole.splitlines())
+
+
+def _search_path() -> str:
+    """Return PATH, in which `python` has ackproof unless a virtual environment is active."""
+    path = os.environ.get("PATH", os.defpath)
+    if "VIRTUAL_ENV" in os.environ:
+        return path
+    return f"{Path(sys.executable).parent}{os.pathsep}{path}"
 
 
 #: What sends during a run.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, libversion
 from tenacity import (
     Retrying,
     retry_if_exception,
@@ -38,6 +39,12 @@ _NO_COORDINATOR = frozenset(
 )
 
 
+def librdkafka_version() -> str:
+    """Return the version of librdkafka that this process has."""
+    found: Any = libversion()
+    return str(found if isinstance(found, str) else found[0])  # confluent-kafka 2.12.0: only a text
+
+
 def connect_producer(
     spec: ProducerSpec, secrets: Mapping[str, str], *, on_error: Callable[[KafkaError], None]
 ) -> Any:
@@ -45,6 +52,7 @@ def connect_producer(
 
     Raises `WorkloadError` if no broker answers, or the topic has too few partitions.
     """
+    _record_version(spec)
     transactions = spec.transactions
     try:
         producer = Producer(
@@ -84,6 +92,7 @@ def connect_consumer(
     on_commit: Callable[..., None],
 ) -> Any:
     """Return a consumer without a subscription. Raises `WorkloadError` for invalid settings."""
+    _record_version(spec)
     try:
         return Consumer(
             {
@@ -115,6 +124,10 @@ def retry_group_request(request: Callable[[], T]) -> T:
     return retrying(request)
 
 
+def _record_version(spec: ProducerSpec | ConsumerSpec) -> None:
+    spec.in_force.write_text(json.dumps({"librdkafka": librdkafka_version()}))
+
+
 def _is_transient(failure: BaseException) -> bool:
     if not isinstance(failure, KafkaException):
         return False
@@ -126,6 +139,7 @@ def _cannot_start(
     kind: str, spec: ProducerSpec | ConsumerSpec, error: KafkaException
 ) -> WorkloadError:
     return WorkloadError(
-        f"{kind} {spec.number} cannot start with {spec.bootstrap_servers}: {error.args[0].str()}",
+        f"{kind} {spec.number} (librdkafka {librdkafka_version()}) cannot start with "
+        f"{spec.bootstrap_servers}: {error.args[0].str()}",
         hint=f"Its settings are {spec.settings}.",
     )

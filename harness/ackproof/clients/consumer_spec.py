@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.spec import Setting
+from ackproof.clients.spec import Setting, in_force_path
 from ackproof.scenario.commit import Commit
 
 
@@ -18,6 +18,7 @@ class ConsumerSpec:
 
     - `partitions`: assigned to it; None subscribes to the topic.
     - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
+    - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
     - `settings`: that client's, by its names.
     - `poll`: the most records that one poll returns.
     - `crash_after`: after this many reads the process kills itself while it processes the records
@@ -45,12 +46,18 @@ class ConsumerSpec:
     partitions: list[int] | None = None
     commit: Commit = Commit.AFTER
     java: str | None = None
+    librdkafka: str | None = None
     settings: dict[str, Setting] = field(default_factory=dict)
     poll: int = 500
     crash_after: int | None = None
     into: dict[str, int] = field(default_factory=dict)
     transactional_id: str | None = None
     parent: int | None = None
+
+    @property
+    def in_force(self) -> Path:
+        """See `in_force_path`."""
+        return in_force_path(self.progress)
 
     @property
     def isolation_level(self) -> str:

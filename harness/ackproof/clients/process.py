@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from ackproof.clients import java_program, java_spec
+from ackproof.clients import java_program, java_spec, librdkafka_wheel
 from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.probe_spec import ProbeSpec
 from ackproof.clients.shared_page import Progress, ProgressPage, State
@@ -52,7 +52,10 @@ class ClientProcess(Generic[_Spec]):
     def start(self) -> None:
         """Start the process and return at once; `state` shows when it works."""
         path = self.spec.progress.with_suffix(".json")
+        environment = dict(os.environ)
         if isinstance(self.spec, ProbeSpec) or self.spec.java is None:
+            if not isinstance(self.spec, ProbeSpec):
+                environment = librdkafka_wheel.environment(self.spec.librdkafka)
             command = [sys.executable, "-m", f"ackproof.clients.{self.noun}", str(path)]
             path.write_text(self.spec.to_json())
             secrets = self._secrets
@@ -63,6 +66,7 @@ class ClientProcess(Generic[_Spec]):
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -4,7 +4,8 @@
 
 One thread repeats three steps: hand a chunk of records to librdkafka, serve delivery reports,
 record them (`delivery_reports`). `produce_batch` is called once for each partition of a chunk
-(confluent-kafka 2.16 ignores the partition of a single message in a batch). In an open loop
+(confluent-kafka 2.16 ignores the partition of a single message in a batch; versions before 2.12
+have no `produce_batch` and get single messages). In an open loop
 `sent_at` is the time at which a send was due, so that the delay of a stall counts as latency (no
 coordinated omission); in a closed loop it is the time of the call.
 """
@@ -205,13 +206,15 @@ class ProducerLoop:
         Those for which the queue has no room until the producer stops are no sends.
         """
         messages = self._records.messages(sequences)
-        produce_batch = self._producer.produce_batch
+        produce_batch = getattr(self._producer, "produce_batch", None)
         while True:
             if self._reports:
                 messages[-1]["callback"] = self._reports.on_last_of_batch
             at = now_us()
             if self._page.order is Order.SKEW:
                 taken = self._produce_skewed(messages, partition)
+            elif produce_batch is None:
+                taken = self._produce_each(messages, partition)
             else:
                 taken = produce_batch(self._spec.topic, messages, partition, self._callback)
             if taken == len(messages):
@@ -249,8 +252,14 @@ class ProducerLoop:
         return waiting
 
     def _produce_skewed(self, messages: list[dict[str, Any]], partition: int) -> int:
-        """Do what `produce_batch` does, which does not support timestamps."""
+        """Produce with false timestamps, which `produce_batch` does not support."""
         timestamp = now_us() // 1000 + int(self._page.argument_s * 1000)
+        taken = self._produce_each(messages, partition, timestamp=timestamp)
+        self._page.obeyed += taken
+        return taken
+
+    def _produce_each(self, messages: list[dict[str, Any]], partition: int, **more: int) -> int:
+        """Do what `produce_batch` does, message by message."""
         taken = 0
         for message in messages:
             try:
@@ -260,7 +269,7 @@ class ProducerLoop:
                     key=message.get("key"),
                     partition=partition,
                     on_delivery=message.get("callback", self._callback),
-                    timestamp=timestamp,
+                    **more,
                 )
             except BufferError:
                 message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
@@ -268,7 +277,6 @@ class ProducerLoop:
                 message["_error"] = failure.args[0]
             else:
                 taken += 1
-        self._page.obeyed += taken
         return taken
 
     def _serve(self, timeout: float) -> None:

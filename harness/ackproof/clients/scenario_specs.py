@@ -48,6 +48,7 @@ class ClientSpecs:
                     partitions=scenario.topics[topic].partitions,
                     bootstrap_servers=self._bootstrap_servers,
                     java=sends.client.java,
+                    librdkafka=sends.client.librdkafka,
                     settings=sends.client_settings,
                     records=share + (index < extra),
                     seconds=workload.seconds,
@@ -106,6 +107,7 @@ class ClientSpecs:
                     else None,
                     commit=group.commit,
                     java=group.client.java,
+                    librdkafka=group.client.librdkafka,
                     settings={
                         "auto.offset.reset": "earliest",
                         **group.settings.as_client_settings(),

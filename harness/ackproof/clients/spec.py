@@ -14,6 +14,14 @@ Setting = str | int | float | bool
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
+def in_force_path(progress: Path) -> Path:
+    """Return the file in which the client with this page stores what it has read back.
+
+    That is the version of librdkafka, or the settings of a Java producer.
+    """
+    return progress.with_name(f"in-force-{progress.stem}.json")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSpec:
     """The transactions of a producer, of `size` sends each.
@@ -42,6 +50,7 @@ class ProducerSpec:
     - `partitions`: sends go to them round robin; or all go to `partition`; or each goes to the
       partition of its key, one of `keys` keys in turn.
     - `java`: the version of Kafka's Java client that it uses; None means librdkafka.
+    - `librdkafka`: the version of librdkafka that it uses; None means the installed one.
     - `settings`: that client's, by its names, passed on unchanged.
     - `records`, `seconds`: the producer stops after this many sends or seconds, whichever comes
       first. At least one is required.
@@ -66,6 +75,7 @@ class ProducerSpec:
     progress: Path
     ledger: Path | None
     java: str | None = None
+    librdkafka: str | None = None
     settings: dict[str, Setting] = field(default_factory=dict)
     records: int | None = None
     seconds: float | None = None
@@ -87,8 +97,8 @@ class ProducerSpec:
 
     @property
     def in_force(self) -> Path:
-        """The file in which a Java producer stores the settings that it has read back."""
-        return self.progress.with_name(f"in-force-{self.progress.stem}.json")
+        """See `in_force_path`."""
+        return in_force_path(self.progress)
 
     @property
     def delivery_timeout_s(self) -> float:

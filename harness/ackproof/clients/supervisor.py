@@ -216,7 +216,10 @@ class ClientSupervisor:
                 every_s=0.05,
                 failure=lambda _: WorkloadError("consumers still run"),
             )
-        return self._await(self.consumers, 0.0) + [
+        troubles = self._await(self.consumers, 0.0)
+        for consumer in self.consumers:
+            troubles += in_force.differences(consumer.spec, self._scenario)
+        return troubles + [
             f"{consumer.name} never read the {consumer.spec.crash_after} records after which it "
             "was to crash"
             for consumer in self.consumers

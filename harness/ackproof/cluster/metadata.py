@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ackproof.cluster import quorum, readiness
 from ackproof.cluster.admin import Admin, PartitionView, TopicPartition
+from ackproof.cluster.controllers_log import ControllersLog
 from ackproof.cluster.fault_errors import raises_fault_errors
 from ackproof.cluster.state import ClusterState
 from ackproof_faults.interfaces.metadata import Controllers, Metadata
@@ -33,6 +34,14 @@ class PartitionMetadata:
         view = self._partitions().get((topic, partition))
         return view.isr if view else None
 
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        """Return None: clients are not told of eligible leader replicas."""
+        return None
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        """Return None: clients are not told of the last known leader."""
+        return None
+
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         return self._admin.log_end(topic, partition)
 
@@ -42,11 +51,33 @@ class PartitionMetadata:
 
 @raises_fault_errors
 class ClusterMetadata(PartitionMetadata, Metadata):
-    """The committed metadata of a cluster that ackproof started."""
+    """The committed metadata of a cluster that ackproof started.
+
+    While no broker answers, and for what brokers do not tell, it is read from the controllers' log.
+    """
 
     def __init__(self, cluster: ClusterState) -> None:
-        super().__init__(cluster.partitions, cluster.admin)
+        super().__init__(self._views, cluster.admin)
         self._cluster = cluster
+        self._log = ControllersLog(cluster)
+
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        state = self._log.partitions().get((topic, partition))
+        return state.elr if state else None
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        state = self._log.partitions().get((topic, partition))
+        return state.last_known_elr[0] if state and state.last_known_elr else None
+
+    def _views(self) -> Mapping[TopicPartition, PartitionView]:
+        return self._cluster.partitions() or {
+            where: PartitionView(
+                leader=None if state.leader < 0 else state.leader,
+                replicas=state.replicas,
+                isr=state.isr,
+            )
+            for where, state in self._log.partitions().items()
+        }
 
     def broker_ids(self) -> Sequence[int]:
         return self._cluster.broker_ids()

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.clients import java_program
+from ackproof.clients import java_program, librdkafka_wheel
 from ackproof.clients.application import ApplicationSupervisor
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster import settings_in_force
@@ -212,9 +212,12 @@ def _attach(
 
 
 def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
-    """Resolve and compile what the clients need, before anything boots."""
-    for version in sorted(scenario.java_clients):
-        java_program.class_path(version, reporter.note)
+    """Resolve, install and compile what the clients need, before anything boots."""
+    for client in scenario.clients:
+        if client.java is not None:
+            java_program.class_path(client.java, reporter.note)
+        if client.librdkafka is not None:
+            librdkafka_wheel.folder(client.librdkafka, reporter.note)
 
 
 def _boot(

@@ -138,17 +138,17 @@ def conclude(
     ]
     if definite:
         return Word.VIOLATED, "; ".join(
-            f"{line.observed} {_ANOMALY[line.what]}, none expected" for line in definite
+            f"{line.said} {_ANOMALY[line.what]}, none expected" for line in definite
         )
     if inconclusive_reasons:
         return Word.INCONCLUSIVE, "; ".join(inconclusive_reasons)
     violated = [line for line in expectations if not line.met]
     if violated:
         return Word.VIOLATED, "; ".join(
-            f"{line.what}: {line.observed} observed, {line.wanted} expected" for line in violated
+            f"{line.what}: {line.said} observed, {line.wanted} expected" for line in violated
         )
     restrictive = [
-        f"{line.what} {line.wanted} (observed {line.observed})"
+        f"{line.what} {line.wanted} (observed {line.said})"
         for line in expectations
         if line.wanted != "any"
     ]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ackproof.background import Repeating
 from ackproof.cluster.admin import PartitionView, TopicPartition
-from ackproof.observation.metadata_log import PartitionState
+from ackproof.cluster.metadata_log import PartitionState
 
 _EVERY_S = 0.1
 

@@ -9,37 +9,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackproof.cluster import kafka_tools
+from ackproof.cluster import controllers_log, metadata_log
+from ackproof.cluster.metadata_log import MetadataLog
 from ackproof.cluster.zookeeper import SNAPSHOT_DIR
 from ackproof.containers.paths import DATA_DIR
 from ackproof.errors import ClusterError
-from ackproof.observation import metadata_log, zookeeper_log
+from ackproof.observation import zookeeper_log
 from ackproof.observation.clocks import engine_clock, node_clock
-from ackproof.observation.metadata_log import MetadataLog
 from ackproof.runs.directory import Clock
 
 if TYPE_CHECKING:
     from ackproof.cluster.cluster import KafkaCluster
     from ackproof.cluster.node import KafkaNode
-
-# If the beginning of the log is deleted (after a snapshot, by metadata.max.retention.*), the first
-# remaining snapshot replaces it.
-_DUMP_LOG = kafka_tools.command(
-    ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
-    "--cluster-metadata-decoder --skip-record-metadata "
-    "--files \"$(echo $snapshot $logs | tr ' ' ,)\"",
-)
-_DUMP = f"""
-logs=$(ls *.log)
-first=${{logs%%.log*}}
-snapshot=
-if [ $((10#$first)) -gt 0 ]; then
-  for candidate in *-*.checkpoint; do
-    if [ $((10#${{candidate%%-*}})) -ge $((10#$first)) ]; then snapshot=$candidate; break; fi
-  done
-fi
-{_DUMP_LOG}
-"""
 
 
 def take_metadata_log(cluster: KafkaCluster, run_dir: Path) -> MetadataLog:
@@ -58,18 +39,9 @@ def take_metadata_log(cluster: KafkaCluster, run_dir: Path) -> MetadataLog:
         raise ClusterError(f"the metadata log cannot be read: none of {names} is running")
     if cluster.topology.zookeeper:
         return _take_transactions(voters, run_dir / "zookeeper")
-    # An isolated controller may lack the end. The longest log is the quorum's.
-    dumped = max((dump(node) for node in running), key=metadata_log.last_offset)
+    dumped = controllers_log.longest(running)
     (run_dir / "metadata.log").write_text(dumped, encoding="utf-8")
     return metadata_log.parse(dumped)
-
-
-def dump(controller: KafkaNode, folder: str = f"{DATA_DIR}/__cluster_metadata-0") -> str:
-    """Return Kafka's dump of the metadata log in a directory of the controller.
-
-    Raises ClusterError with the tool's output if it fails.
-    """
-    return kafka_tools.run_script(controller, f"cd {folder}\n{_DUMP}", "dumping the metadata log")
 
 
 def _take_transactions(nodes: list[KafkaNode], folder: Path) -> MetadataLog:

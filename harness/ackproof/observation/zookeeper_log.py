@@ -27,7 +27,7 @@ from itertools import groupby
 from typing import Any
 from zlib import adler32
 
-from ackproof.observation.metadata_log import (
+from ackproof.cluster.metadata_log import (
     BrokerState,
     MetadataLog,
     PartitionState,

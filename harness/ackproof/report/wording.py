@@ -30,7 +30,7 @@ def acks_of(verdict: Verdict) -> str:
 
 def unmet(expectation: Expectation) -> str:
     """``loss: expected none, observed 3``."""
-    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.observed}"
+    return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.said}"
 
 
 def facts(verdicts: Sequence[Verdict]) -> list[str]:

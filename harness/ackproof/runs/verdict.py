@@ -70,6 +70,11 @@ class Expectation(_Record):
     observed: str
     met: bool
 
+    @property
+    def said(self) -> str:
+        """The observation for people: counts as 5,626."""
+        return f"{int(self.observed):,}" if self.observed.isdecimal() else self.observed
+
 
 class Latency(_Record):
     """Milliseconds from send to ack, over all acked sends."""

@@ -30,7 +30,8 @@ class Application(StrictModel):
 
     command: list[str] = Field(
         default_factory=list,
-        description="program and arguments, started in the current folder; empty in a run of "
+        description="program and arguments, started in the current folder; unless a virtual "
+        "environment is active, `python` is the one that runs ackproof; empty in a run of "
         "`ackproof check --acked`, where the application has run already",
         examples=[["python", "shop.py"]],
     )

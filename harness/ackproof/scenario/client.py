@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.types import KafkaVersion, StrictModel
 
 _NAMES = ("librdkafka", "java")
 
+#: An example in messages.
+_LIBRDKAFKA = "2.3.0"
+
+_RELEASE = r"[0-9]+\.[0-9]+\.[0-9]+"
+
+
+def _parse_librdkafka(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(_RELEASE, value):
+        return value
+    raise ValueError(
+        f"{value!r} is not a version of librdkafka: write a release with all its numbers, such as "
+        f"{_LIBRDKAFKA}"
+    )
+
+
+LibrdkafkaVersion = Annotated[
+    str,
+    BeforeValidator(_parse_librdkafka),
+    WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE}$"}),
+]
+
 
 class ClientLibrary(StrictModel):
-    """librdkafka, or a version of Kafka's Java client."""
+    """A version of librdkafka or of Kafka's Java client; without one librdkafka as installed."""
 
+    librdkafka: LibrdkafkaVersion | None = Field(
+        default=None, description="the version of librdkafka; by default the installed one"
+    )
     java: KafkaVersion | None = Field(
         default=None, description="the version of Kafka's Java client; librdkafka if there is none"
     )
+
+    @model_validator(mode="after")
+    def _is_one_library(self) -> Self:
+        if self.librdkafka is not None and self.java is not None:
+            raise ValueError(
+                f"librdkafka: {self.librdkafka} and java: {self.java} are two clients: remove one"
+            )
+        return self
 
 
 def _parse_client(value: object) -> object:
@@ -29,8 +62,8 @@ def _parse_client(value: object) -> object:
     if isinstance(value, Mapping | ClientLibrary):
         return value
     raise ValueError(
-        f"{value!r} is not a client ({', '.join(_NAMES)}, or java with a version: "
-        f"{{java: {DEFAULT_KAFKA}}})"
+        f"{value!r} is not a client ({', '.join(_NAMES)}, or one with a version: "
+        f"{{librdkafka: {_LIBRDKAFKA}}}, {{java: {DEFAULT_KAFKA}}})"
     )
 
 

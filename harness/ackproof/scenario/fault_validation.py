@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ackproof.kafka_versions import uses_zookeeper
+from ackproof.kafka_versions import numbers, uses_zookeeper
 from ackproof.scenario.cluster import CONTROLLER_ID, OWN_LISTENERS
 from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
@@ -13,8 +13,11 @@ from ackproof_faults import Fault, Shape
 from ackproof_faults.conditions.condition import Condition, compares
 from ackproof_faults.conditions.events import FaultHas, LogSays
 from ackproof_faults.conditions.partition_state import (
+    ElrCondition,
+    ElrIsExactly,
     IsrIs,
     IsrIsExactly,
+    LastKnownLeaderIs,
     LeaderIs,
     PartitionCondition,
 )
@@ -22,6 +25,9 @@ from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.schedule.blast_radius import Limit
 from ackproof_faults.schedule.blocks import located_faults
 from ackproof_faults.schedule.conflicts import certain_conflicts
+
+#: The first version with eligible leader replicas.
+_FIRST_ELR = (4, 0)
 
 
 def problems(scenario: Scenario) -> Iterator[Problem]:
@@ -136,6 +142,8 @@ def _condition_problems(
     seconds = scenario.workload.seconds
     if isinstance(condition, PartitionCondition):
         yield from _partition_problems(scenario, place, condition.topic, condition.partition)
+    if isinstance(condition, ElrCondition):
+        yield from _elr_problems(scenario, place, condition)
     match condition:
         case ProgressIs() if condition.count > records:
             yield place, f"'{condition}' is more than workload.records: {records} allow"
@@ -151,9 +159,20 @@ def _condition_problems(
             yield from _broker_problems(scenario, place, broker)
         case IsrIs() if not _possible_size(scenario, condition):
             yield place, f"'{condition}' never holds with that many replicas"
-        case IsrIsExactly():
+        case LastKnownLeaderIs(broker=broker):
+            yield from _broker_problems(scenario, place, broker)
+        case IsrIsExactly() | ElrIsExactly():
             for broker in condition.members:
                 yield from _broker_problems(scenario, place, broker)
+
+
+def _elr_problems(
+    scenario: Scenario, place: YamlPath, condition: ElrCondition
+) -> Iterator[Problem]:
+    if scenario.cluster.attach is not None:
+        yield place, f"'{condition}' is read from a controller's disk: not of an attached cluster"
+    elif numbers(scenario.kafka) < _FIRST_ELR:
+        yield place, f"'{condition}' needs Kafka 4.0 (KIP-966), and this is {scenario.kafka}"
 
 
 def _possible_size(scenario: Scenario, condition: IsrIs) -> bool:

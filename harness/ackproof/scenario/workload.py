@@ -124,9 +124,9 @@ class Sends(StrictModel):
 
     client: Client = Field(
         default=ClientLibrary(),
-        description="the client library: librdkafka, java, or java with a version; of all "
+        description="the client library: librdkafka, java, or one of them with a version; of all "
         "producers and consumers of the workload that name no other",
-        examples=["java", {"java": "3.9.1"}],
+        examples=["java", {"java": "3.9.1"}, {"librdkafka": "2.3.0"}],
         json_schema_extra={"default": "librdkafka"},
     )
     producers: int = Field(

@@ -33,8 +33,8 @@ def cause(c: Circumstances, case: Case, because: str, cut: tuple[int, int, datet
     cut: which broker truncated to which offset, and when.
     """
     if case is Case.UNEXPLAINED:
-        return "; ".join([f"unexplained: {because}", *_facts(c, cut)])
-    return "; ".join([_headline(c, case), *_facts(c, cut)])
+        return "; ".join([f"unexplained: {because}", *_facts(c, cut, told=None)])
+    return "; ".join([_headline(c, case), *_facts(c, cut, told=decisive(c))])
 
 
 def _headline(c: Circumstances, case: Case) -> str:
@@ -70,13 +70,15 @@ def _struck(c: Circumstances) -> str:
     return f"{leader} lost leadership under {name} of {_brokers(fault.nodes)},"
 
 
-def _facts(c: Circumstances, cut: tuple[int, int, datetime] | None) -> list[str]:
+def _facts(
+    c: Circumstances, cut: tuple[int, int, datetime] | None, *, told: Fault | None
+) -> list[str]:
     facts = []
-    main = decisive(c)
-    others = [fault for fault in c.faults if fault is not main]
+    others = [fault for fault in c.faults if fault is not told]
     if others:
         named = (f"{f.fault} of {_brokers(f.nodes)} (fault {f.window + 1})" for f in others)
-        facts.append(f"meanwhile {_listing(named)}")
+        # Records that were sent between two faults are one group with those sent before and after.
+        facts.append(f"{'meanwhile' if c.timely else 'before or after'} {_listing(named)}")
     if c.next is not None:
         where = "" if c.next.start is None else f", its log ending at {c.next.start}"
         facts.append(

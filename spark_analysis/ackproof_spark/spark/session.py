@@ -10,10 +10,8 @@ import atexit
 import contextlib
 import os
 import re
-import shutil
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +19,7 @@ from urllib.parse import urlsplit
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ackproof_spark.errors import AnalysisError
-from ackproof_spark.spark import class_archive, connector, executor_zip
+from ackproof_spark.spark import class_archive, connector, executor_zip, scratch
 from ackproof_spark.spark.errors import cause
 
 if TYPE_CHECKING:
@@ -123,20 +121,20 @@ def session() -> SparkSession:
         return _running
     stop()
     connector.spark_version()
-    scratch = Path(tempfile.mkdtemp(prefix="ackproof-spark-"))
+    folder = scratch.create()
     try:
         if is_connect():
             _check_reachable()
-            _running = _connect(scratch)
+            _running = _connect(folder)
         else:
             connector.check_java()
             if not _is_local():
                 _check_reachable()
-            _running = _start(scratch)
+            _running = _start(folder)
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.remove(folder)
         raise
-    _scratch = scratch
+    _scratch = folder
     atexit.register(stop)
     return _running
 
@@ -155,7 +153,7 @@ def stop() -> None:
                 _running.stop()
         _stop_jvm()
     if _scratch is not None:
-        shutil.rmtree(_scratch, ignore_errors=True)
+        scratch.remove(_scratch)
     _running = _scratch = None
 
 
@@ -196,7 +194,7 @@ def _stop_jvm() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _connect(scratch: Path) -> SparkSession:
+def _connect(folder: Path) -> SparkSession:
     try:
         import pyspark.sql.connect.session  # noqa: F401
         from pyspark.sql import SparkSession
@@ -208,7 +206,7 @@ def _connect(scratch: Path) -> SparkSession:
     try:
         spark: SparkSession = SparkSession.builder.remote(_master).getOrCreate()
         configure(spark)
-        spark.addArtifacts(str(executor_zip.write(scratch / "ackproof.zip")), pyfile=True)
+        spark.addArtifacts(str(executor_zip.write(folder / "ackproof.zip")), pyfile=True)
     except Exception as error:
         raise AnalysisError(
             f"Spark Connect at {_master} cannot be used ({cause(error)})"
@@ -228,7 +226,7 @@ def _check_reachable() -> None:
         ) from None
 
 
-def _start(scratch: Path) -> SparkSession:
+def _start(folder: Path) -> SparkSession:
     import pyspark
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -242,10 +240,10 @@ def _start(scratch: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         # Otherwise every column of a query asks the JVM twice for its Python call site.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         **SETTINGS,
-        **(_local_settings(scratch) if _is_local() else _cluster_settings(scratch)),
+        **(_local_settings(folder) if _is_local() else _cluster_settings(folder)),
         **(_DELTA_SETTINGS if connector.Package.DELTA in _used else {}),
     }
     # The jars match the installed pyspark; ignore another Spark on this machine.
@@ -258,17 +256,17 @@ def _start(scratch: Path) -> SparkSession:
     if _on_loopback():
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    said = scratch / "jvm.log"
+    said = folder / "jvm.log"
     try:
         with said.open("w") as log:
             # Spark 4.0 makes a folder `artifacts` where its JVM starts.
             gateway = launch_gateway(
-                conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": scratch}
+                conf, popen_kwargs={"stdout": log, "stderr": log, "cwd": folder}
             )
         context = SparkContext(conf=conf, gateway=gateway)
         if not _is_local():
             _await_executor(context)
-            context.addPyFile(str(executor_zip.write(scratch / "ackproof.zip")))
+            context.addPyFile(str(executor_zip.write(folder / "ackproof.zip")))
         spark = SparkSession(context)
         if not context.getConf().contains("spark.sql.shuffle.partitions"):
             # The default of 200 would start 200 tasks for each small step of a comparison.
@@ -282,7 +280,7 @@ def _start(scratch: Path) -> SparkSession:
         report = "\n".join(said.read_text(errors="replace").splitlines()[-20:])
         raise AnalysisError(
             f"Spark {pyspark.__version__} did not start on {_master} ({error}). Its JVM needs "
-            f"{_DRIVER_MEMORY} of memory, and free space in {scratch.parent}. Its log ends with:\n"
+            f"{_DRIVER_MEMORY} of memory, and free space in {folder.parent}. Its log ends with:\n"
             f"{report}"
         ) from error
 
@@ -295,17 +293,17 @@ def _on_loopback() -> bool:
     return _is_local() or urlsplit(_master).hostname in ("127.0.0.1", "localhost")
 
 
-def _local_settings(scratch: Path) -> dict[str, str]:
+def _local_settings(folder: Path) -> dict[str, str]:
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         # An analysis lasts seconds: the optimising compiler and a concurrent garbage
         # collector cost more than they give back, at a million records still.
         "spark.driver.extraJavaOptions": " ".join(
-            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_archive(), _quiet(scratch)]
+            ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_archive(), _quiet(folder)]
         ),
         "spark.driver.extraClassPath": os.pathsep.join(map(str, _jars())),
-        "spark.local.dir": str(scratch / "local"),
+        "spark.local.dir": str(folder / "local"),
     }
 
 
@@ -315,11 +313,11 @@ def _archive() -> list[str]:
     return [f'"-XX:SharedArchiveFile={archive}"'] if archive else []
 
 
-def _cluster_settings(scratch: Path) -> dict[str, str]:
+def _cluster_settings(folder: Path) -> dict[str, str]:
     """Return the settings for a cluster: its executors fetch the connector from this process."""
     here = {"spark.driver.host": "127.0.0.1"} if _on_loopback() else {}
     return here | {
-        "spark.driver.extraJavaOptions": _quiet(scratch),
+        "spark.driver.extraJavaOptions": _quiet(folder),
         "spark.jars": ",".join(map(str, _jars())),
     }
 
@@ -328,9 +326,9 @@ def _jars() -> list[Path]:
     return connector.jars() + [jar for package in sorted(_used) for jar in connector.jars(package)]
 
 
-def _quiet(scratch: Path) -> str:
+def _quiet(folder: Path) -> str:
     """Return the JVM option that makes the driver log errors only."""
-    log_settings = scratch / "log4j2.properties"
+    log_settings = folder / "log4j2.properties"
     log_settings.write_text(_LOG_SETTINGS)
     return f"-Dlog4j2.configurationFile={log_settings.as_uri()}"
 

@@ -91,6 +91,12 @@ class FakeMetadata:
     def isr(self, topic: str, partition: int) -> Sequence[int]:
         return self.state.now_isr
 
+    def elr(self, topic: str, partition: int) -> Sequence[int] | None:
+        return None
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        return None
+
     def log_end(self, topic: str, partition: int) -> tuple[int, int] | None:
         return self.state.now_log_end
 

@@ -19,6 +19,8 @@ class Observed:
     sent_more: int = 0
     size: int | None = 3
     members: tuple[int, ...] = ()
+    eligible: tuple[int, ...] | None = ()
+    led_last: int | None = None
     leads: int | None = 1
     leader_epoch: int | None = 0
     unchanged_s: float | None = None
@@ -33,6 +35,12 @@ class Observed:
 
     def isr(self, topic: str, partition: int) -> tuple[int, ...] | None:
         return None if self.size is None else self.members or tuple(range(self.size))
+
+    def elr(self, topic: str, partition: int) -> tuple[int, ...] | None:
+        return self.eligible
+
+    def last_known_leader(self, topic: str, partition: int) -> int | None:
+        return self.led_last
 
     def leader(self, topic: str, partition: int) -> int | None:
         return self.leads
@@ -86,6 +94,9 @@ class Observed:
         ("leader of orders-0 != none", Observed(leads=1), Observed(leads=None)),
         ("isr of orders-0 is {1, 3}", Observed(members=(3, 1)), Observed(members=(1, 2, 3))),
         ("isr of orders-0 is {1}", Observed(members=(1,)), Observed(size=None)),
+        ("elr of orders-0 is {2, 3}", Observed(eligible=(3, 2)), Observed(eligible=(2,))),
+        ("elr of orders-0 is {}", Observed(eligible=()), Observed(eligible=None)),
+        ("last known leader of orders-0 == 2", Observed(led_last=2), Observed(leads=2)),
         ("epoch of orders-0 >= 5", Observed(leader_epoch=5), Observed(leader_epoch=4)),
         ("epoch of orders-0 < 5", Observed(leader_epoch=4), Observed(leader_epoch=None)),
         ("hw of orders-0 stuck for 2s", Observed(unchanged_s=2.0), Observed(unchanged_s=1.9)),

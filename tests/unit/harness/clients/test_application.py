@@ -62,6 +62,21 @@ def test_it_finds_the_cluster_in_its_environment(tmp_path: Path) -> None:
     assert json.loads(settings)["sasl.password"] == "p"
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_its_python_has_ackproof_unless_a_virtual_environment_is_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: bool
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    if active:
+        monkeypatch.setenv("VIRTUAL_ENV", "/home/me/shop/.venv")
+    with application(tmp_path, "print(os.environ['PATH'])") as running:
+        running.await_producers()
+    path = (tmp_path / "application" / "output.log").read_text().strip()
+    ours = f"{Path(sys.executable).parent}:"
+    assert path == ("" if active else ours) + "/usr/bin:/bin"
+
+
 def test_one_that_fails_is_quoted_and_what_it_logged_is_kept(tmp_path: Path) -> None:
     with application(tmp_path, ACK, "sys.exit('no money')") as running:
         troubles = running.await_producers()

@@ -163,3 +163,10 @@ def test_outcomes_of_sends_can_be_expected(outcome: str) -> None:
     assert judged(Expect(**{outcome: "some"})) is Word.VIOLATED  # type: ignore[arg-type]
     assert judged(Expect(**{outcome: "some"}), **{outcome: 3}) is Word.HOLDS  # type: ignore[arg-type]
     assert judged(Expect(**{outcome: "none"}), **{outcome: 3}) is Word.VIOLATED  # type: ignore[arg-type]
+
+
+def test_counts_are_told_with_separated_thousands() -> None:
+    lines = check_expectations(Expect(loss="none"), {**CLEAN, "lost": 5626}, METRICS)
+    assert lines[0].observed == "5626"
+    assert lines[0].said == "5,626"
+    assert conclude(lines, [])[1] == "5,626 lost, none expected"

@@ -87,6 +87,7 @@ def test_cluster_settings_are_read_as_kafka_reads_them(
         ("TOPIC", "min.insync.replicas: 9", "nothing is ever acked with acks: all"),
         ("WHEN", "isr of orders-0 == 99", "'isr of orders-0 == 99' never holds"),
         ("WHEN", "isr of orders-0 >= 4", "never holds with that many replicas"),
+        ("WHEN", "last known leader of orders-0 == 9", "there is no broker 9"),
     ],
 )
 def test_numbers_that_no_run_can_reach_are_refused(
@@ -96,6 +97,16 @@ def test_numbers_that_no_run_can_reach_are_refused(
     if of == "WHEN":
         text += f"faults: [{{fault: kill, target: leader of orders-0, when: [{setting}]}}]\n"
     assert said in refusal(tmp_path, text.replace(of, setting))
+
+
+def test_the_elr_of_a_kafka_without_one_is_refused(tmp_path: Path) -> None:
+    text = SCENARIO + (
+        "kafka: 3.9.1\nfaults: [{fault: kill, target: leader of orders-0, "
+        "when: ['elr of orders-0 is {2}']}]\n"
+    )
+    assert "'elr of orders-0 is {2}' needs Kafka 4.0 (KIP-966)" in refusal(tmp_path, text)
+    with pytest.raises(pytest.fail.Exception):
+        refusal(tmp_path, text.replace("3.9.1", "4.3.1"))
 
 
 def test_numbers_that_a_run_can_reach_are_legal(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_the_client_is_that_of_the_brokers_and_of_all_clients(tmp_path):
     [one] = loaded(tmp_path, TEXT)
     workload = one.scenario.workload
     assert workload.client.java == workload.consumers["billing"].client.java == "3.9.1"
-    assert one.scenario.java_clients == {"3.9.1"}
+    assert {client.java for client in one.scenario.clients} == {"3.9.1"}
 
 
 def test_a_stored_scenario_is_read_as_it_was(tmp_path):
@@ -104,7 +104,7 @@ def test_settings_that_are_not_javas_are_refused(tmp_path, given, problem):
 @pytest.mark.parametrize(
     ("client", "problem"),
     [
-        ("kafkajs", "'kafkajs' is not a client (librdkafka, java, or java with a version"),
+        ("kafkajs", "'kafkajs' is not a client (librdkafka, java, or one with a version"),
         ("{java: 0.9.0.1}", "too old"),
         ("{java: 3.9}", "'3.9' is not a Kafka version"),
     ],

@@ -206,6 +206,14 @@ def test_an_unexplained_loss_says_what_is_in_the_way():
     assert cause(lost, case, because, None).startswith("unexplained: no later leader's log begins")
 
 
+def test_a_loss_outside_every_fault_is_not_said_to_be_during_one():
+    lost = replace(B1, timely=False, faults=(fault("isolate_replication", 1),))
+    phrase = cause(lost, *classify(lost), None)
+    assert phrase.startswith("unexplained: no fault was in force")
+    assert "before or after isolate_replication of broker 1 (fault 1)" in phrase
+    assert "meanwhile" not in phrase
+
+
 @pytest.mark.parametrize("case", FITTING)
 def test_every_case_has_a_sentence(case):
     assert cause(FITTING[case], case, "", None)

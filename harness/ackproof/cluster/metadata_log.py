@@ -49,8 +49,8 @@ class Entry:
 class PartitionState:
     """A partition from `at` on, until its next state. `leader` is -1 without a leader.
 
-    `elr` are the eligible leader replicas; `last_known_elr` is the last leader, kept once ISR and
-    ELR are empty (KIP-966).
+    `elr` are the eligible leader replicas; `last_known_elr` is the last leader, kept while the
+    ISR is empty (KIP-966, PartitionChangeBuilder).
     """
 
     at: datetime
