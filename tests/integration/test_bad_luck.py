@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,6 @@ import psutil
 import pytest
 from docker import DockerClient
 
-import command_line
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from integration.command import (
@@ -30,7 +28,7 @@ SCENARIO = "scenarios/acks-all.yaml"
 
 
 def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
-    engine: DockerClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: DockerClient, tmp_path: Path
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
         run_dir = await_acks(tmp_path, process, at_least=500)
@@ -47,9 +45,9 @@ def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
     assert process.returncode == 3, errors
     assert "Traceback" not in errors
     assert not any(ours(engine, process.pid).values())
-    code = command_line.ackproof("check", run_dir, "--json")
-    verdict = json.loads(capsys.readouterr().out)
-    assert (code, verdict["verdict"]) == (3, "inconclusive")
+    result = ackproof("check", run_dir, "--json")
+    verdict = printed(result)
+    assert (result.returncode, verdict["verdict"]) == (3, "inconclusive")
     assert "interrupted" in verdict["reason"]
     assert verdict["observed"]["acked"] >= 500
     assert verdict["observed"]["lost"] == 0
