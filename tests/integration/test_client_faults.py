@@ -121,7 +121,9 @@ def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     assert settled(supervisor) == []
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "java"], indirect=True)
+@pytest.mark.parametrize(
+    "client", [pytest.param("librdkafka", marks=pytest.mark.slow), "java"], indirect=True
+)
 def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     alone: KafkaCluster, employ: Employ
 ) -> None:
@@ -217,7 +219,7 @@ def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
 
 
 @pytest.mark.parametrize("client", ["librdkafka"], indirect=True)
-@pytest.mark.parametrize("what", ["queue", "all"])
+@pytest.mark.parametrize("what", ["queue", pytest.param("all", marks=pytest.mark.slow)])
 def test_purged_records_are_neither_acked_nor_in_the_topic(
     alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
@@ -268,6 +270,7 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
 
 
+@pytest.mark.slow
 def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     alone: KafkaCluster, employ: Employ, client: str
 ) -> None:
