@@ -121,7 +121,9 @@ def test_a_paused_producer_is_fenced_by_a_new_one_with_its_transactional_id(
     assert settled(supervisor) == []
 
 
-@pytest.mark.parametrize("client", ["librdkafka", "java"], indirect=True)
+@pytest.mark.parametrize(
+    "client", [pytest.param("librdkafka", marks=pytest.mark.slow), "java"], indirect=True
+)
 def test_a_crashed_producer_writes_nothing_until_its_successor_starts(
     alone: KafkaCluster, employ: Employ
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Empl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client", ["librdkafka"], indirect=True)  # Java's reports hold its network
 def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
     alone: KafkaCluster, employ: Employ
 ) -> None:
@@ -216,7 +219,7 @@ def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
 
 
 @pytest.mark.parametrize("client", ["librdkafka"], indirect=True)
-@pytest.mark.parametrize("what", ["queue", "all"])
+@pytest.mark.parametrize("what", ["queue", pytest.param("all", marks=pytest.mark.slow)])
 def test_purged_records_are_neither_acked_nor_in_the_topic(
     alone: KafkaCluster, employ: Employ, what: Literal["queue", "all"]
 ) -> None:
@@ -267,6 +270,7 @@ def test_skewed_timestamps_are_in_the_log_from_inject_to_heal(
     assert set(ledger_of_first(supervisor)["outcome"].to_pylist()) == {"acked"}
 
 
+@pytest.mark.slow
 def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     alone: KafkaCluster, employ: Employ, client: str
 ) -> None:
@@ -284,7 +288,7 @@ def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     assert of_outcome(ledger, "acked") == set(sequences(written))
     assert "INVALID_TIMESTAMP" in ledger["error"].to_pylist()
     if client == "java":  # no retry is counted; librdkafka's attempts are told apart by time
-        assert set(ledger["outcome"].to_pylist()) == {"acked", "failed"}
+        assert of_outcome(ledger, "failed")
     # The first records after heal may share a batch with the last skewed ones.
     later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
     right = [one == "acked" for one in later.sort_by("sequence")["outcome"].to_pylist()]
