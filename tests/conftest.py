@@ -12,8 +12,7 @@ import pytest
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.containers.engine import connect
-from ackproof.scenario.model import ClusterSpec, TopicSpec
-from kafka_clusters import boot
+from kafka_clusters import SharedBrokers
 
 #: A user's project with the pytest plugin; tests run it in a process of its own.
 collect_ignore = ["user_project"]
@@ -82,12 +81,19 @@ def image(engine: DockerClient) -> str:
     return images.ensure(client=engine).reference
 
 
-@pytest.fixture(scope="module")
-def cluster(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Three brokers with the topic orders (3 partitions, 3 replicas), one cluster a module."""
-    with boot(engine, ClusterSpec()) as made:
-        made.create_topics({"orders": TopicSpec(partitions=3)})
+@pytest.fixture(scope="session")
+def shared_brokers(engine: DockerClient) -> Iterator[SharedBrokers]:
+    with SharedBrokers(engine) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_brokers: SharedBrokers, request: pytest.FixtureRequest) -> KafkaCluster:
+    """Three brokers with short sessions and the topic orders (3 partitions, 3 replicas).
+
+    Modules share them. Each starts with an empty topic.
+    """
+    return shared_brokers.lend(failures=request.session.testsfailed)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +13,8 @@ from ackproof.cluster.cluster import KafkaCluster
 from ackproof.containers import images
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.model import TopicSpec
+from waiting import until
 
 #: A dead broker is fenced sooner than after 9 s. A slow one is not fenced, because a session has
 #: many heartbeats.
@@ -35,3 +37,40 @@ def boot(
         kafka=kafka,
         logs=logs,
     )
+
+
+class SharedBrokers(ExitStack):
+    """Three brokers with short sessions, for one module after another.
+
+    What stays from module to module are internal topics, and what brokers and controllers count.
+    """
+
+    def __init__(self, engine: DockerClient) -> None:
+        super().__init__()
+        self._engine = engine
+        self._cluster: KafkaCluster | None = None
+        self._failures = 0
+
+    def lend(self, *, failures: int) -> KafkaCluster:
+        """Return the brokers with the topic orders (3 partitions, 3 replicas), without records.
+
+        After a failure they are new ones: a failed test may have left anything.
+        """
+        if self._cluster is None or failures != self._failures:
+            self.close()
+            self._cluster = self.enter_context(boot(self._engine, ClusterSpec(settings=NOTICED)))
+        else:
+            _delete_topics(self._cluster)
+        self._failures = failures
+        self._cluster.create_topics({"orders": TopicSpec(partitions=3)})
+        return self._cluster
+
+
+def _delete_topics(cluster: KafkaCluster) -> None:
+    def own() -> set[str]:
+        return {name for name, _ in cluster.partitions() if not name.startswith("__")}
+
+    cluster.admin.delete_topics(sorted(own()))
+    until(lambda: not own(), "topics of the previous module still exist")
+    brokers = set(cluster.broker_ids())
+    until(lambda: all(cluster.brokers_known_to(one) == brokers for one in brokers))

@@ -49,6 +49,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
+@pytest.fixture(scope="module")
+def before(spark: object, recorded: list[Path]) -> dict[Path, Verdict]:
+    """The verdicts of the runs as they were recorded."""
+    return {run_dir: judge_run(run_dir) for run_dir in recorded}
+
+
 @pytest.fixture
 def place(recorded: list[Path]) -> Iterator[Path]:
     """A folder on the disk of the runs, whose files mutants link to."""
@@ -90,9 +96,8 @@ def test_a_damaged_file_is_always_refused(recorded: list[Path], place: Path) -> 
 
 @pytest.mark.spark
 def test_a_falsified_run_never_holds_unnoticed(
-    spark: object, recorded: list[Path], place: Path
+    before: dict[Path, Verdict], recorded: list[Path], place: Path
 ) -> None:
-    before = {run_dir: judge_run(run_dir) for run_dir in recorded}
     assert {one.verdict for one in before.values()} == {Word.HOLDS}
     answers: Counter[str] = Counter()
     unnoticed = []
@@ -111,8 +116,9 @@ def test_a_falsified_run_never_holds_unnoticed(
 
 
 @pytest.mark.spark
-def test_a_reordered_run_raises_no_alarm(spark: object, recorded: list[Path], place: Path) -> None:
-    before = {run_dir: judge_run(run_dir) for run_dir in recorded}
+def test_a_reordered_run_raises_no_alarm(
+    before: dict[Path, Verdict], recorded: list[Path], place: Path
+) -> None:
     for seed in range(SEED, SEED + max(1, JUDGED // 10)):
         run_dir = recorded[seed % len(recorded)]
         mutant = reorder(run_dir, place / str(seed), seed)

@@ -20,4 +20,7 @@ OTHER_LIBRDKAFKA = os.environ.get("ACKPROOF_LIBRDKAFKA", "2.0.2")
 MOCK = "mock"
 REAL = pytest.param("cluster", marks=pytest.mark.cluster)
 JAVA = pytest.param("java", marks=pytest.mark.cluster)
+#: The real arms of a test that another one repeats in its essence.
+LATER_REAL = pytest.param("cluster", marks=[pytest.mark.cluster, pytest.mark.slow])
+LATER_JAVA = pytest.param("java", marks=[pytest.mark.cluster, pytest.mark.slow])
 OTHER = pytest.param("other librdkafka", marks=[pytest.mark.cluster, pytest.mark.slow])

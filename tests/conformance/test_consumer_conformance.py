@@ -19,12 +19,22 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.process import ConsumerProcess, ProducerProcess
 from ackproof.clients.shared_page import State
 from ackproof.clients.spec import ProducerSpec, TransactionSpec
+from ackproof.cluster import features, kafka_tools
 from ackproof.cluster.admin import Admin
 from ackproof.ledger import arrow_stream, finalize, processed_records
 from ackproof.ledger.producer_ledger import stream_path
 from ackproof.scenario.commit import Commit
 from ackproof_spark.tables import LOCATION
-from conformance.arms import JAVA, MOCK, OTHER, PARTITIONS, REAL, WITHIN
+from conformance.arms import (
+    JAVA,
+    LATER_JAVA,
+    LATER_REAL,
+    MOCK,
+    OTHER,
+    PARTITIONS,
+    REAL,
+    WITHIN,
+)
 from waiting import until
 
 SENDS = 4_000
@@ -32,6 +42,8 @@ SENDS = 4_000
 ALL = list(range(PARTITIONS))
 SETTINGS = {"auto.offset.reset": "earliest"}
 IDEMPOTENT = {"settings": {"enable.idempotence": True}}
+
+TRANSACTIONS_TOOL = ("org.apache.kafka.tools.TransactionsCommand",)
 
 #: The mock neither fences nor writes markers, and loses members of a group when it is slow.
 only_real = pytest.mark.parametrize("arm", [REAL, JAVA, OTHER], indirect=True)
@@ -187,6 +199,7 @@ def test_a_consumer_records_reads_in_order_and_processes_each_record_once(client
     assert {"assigned", "committed", "caught-up", "revoked"} <= set(events)
 
 
+@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     clients.produce()
     clients.consumer(partitions=[1, 2])
@@ -195,6 +208,7 @@ def test_assigned_partitions_are_consumed_without_a_group_membership(clients):
     assert len(clients.processed()) == SENDS // 2
 
 
+@pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_with_commits_after_processing_a_crash_reprocesses_and_skips_nothing(clients):
     clients.produce()
     clients.consumer(commit=Commit.AFTER, partitions=ALL, crashes=True)
@@ -217,8 +231,10 @@ def test_forwarded_records_are_the_processed_records(clients, into, commit):
     assert not (clients.run_dir / LOCATION["effects"] / "_consumer-0.sqlite3").exists()
 
 
-@only_real
-@pytest.mark.parametrize("commit", [Commit.TRANSACTION, Commit.AFTER])
+@pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
+@pytest.mark.parametrize(
+    "commit", [Commit.TRANSACTION, pytest.param(Commit.AFTER, marks=pytest.mark.slow)]
+)
 def test_records_are_forwarded_exactly_once_only_with_offsets_in_the_transaction(
     clients, into, commit
 ):
@@ -234,7 +250,7 @@ def test_records_are_forwarded_exactly_once_only_with_offsets_in_the_transaction
     assert max(processed.values()) == (1 if commit is Commit.TRANSACTION else 2)
 
 
-@only_real
+@pytest.mark.parametrize("arm", [LATER_REAL, LATER_JAVA, OTHER], indirect=True)
 def test_a_replaced_pipeline_is_fenced_and_forwards_nothing(clients, into):
     topics = into("invoices")
     pipeline = {"into": topics, "commit": Commit.TRANSACTION, "transactional_id": clients.topic}
@@ -254,8 +270,8 @@ def test_a_replaced_pipeline_is_fenced_and_forwards_nothing(clients, into):
     ("arm", "commit"),
     [
         pytest.param("cluster", Commit.BEFORE, marks=pytest.mark.cluster),
-        pytest.param("cluster", Commit.AUTO, marks=pytest.mark.cluster),
-        pytest.param("java", Commit.BEFORE, marks=pytest.mark.cluster),
+        pytest.param("cluster", Commit.AUTO, marks=[pytest.mark.cluster, pytest.mark.slow]),
+        pytest.param("java", Commit.BEFORE, marks=[pytest.mark.cluster, pytest.mark.slow]),
     ],
     indirect=["arm"],
 )
@@ -274,7 +290,7 @@ def test_with_commits_before_processing_a_crash_skips_and_reprocesses_nothing(cl
     assert skipped <= {row["sequence"] for row in clients.rows("reads")}
 
 
-@pytest.mark.parametrize("arm", [JAVA], indirect=True)
+@pytest.mark.parametrize("arm", [LATER_JAVA], indirect=True)
 def test_the_java_client_commits_automatically_only_what_is_processed(clients):
     settings = {"auto.commit.interval.ms": 10}
     clients.produce()
@@ -320,6 +336,7 @@ class TestTransactions:
         offsets = {row["outcome"]: row["offset"] is None for row in clients.rows("ledger")}
         assert offsets == {"acked": False, "aborted": True}
 
+    @pytest.mark.parametrize("arm", [MOCK, LATER_REAL, LATER_JAVA, OTHER], indirect=True)
     def test_a_crash_before_the_commit_request_aborts_the_transaction(self, clients):
         producer = clients.producer(transactions=self.spec(crash_in=3), **IDEMPOTENT)
         assert producer.wait(WITHIN) == -signal.SIGKILL
@@ -328,7 +345,7 @@ class TestTransactions:
         assert self.sends(clients, "aborted") >= {(0, number) for number in range(300, 400)}
         assert self.sends(clients, "unknown") == set()
 
-    @only_real
+    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
     def test_a_zombie_is_fenced_and_ends_without_an_error(self, clients):
         zombie = clients.producer(transactions=self.spec(zombie_in=2), **IDEMPOTENT)
         until(lambda: zombie.state is State.PAUSED)
@@ -346,7 +363,7 @@ class TestTransactions:
             (1, n) for n in range(500)
         }
 
-    @only_real
+    @pytest.mark.parametrize("arm", [REAL, LATER_JAVA, OTHER], indirect=True)
     def test_aborted_records_are_read_with_read_uncommitted_only(self, clients):
         clients.produce(records=2_000, transactions=self.spec(abort=0.3, seed=1), **IDEMPOTENT)
         clients.produce(records=PARTITIONS)  # without a transaction, at the end of the log
@@ -365,3 +382,32 @@ class TestTransactions:
         assert not seen["read_committed"] & aborted
         assert seen["read_committed"] == self.sends(clients, "acked")
         assert seen["read_uncommitted"] == self.sends(clients, "acked") | aborted
+
+    @pytest.mark.parametrize(
+        ("arm", "bumps"),
+        [
+            pytest.param("cluster", False, marks=pytest.mark.cluster),
+            pytest.param("java", True, marks=pytest.mark.cluster),
+        ],
+        indirect=["arm"],
+    )
+    def test_each_transaction_of_protocol_2_has_an_epoch_of_its_own(
+        self, clients, cluster, java, bumps
+    ):
+        transactions = TransactionSpec(transactional_id=clients.topic, size=100)
+        clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
+        described = kafka_tools.run_at_a_broker(
+            cluster,
+            TRANSACTIONS_TOOL,
+            "describe",
+            "--transactional-id",
+            clients.topic,
+        )
+        names, values = (line.split() for line in described.strip().splitlines()[-2:])
+        of = dict(zip(names, values, strict=False))  # the last columns are empty
+        assert features.level(cluster, "transaction.version") == "2"
+        assert of["TransactionState"] == "CompleteCommit"
+        assert int(of["ProducerEpoch"]) == (5 if bumps else 0)
+        if java:
+            found = json.loads(clients.producers[0].spec.in_force.read_text())
+            assert found["transaction.protocol"] == 2

@@ -5,6 +5,7 @@ The mock cluster is reached over TCP, like a real one. If both pass, fast tests 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
 from ackproof.ledger.producer_ledger import recover, stream_path
 from ackproof_spark.record import decode, run_token
-from conformance.arms import PARTITIONS, WITHIN
+from conformance.arms import JAVA, PARTITIONS, WITHIN
 from waiting import until
 
 
@@ -95,3 +96,13 @@ def test_after_sigkill_every_record_in_the_log_is_a_send_of_the_ledger(spec, boo
         *(acked[name].to_pylist() for name in ("partition", "offset", "sequence")), strict=True
     ):
         assert decode(log[place[:2]])[2] == place[2]
+
+
+@pytest.mark.parametrize("arm", [JAVA], indirect=True)
+def test_a_java_producer_reads_back_what_it_works_with(spec):
+    process = ProducerProcess(spec(records=1, settings={"acks": "1", "retries": 7}))
+    process.start()
+    assert process.wait(WITHIN) == 0, process.error
+    # Since 3.0 idempotence is on by default, and acks=1 switches it off without a word.
+    found = json.loads(process.spec.in_force.read_text())
+    assert found == {"acks": "1", "retries": 7, "enable.idempotence": False}

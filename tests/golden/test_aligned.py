@@ -39,7 +39,8 @@ from spark_histories import (
 pytestmark = pytest.mark.spark
 
 SEED = 20260102
-HISTORIES = min(150, int(os.environ.get("ACKPROOF_HISTORIES", "40")))
+ASKED = os.environ.get("ACKPROOF_HISTORIES")
+HISTORIES = min(150, int(ASKED or "20"))
 TINY = Sizing(from_rows=0, rows_a_slice=24, placed=0.0)
 NEVER = Sizing(from_rows=2**62)
 
@@ -172,8 +173,8 @@ def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
     lay_out(tmp_path, rows=3)
     aligned = compare(spark, tmp_path, sizing=TINY)
     by_pass = anomalies_of(tmp_path)
-    # Without the pass; and as if what it leaves for the checks were many rows.
-    for sizing in (NEVER, replace(TINY, few=0)):
+    # Without the pass; and, with more histories, as if it left many rows for the checks.
+    for sizing in (NEVER, replace(TINY, few=0))[: 2 if ASKED else 1]:
         assert compare(spark, tmp_path, sizing=sizing) == aligned, sizing
         assert by_pass == anomalies_of(tmp_path), sizing
     found: dict[str, list[str]] = {topic: [] for topic in histories}
@@ -182,4 +183,4 @@ def test_aligned_general_and_oracle_agree(spark, tmp_path, histories):
     for topic, history in histories.items():
         assert sorted(found[topic]) == anomalies(history), f"seed {SEED}, {topic}: {history}"
     seen = Counter(row["anomaly"] for row in by_pass)
-    assert all(seen[kind] > 10 for kind in CHECKS if kind not in OF_CLIENTS), seen
+    assert all(seen[kind] > HISTORIES / 4 for kind in CHECKS if kind not in OF_CLIENTS), seen

@@ -6,7 +6,7 @@ states of partition 0, the batches of its replicas, and lines of the brokers' lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -393,17 +393,21 @@ def _batch(broker: int, base: int, last: int, epoch: int, more: Mapping[str, Any
     }
 
 
-def judged(spark, run_dir, acks: str, topics: Iterable[str]):
+def judged(spark, run_dir, acks: Mapping[str, str]):
+    """Compare and investigate a run; `acks` of a topic's producers by topic."""
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
 
     lost = compare(spark, run_dir).counts[Anomaly.LOST]
-    settings = Settings(acks=acks, min_insync_replicas=2, kafka_version="4.3.1")
+    settings = {
+        topic: Settings(acks=value, min_insync_replicas=2, kafka_version="4.3.1")
+        for topic, value in acks.items()
+    }
     found = investigate(
         spark,
         run_dir,
         lost=lost,
-        settings=dict.fromkeys(topics, settings),
+        settings=settings,
         faults=fault_kinds(),
     )
     stories: dict[str, list[str]] = {}
@@ -433,32 +437,30 @@ def _first_only(stories: Sequence[str]) -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module")
-def of_acks(spark, tmp_path_factory):
-    found = {}
-    for acks, topics in (("1", WITH_ACKS_1), ("0", WITH_ACKS_0), ("all", WITH_ACKS_ALL)):
-        run_dir = tmp_path_factory.mktemp(f"acks-{acks}")
-        write(run_dir, topics)
-        found[acks] = judged(spark, run_dir, acks, topics)
-    return found
-
-
-EVERY = [
-    (acks, topic, left)
+EVERY = {
+    topic: (acks, left)
     for acks, topics in (("1", WITH_ACKS_1), ("0", WITH_ACKS_0), ("all", WITH_ACKS_ALL))
     for topic, left in topics.items()
-]
+}
 
 
-@pytest.mark.parametrize(("acks", "topic", "left"), EVERY, ids=[f"{a}-{t}" for a, t, _ in EVERY])
-def test_every_lost_record_has_its_story(acks, topic, left, of_acks):
-    _, stories, _ = of_acks[acks]
-    assert _first_only(stories.get(topic, [])) == list(left.expected)
+@pytest.fixture(scope="module")
+def of_acks(spark, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("acks")
+    write(run_dir, {topic: left for topic, (_, left) in EVERY.items()})
+    return judged(spark, run_dir, {topic: acks for topic, (acks, _) in EVERY.items()})
 
 
-@pytest.mark.parametrize(("acks", "topic", "left"), EVERY, ids=[f"{a}-{t}" for a, t, _ in EVERY])
-def test_records_of_one_story_are_one_cause(acks, topic, left, of_acks):
-    causes = [one for one in of_acks[acks][0].causes if one.topic == topic]
+@pytest.mark.parametrize("topic", EVERY)
+def test_every_lost_record_has_its_story(topic, of_acks):
+    _, stories, _ = of_acks
+    assert _first_only(stories.get(topic, [])) == list(EVERY[topic][1].expected)
+
+
+@pytest.mark.parametrize("topic", EVERY)
+def test_records_of_one_story_are_one_cause(topic, of_acks):
+    left = EVERY[topic][1]
+    causes = [one for one in of_acks[0].causes if one.topic == topic]
     (cause,) = causes
     assert cause.count == len(left.expected)
     assert cause.case == left.expected[0].split(" ")[1]
@@ -466,7 +468,7 @@ def test_records_of_one_story_are_one_cause(acks, topic, left, of_acks):
 
 
 def test_a_cause_names_offsets_times_and_the_fault(of_acks):
-    (cause,) = [one for one in of_acks["1"][0].causes if one.topic == "b2"]
+    (cause,) = [one for one in of_acks[0].causes if one.topic == "b2"]
     assert (cause.first_offset, cause.last_offset) == (3, 5)
     assert (cause.last_acked_at - cause.first_acked_at).total_seconds() == 2
     assert cause.window == 3  # the first topic's own number
@@ -478,7 +480,7 @@ def test_a_cause_names_offsets_times_and_the_fault(of_acks):
 def agreement(spark, tmp_path_factory):
     run_dir = tmp_path_factory.mktemp("agreement")
     write(run_dir, AGREEMENT)
-    return judged(spark, run_dir, "all", [])
+    return judged(spark, run_dir, {})
 
 
 @pytest.mark.parametrize("topic", AGREEMENT)
@@ -498,12 +500,12 @@ def test_they_are_counted(agreement):
 def test_what_was_not_taken_is_not_called_whole(spark, tmp_path):
     topics = {"agree": AGREEMENT["agree"], "flipped": AGREEMENT["flipped"]}
     write(tmp_path, topics, incomplete=["agree"])
-    found, _, _ = judged(spark, tmp_path, "all", [])
+    found, _, _ = judged(spark, tmp_path, {})
     assert found.counts == {Anomaly.DIVERGED: 1}  # seen is seen; of gaps nothing is known
 
 
 def test_without_evidence_there_are_stories_all_the_same(spark, tmp_path):
     write_run(tmp_path, {"b2": B2.history})
-    found, stories, _ = judged(spark, tmp_path, "1", ["b2"])
+    found, stories, _ = judged(spark, tmp_path, {"b2": "1"})
     assert found.counts == {}
     assert _first_only(stories["b2"]) == list(WITH_ACKS_1["unknown"].expected)

@@ -55,9 +55,8 @@ def run_attached(
     with (folder / "said").open("w") as said:
         reporter = ConsoleReporter(Console(file=said))
         _, verdict = run(configured, out=folder / "runs", client=engine, reporter=reporter)
-    # The run's topics are deleted, and others are not. Kafka itself creates the topic of consumer
-    # groups for the first reader.
-    until(lambda: {name for name, _ in cluster.partitions()} - {"__consumer_offsets"} == {"orders"})
+    # The run's topics are deleted, and others are not. Kafka itself creates internal topics.
+    until(lambda: {name for name, _ in cluster.partitions() if name[:2] != "__"} == {"orders"})
     return verdict
 
 
@@ -125,6 +124,7 @@ def test_acks_1_loses_records_that_no_follower_fetched(
     assert "paused: true" in verdict.faults[0].evidence
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_makes_the_run_inconclusive(
     cluster: KafkaCluster, engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -172,6 +172,7 @@ def strict(engine: DockerClient) -> Iterator[KafkaCluster]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_refused_and_not_shown(strict: KafkaCluster) -> None:
     settings = {**strict.client_settings, "sasl.password": "hunter2"}
     message = str(refusal(attach(strict.bootstrap_servers, **settings)))
@@ -179,6 +180,7 @@ def test_a_wrong_password_is_refused_and_not_shown(strict: KafkaCluster) -> None
     assert "hunter2" not in message
 
 
+@pytest.mark.slow
 def test_a_missing_permission_to_create_topics_is_refused(strict: KafkaCluster) -> None:
     message = str(refusal(attach(strict.bootstrap_servers, **strict.client_settings)))
     assert "does not allow to create the topic 'mine-orders'" in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import psutil
 import pytest
 from docker import DockerClient
 
+import command_line
 from ackproof.errors import ClusterError
 from ackproof.waiting import wait_for
 from integration.command import (
@@ -27,19 +29,27 @@ pytestmark = pytest.mark.cluster
 SCENARIO = "scenarios/acks-all.yaml"
 
 
-def test_ctrl_c_removes_the_cluster_and_keeps_the_recorded_data(
-    engine: DockerClient, tmp_path: Path
+def test_a_run_in_progress_is_left_alone_and_ctrl_c_keeps_what_it_recorded(
+    engine: DockerClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with started("run", SCENARIO, "--out", tmp_path) as process:
         run_dir = await_acks(tmp_path, process, at_least=500)
+        process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
+        refused = ackproof("check", run_dir)
+        ackproof("clean")
+        containers = ours(engine, process.pid)["containers"]
+        process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=180)
+    assert refused.returncode == 2
+    assert "still in progress" in refused.stderr
+    assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
     assert process.returncode == 3, errors
     assert "Traceback" not in errors
     assert not any(ours(engine, process.pid).values())
-    result = ackproof("check", run_dir, "--json")
-    verdict = printed(result)
-    assert (result.returncode, verdict["verdict"]) == (3, "inconclusive")
+    code = command_line.ackproof("check", run_dir, "--json")
+    verdict = json.loads(capsys.readouterr().out)
+    assert (code, verdict["verdict"]) == (3, "inconclusive")
     assert "interrupted" in verdict["reason"]
     assert verdict["observed"]["acked"] >= 500
     assert verdict["observed"]["lost"] == 0
@@ -61,6 +71,7 @@ def test_ctrl_c_while_brokers_boot_leaves_nothing(engine: DockerClient, tmp_path
     assert not any(ours(engine, process.pid).values())
 
 
+@pytest.mark.slow
 def test_after_sigkill_producers_end_and_clean_and_check_work(
     engine: DockerClient, tmp_path: Path
 ) -> None:
@@ -88,23 +99,6 @@ def test_after_sigkill_producers_end_and_clean_and_check_work(
     assert verdict["observed"]["lost"] == 0
 
 
-def test_a_run_in_progress_is_neither_checked_nor_cleaned(
-    engine: DockerClient, tmp_path: Path
-) -> None:
-    with started("run", SCENARIO, "--out", tmp_path) as process:
-        run_dir = await_acks(tmp_path, process, at_least=1)
-        process.send_signal(signal.SIGSTOP)  # else it could be over before they have looked
-        refused = ackproof("check", run_dir)
-        ackproof("clean")
-        containers = ours(engine, process.pid)["containers"]
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=180)
-    assert refused.returncode == 2
-    assert "still in progress" in refused.stderr
-    assert len(containers) >= 4  # the nodes, and a sidecar that is just at work
-
-
 def assert_refused(result: subprocess.CompletedProcess[str], code: int, said: str) -> None:
     assert result.returncode == code, result.stderr
     assert said in " ".join(result.stderr.split())
@@ -129,6 +123,7 @@ def test_an_unknown_kafka_version_is_reported(tmp_path: Path) -> None:
     assert_refused(result, 4, "9.9.9")
 
 
+@pytest.mark.slow
 def test_a_broker_that_exits_at_boot_is_reported(engine: DockerClient, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     text = Path(SCENARIO).read_text()
@@ -157,6 +152,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_run_directory_is_reported(
     engine: DockerClient, small_disk: Path
 ) -> None:

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from ackproof.containers import images
 from ackproof.scenario.cluster import ClusterSpec
-from integration.claims import defaults, outages, requests, segments, transactions
+from integration.claims import defaults, java_client, outages, requests, segments, transactions
 from integration.claims.defaults import Classes
 from integration.claims.subject import VERSIONS, Observed, Subject, T, merged
 from kafka_clusters import NOTICED, boot
@@ -27,8 +27,10 @@ LISTED = {
     claim["id"]: claim
     for claim in YAML(typ="safe").load(Path(__file__).parents[2] / "docs" / "claims.yaml")
 }
-TRIALS = merged(requests.trials, transactions.trials, segments.trials, outages.trials)
-OF_CLASSES = defaults.trials.found
+TRIALS = merged(
+    requests.trials, transactions.trials, segments.trials, outages.trials, java_client.trials
+)
+OF_CLASSES = merged(defaults.trials, java_client.of_classes)
 
 SETTINGS = NOTICED | {
     "zookeeper.session.timeout.ms": 6000,

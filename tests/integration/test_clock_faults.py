@@ -66,7 +66,9 @@ def stamped(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("by", "minutes"), [("90m", 90), ("-90m", -90)])
+@pytest.mark.parametrize(
+    ("by", "minutes"), [("90m", 90), pytest.param("-90m", -90, marks=pytest.mark.slow)]
+)
 def test_only_the_skewed_broker_writes_skewed_timestamps(
     clocks: KafkaCluster, by: str, minutes: int
 ) -> None:
@@ -80,6 +82,7 @@ def test_only_the_skewed_broker_writes_skewed_timestamps(
     assert stamped(clocks, name) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_broker_with_a_slow_clock_refuses_timestamps_from_the_future(
     clocks: KafkaCluster,
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_restarted_broker_has_the_same_identity_data_and_address(
     assert message.value() == b"kept"
 
 
+@pytest.mark.slow
 def test_two_clusters_run_at_the_same_time(cluster: KafkaCluster, engine: DockerClient) -> None:
     with boot(engine, ClusterSpec(brokers=1)) as second:
         second.create_topics({"orders": TopicSpec(replication_factor=1)})

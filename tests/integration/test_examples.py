@@ -13,6 +13,7 @@ from unit.harness.test_api import example
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.slow
 def test_a_killed_leader_loses_nothing_with_acks_all() -> None:
     done = example("kill_a_leader.py")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,6 +29,7 @@ def test_a_provoked_loss_is_found() -> None:
     assert 100 <= int(lost[1]) < 300
 
 
+@pytest.mark.slow
 def test_a_scenario_is_run_and_its_ledger_read(tmp_path: Path) -> None:
     scenario = str(ROOT / "tests" / "user_project" / "orders.chaos.yaml")
     done = example("run_scenario.py", scenario, cwd=tmp_path)

@@ -23,8 +23,12 @@ PLACES = [("orders", n) for n in range(3)]
 
 @pytest.mark.parametrize(
     ("fault", "shut_down"),
-    [(Kill(target="leader of orders-0"), False), (Restart(target="leader of orders-0"), True)],
-    ids=["kill", "restart"],
+    [
+        pytest.param(Kill(target="leader of orders-0"), False, id="kill"),
+        pytest.param(
+            Restart(target="leader of orders-0"), True, id="restart", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_an_ended_broker_is_fenced_and_its_log_shows_how_it_ended(
     cluster: KafkaCluster, fault: Fault, shut_down: bool
@@ -64,6 +68,7 @@ def test_cut_replication_stops_acks_all_and_not_acks_1(cluster: KafkaCluster) ->
     until(guard.recovered, "the fault did not heal")
 
 
+@pytest.mark.slow
 def test_a_cut_outlives_the_end_of_the_isolated_broker(cluster: KafkaCluster) -> None:
     cluster.await_full_isr(PLACES)
     cut = IsolateReplication(target="leader of orders-0")

@@ -59,6 +59,7 @@ def test_clean_removes_leftovers_of_faults_after_a_sigkill(
     assert not any(ours(engine, process.pid).values())
 
 
+@pytest.mark.slow
 def test_a_fault_that_the_kernel_does_not_support_is_refused_before_boot(
     engine: DockerClient, tmp_path: Path
 ) -> None:

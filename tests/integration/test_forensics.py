@@ -214,7 +214,10 @@ def test_replicas_of_a_real_partition_agree(
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(_flip, "which the bytes do not match"), (_cut, "broker 2: no batch starts here")],
+    [
+        (_flip, "which the bytes do not match"),
+        pytest.param(_cut, "broker 2: no batch starts here", marks=pytest.mark.slow),
+    ],
 )
 def test_a_byte_flipped_or_a_log_cut_on_one_broker_is_found(
     change: Change, said: str, written: KafkaCluster, spark: Any, tmp_path: Path

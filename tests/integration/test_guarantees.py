@@ -36,7 +36,7 @@ CASES = [
 ]
 
 #: Run by ci/test; ci/slow runs the others.
-SOON = [("processing", "commit before processing"), ("zombie", "same transactional.id")]
+SOON = [("processing", "commit before processing")]
 
 
 def test_every_configuration_of_the_shipped_scenarios_is_listed() -> None:

@@ -53,6 +53,7 @@ def test_an_unverified_fault_makes_a_run_inconclusive(
     assert [fault.verified for fault in verdict.faults] == [False]
 
 
+@pytest.mark.slow
 def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_broker_that_never_rejoins_makes_a_run_inconclusive(
     assert verdict.observed["lost"] == 0
 
 
+@pytest.mark.slow
 def test_a_fault_that_never_began_makes_a_run_inconclusive(
     engine: DockerClient, tmp_path: Path
 ) -> None:

@@ -114,7 +114,14 @@ def lost_response(action: str) -> LinkFault:
     )
 
 
-@pytest.mark.parametrize("action", ["hold", "drop", "cut"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param("hold", marks=pytest.mark.slow),
+        "drop",
+        pytest.param("cut", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_a_lost_produce_response_duplicates_a_record_without_idempotence(
     action: str, idempotence: bool, linked: KafkaCluster, topic: str
@@ -149,7 +156,9 @@ def test_a_lost_produce_request_is_sent_again_and_stored_once(
 @pytest.mark.parametrize(
     ("settings", "kept"),
     [
-        ({"enable.idempotence": False, "max.in.flight": 1}, True),
+        pytest.param(
+            {"enable.idempotence": False, "max.in.flight": 1}, True, marks=pytest.mark.slow
+        ),
         ({"enable.idempotence": True, "max.in.flight": 5}, True),
         ({"enable.idempotence": False, "max.in.flight": 5}, False),
     ],
@@ -218,6 +227,7 @@ def link_of(**fields: object) -> LinkFault:
     return LinkFault.model_validate({"fault": "link", "within": "60s", **fields})
 
 
+@pytest.mark.slow
 def test_fetches_and_isr_changes_are_delayed_by_the_proxy(between: KafkaCluster) -> None:
     began = datetime.now(UTC)
     name = f"t-{uuid4().hex[:8]}"

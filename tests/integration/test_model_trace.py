@@ -29,7 +29,7 @@ from conformance.kafka_classes import VERSIONS
 from integration.command import clock
 from kafka_clusters import boot
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SETTINGS = {
     "broker.session.timeout.ms": 3000,

@@ -115,6 +115,7 @@ def test_a_broker_without_controllers_is_fenced_and_still_acks_alone(four: Kafka
     recover(four, guard)
 
 
+@pytest.mark.slow
 def test_clients_cut_off_and_replication_not(four: KafkaCluster) -> None:
     leader = four.interfaces.metadata.leader("orders", 0)
     assert leader is not None
@@ -180,6 +181,7 @@ def retransmitted(cluster: KafkaCluster, node: int) -> int:
     return int(values[names.index("RetransSegs")])
 
 
+@pytest.mark.slow
 def test_lost_packets_are_retransmitted(four: KafkaCluster) -> None:
     before = retransmitted(four, 1)
     with in_force(four, PacketLoss(target=1, percent=20)) as guard:

@@ -22,7 +22,7 @@ from ackproof.scenario.cluster import ClusterSpec
 from ackproof.scenario.model import TopicSpec
 from kafka_clusters import boot
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ORDERS = {"orders": TopicSpec(partitions=2, settings={"min.insync.replicas": 2})}
 
@@ -55,7 +55,7 @@ def kraft(engine: DockerClient) -> Iterator[KafkaCluster]:
     )
 
 
-@pytest.fixture(scope="module", params=[pytest.param("0.10.2.2", marks=pytest.mark.slow), "2.6.2"])
+@pytest.fixture(scope="module", params=["0.10.2.2", "2.6.2"])
 def zookeeper(engine: DockerClient, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     yield from faulted(engine, request.param, {"zookeeper.session.timeout.ms": 9000})
 

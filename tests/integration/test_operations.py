@@ -80,6 +80,7 @@ def leader_by(cluster: KafkaCluster, broker: int, topic: str) -> int | None:
     return view.leader if view else None
 
 
+@pytest.mark.slow
 def test_leadership_returns_to_the_preferred_leader(operated: KafkaCluster, topic: str) -> None:
     lifecycle.stop(operated, 1)
     node_actions.start(operated, 1)
@@ -103,6 +104,7 @@ def test_an_unclean_election_loses_records_that_only_the_leader_had(
     assert send(operated, topic) == (0, 0)  # again: the first one is gone
 
 
+@pytest.mark.slow
 def test_an_operation_uses_another_broker_when_one_is_down(
     operated: KafkaCluster, topic: str
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_partition_is_reassigned(operated: KafkaCluster, topic: str, tmp_path:
     assert send(operated, topic) == (0, 1)
 
 
+@pytest.mark.slow
 def test_replicas_are_added_and_dropped(operated: KafkaCluster, topic: str) -> None:
     for count in (3, 1):
         done(operated, fault("change_replication_factor", topic=topic, replication_factor=count))
@@ -149,6 +152,7 @@ def test_partitions_are_added(operated: KafkaCluster, topic: str) -> None:
     consumer.close()
 
 
+@pytest.mark.slow
 def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) -> None:
     one = fault("alter_config", topic=topic, key="min.insync.replicas", value=2)
     node_actions.kill(operated, 2)
@@ -167,6 +171,7 @@ def test_a_setting_holds_until_it_is_healed(operated: KafkaCluster, topic: str) 
     until(lambda: operated.interfaces.operations.setting(topic, "min.insync.replicas") == "1")
 
 
+@pytest.mark.slow
 def test_a_recreated_topic_has_a_new_id(operated: KafkaCluster, topic: str) -> None:
     assert send(operated, topic) == (0, 0)
     assert send(operated, topic) == (0, 1)
@@ -201,9 +206,7 @@ def test_an_operation_without_effect_or_refused_by_kafka_is_not_verified(
         assert re.search(why, guard.window.evidence)
 
 
-def test_the_quorum_survives_its_leader_but_not_the_loss_of_its_majority(
-    operated: KafkaCluster, topic: str
-) -> None:
+def test_the_quorum_survives_its_leader(operated: KafkaCluster, topic: str) -> None:
     before = until(operated.interfaces.controllers.active, "nobody leads the quorum")
     with inject(Kill(target="active controller"), operated.interfaces, clock=clock) as guard:
         assert guard.window.nodes == (before,)
@@ -212,6 +215,13 @@ def test_the_quorum_survives_its_leader_but_not_the_loss_of_its_majority(
         operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
         until(lambda: operated.interfaces.controllers.active() not in (None, before))
     recover(operated, guard)
+
+
+@pytest.mark.slow
+def test_the_quorum_does_not_survive_the_loss_of_its_majority(
+    operated: KafkaCluster, topic: str
+) -> None:
+    operated.admin.create_topic(NewTopic(f"{topic}-a", 1, 3))
     with inject(Kill(target="majority of controllers"), operated.interfaces, clock=clock) as guard:
         assert len(guard.window.nodes) == 2
         assert send(operated, topic) == (0, 0)  # what leads goes on

@@ -33,6 +33,7 @@ def scenario(folder: Path, own: str, settings: str = "") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_image_that_is_no_kafka_is_refused(engine: DockerClient, tmp_path: Path) -> None:
     path = scenario(tmp_path, "image: 'ackproof/base:1'")
     done = command.ackproof("run", path, "--out", tmp_path / "runs")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from docker import DockerClient
 
 from ackproof.cluster.cluster import KafkaCluster
 from ackproof.errors import ClusterError
 from ackproof.observation import observer
-from ackproof.scenario.model import ClusterSpec, TopicSpec
 from ackproof.waiting import wait_for
 from ackproof_faults import Fault, FaultError
 from ackproof_faults.process.crash_loop import CrashLoop
@@ -21,7 +18,7 @@ from ackproof_faults.process.oom_kill import OomKill
 from ackproof_faults.process.pause import Pause
 from ackproof_faults.process.rolling_restart import RollingRestart
 from integration.faulting import in_force, recover
-from kafka_clusters import NOTICED, boot
+from kafka_clusters import NOTICED
 from waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -32,18 +29,10 @@ PLACES = [("orders", n) for n in range(3)]
 SHORT_S = NOTICED["broker.session.timeout.ms"] / 1000 - 2
 
 
-@pytest.fixture(scope="module")
-def brokers(engine: DockerClient) -> Iterator[KafkaCluster]:
-    """Three brokers with short sessions."""
-    with boot(engine, ClusterSpec(settings=NOTICED)) as cluster:
-        cluster.create_topics({"orders": TopicSpec(partitions=3)})
-        yield cluster
-
-
 @pytest.fixture(autouse=True)
-def _whole(brokers: KafkaCluster) -> None:
+def _whole(cluster: KafkaCluster) -> None:
     """Start each test with full ISRs."""
-    brokers.await_full_isr(PLACES)
+    cluster.await_full_isr(PLACES)
 
 
 def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
@@ -53,17 +42,17 @@ def fencings(cluster: KafkaCluster, broker: int, folder: Path) -> int:
 
 
 def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
-    brokers: KafkaCluster, tmp_path: Path
+    cluster: KafkaCluster, tmp_path: Path
 ) -> None:
     def briefly() -> tuple[float, int]:
         """Return the longest pause in seconds, and how many times the broker was fenced."""
-        before = fencings(brokers, 2, tmp_path)
-        with in_force(brokers, Pause(target=2)) as guard:
+        before = fencings(cluster, 2, tmp_path)
+        with in_force(cluster, Pause(target=2)) as guard:
             pass
         until(guard.recovered, "not resumed")
         assert guard.window.healed_at is not None
         frozen = guard.window.healed_at - guard.window.injected_at
-        return frozen.total_seconds(), fencings(brokers, 2, tmp_path) - before
+        return frozen.total_seconds(), fencings(cluster, 2, tmp_path) - before
 
     _, fenced = wait_for(
         briefly,
@@ -72,57 +61,57 @@ def test_a_long_pause_gets_a_broker_fenced_and_a_short_one_does_not(
         failure=lambda seen: ClusterError(f"no short pause, but one of {seen[0]:g} s"),
     )
     assert fenced == 0
-    with in_force(brokers, Pause(target=2)) as guard:
+    with in_force(cluster, Pause(target=2)) as guard:
         wait_for(
-            lambda: brokers.brokers_known_to(1),
+            lambda: cluster.brokers_known_to(1),
             lambda listed: bool(listed) and 2 not in listed,
             within_s=90,
             failure=lambda listed: ClusterError(f"not fenced: {listed}"),
         )
-    recover(brokers, guard)
-    assert fencings(brokers, 2, tmp_path) > 0
+    recover(cluster, guard)
+    assert fencings(cluster, 2, tmp_path) > 0
 
 
 @pytest.mark.slow
-def test_a_broker_without_memory_is_killed_by_the_kernel(brokers: KafkaCluster) -> None:
-    guard = in_force(brokers, OomKill(target="leader of orders-0"))
+def test_a_broker_without_memory_is_killed_by_the_kernel(cluster: KafkaCluster) -> None:
+    guard = in_force(cluster, OomKill(target="leader of orders-0"))
     (killed,) = guard.window.nodes
-    assert not brokers.interfaces.metadata.answers(killed)
-    recover(brokers, guard)
+    assert not cluster.interfaces.metadata.answers(killed)
+    recover(cluster, guard)
 
 
 @pytest.mark.slow
-def test_a_crash_loop_appears_as_registrations_in_the_metadata_log(brokers: KafkaCluster) -> None:
+def test_a_crash_loop_appears_as_registrations_in_the_metadata_log(cluster: KafkaCluster) -> None:
     began = datetime.now(UTC)
-    guard = in_force(brokers, CrashLoop(target=3, times=3))
-    assert not brokers.interfaces.metadata.answers(3)
-    recover(brokers, guard)
+    guard = in_force(cluster, CrashLoop(target=3, times=3))
+    assert not cluster.interfaces.metadata.answers(3)
+    recover(cluster, guard)
     # One registration more, after heal.
-    assert brokers.nodes[3].log_since(began).count("Starting log cleanup") >= 3
+    assert cluster.nodes[3].log_since(began).count("Starting log cleanup") >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stop", "wait"), [("clean", "isr"), ("hard", "none")])
 def test_a_rolling_restart_restarts_every_broker(
-    brokers: KafkaCluster, stop: str, wait: str
+    cluster: KafkaCluster, stop: str, wait: str
 ) -> None:
     began = datetime.now(UTC)
     fault = RollingRestart.model_validate(
         {"fault": "rolling_restart", "target": "all", "stop": stop, "wait": wait}
     )
-    guard = in_force(brokers, fault)
-    recover(brokers, guard)
+    guard = in_force(cluster, fault)
+    recover(cluster, guard)
     for number in (1, 2, 3):
-        said = brokers.nodes[number].log_since(began)
+        said = cluster.nodes[number].log_since(began)
         assert "Starting log cleanup" in said
         assert ("Terminating process due to signal SIGTERM" in said) == (stop == "clean")
 
 
 @pytest.mark.slow
-def test_all_brokers_are_killed_and_return(brokers: KafkaCluster) -> None:
-    guard = in_force(brokers, KillCluster())
-    assert not any(brokers.interfaces.metadata.answers(number) for number in (1, 2, 3))
-    recover(brokers, guard)
+def test_all_brokers_are_killed_and_return(cluster: KafkaCluster) -> None:
+    guard = in_force(cluster, KillCluster())
+    assert not any(cluster.interfaces.metadata.answers(number) for number in (1, 2, 3))
+    recover(cluster, guard)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +125,7 @@ def test_all_brokers_are_killed_and_return(brokers: KafkaCluster) -> None:
     ],
     ids=lambda fault: fault.name,
 )
-def test_a_fault_that_was_not_injected_is_not_verified(brokers: KafkaCluster, fault: Fault) -> None:
+def test_a_fault_that_was_not_injected_is_not_verified(cluster: KafkaCluster, fault: Fault) -> None:
     running = {1: None}  # exit status by broker, for `rolling_restart`
     with pytest.raises(FaultError):
-        fault.verify(brokers.interfaces, [1], running)
+        fault.verify(cluster.interfaces, [1], running)

@@ -115,6 +115,7 @@ def test_a_cluster_is_reused_until_a_run_leaves_a_trace(suite: Suite) -> None:
     assert not reused, "the cluster of a run with trouble was reused"
 
 
+@pytest.mark.slow
 def test_internal_topics_are_state_only_if_they_hold_records(suite: Suite) -> None:
     _, first = suite.run(scenario())
     reused, second = suite.run(scenario(), group="reads")
@@ -125,6 +126,7 @@ def test_internal_topics_are_state_only_if_they_hold_records(suite: Suite) -> No
     assert not reused, "committed offsets of the previous run were not noticed"
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_left_up_outlives_its_pool(
     engine: DockerClient, image: str, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_power_loss_on_one_broker_is_repaired_by_replication(
     assert (end(disks, topic, 0), end(disks, topic, 1)) == (ROUNDS, ROUNDS)
 
 
+@pytest.mark.slow
 def test_a_torn_batch_is_truncated_at_recovery(disks: KafkaCluster, topic: str) -> None:
     began = datetime.now(UTC)
     fault = PowerLoss(target=2, partitions=f"{topic}-0", to_offset=ROUNDS - 1, torn=True)

@@ -24,7 +24,7 @@ from integration.sending import acked
 from kafka_clusters import NOTICED, boot
 from waiting import until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="class")

@@ -94,7 +94,11 @@ def places_of(frame) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("isolation", list(Isolation))
-@pytest.mark.parametrize("small", [True, False], ids=["in this process", "by Spark's tasks"])
+@pytest.mark.parametrize(
+    "small",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["in this process", "by Spark's tasks"],
+)
 def test_both_readers_return_the_same_records(
     spark, cluster, ends, isolation: Isolation, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +135,10 @@ def test_headers_are_read_on_request(spark, cluster, ends) -> None:
 
 
 @pytest.mark.parametrize("reader", list(Reader))
-@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize(
+    "isolation",
+    [Isolation.READ_COMMITTED, pytest.param(Isolation.READ_UNCOMMITTED, marks=pytest.mark.slow)],
+)
 def test_markers_and_aborted_records_at_the_end_are_not_gaps(
     spark, cluster, ends, tmp_path: Path, reader: Reader, isolation: Isolation
 ) -> None:
@@ -164,6 +171,7 @@ def test_a_run_is_read_twice_and_says_by_whom(spark, cluster, ends, tmp_path: Pa
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 
+@pytest.mark.slow
 def test_without_the_connector_the_own_reader_is_used(
     spark, cluster, ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +188,9 @@ def test_without_the_connector_the_own_reader_is_used(
     assert pq.read_table(tmp_path / LOCATION["final_log"]).num_rows == 14 * BATCH
 
 
-@pytest.mark.parametrize("who", list(Reader))
+@pytest.mark.parametrize(
+    "who", [Reader.CONNECTOR, pytest.param(Reader.PYTHON, marks=pytest.mark.slow)]
+)
 def test_a_record_that_one_reader_drops_is_found(
     spark, cluster, ends, tmp_path: Path, who: Reader
 ) -> None:
@@ -209,7 +219,9 @@ def test_brokers_without_an_answer_are_not_an_empty_log(monkeypatch: pytest.Monk
         list(reader.read(part))
 
 
-@pytest.mark.parametrize("reader", list(Reader))
+@pytest.mark.parametrize(
+    "reader", [pytest.param(Reader.CONNECTOR, marks=pytest.mark.slow), Reader.PYTHON]
+)
 def test_the_job_reads_committed_records(
     spark, cluster, ends, tmp_path: Path, capsys: pytest.CaptureFixture[str], reader: Reader
 ) -> None:

@@ -10,6 +10,8 @@ from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.spec import ProducerSpec
 from ackproof.scenario.model import Scenario
 
+_PROTOCOL = "transaction.protocol"
+
 
 def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[str]:
     """Return where what a client has read back differs from what the scenario has.
@@ -33,12 +35,14 @@ def differences(spec: ProducerSpec | ConsumerSpec, scenario: Scenario) -> list[s
 
 
 def _of_java(spec: ProducerSpec, scenario: Scenario, found: Mapping[str, Any]) -> list[str]:
-    settings = scenario.sends[spec.topic].settings
-    expected = {
-        "acks": settings.acks,
-        "enable.idempotence": settings.idempotence,
-        "retries": settings.retries,
+    sends = scenario.sends[spec.topic]
+    expected: dict[str, object] = {
+        "acks": sends.settings.acks,
+        "enable.idempotence": sends.settings.idempotence,
+        "retries": sends.settings.retries,
     }
+    if _PROTOCOL in found and scenario.cluster.attach is None:
+        expected[_PROTOCOL] = scenario.transaction_protocol(sends.client)
     return [
         f"producer {spec.number} works with {key}={json.dumps(found.get(key))}, and the prediction "
         f"took it to be {json.dumps(value)}"

@@ -33,7 +33,7 @@ def command(version: str, kind: str, spec: Path) -> list[str]:
 
     Raises `WorkloadError` or `ImageError` as `class_path` does.
     """
-    started = [_java(), *_OPTIONS, "-cp", class_path(version), "Main", kind, str(spec)]
+    started = [java(), *_OPTIONS, "-cp", class_path(version), "Main", kind, str(spec)]
     # A suspended client must continue when its harness is gone (see `orphan_guard`). No Java code
     # can ask the kernel for that; setpriv can, before it becomes the JVM.
     return ["setpriv", "--pdeathsig=CONT", *started] if shutil.which("setpriv") else started
@@ -65,23 +65,24 @@ def _joined(folder: Path) -> str:
     return os.pathsep.join(map(str, sorted(folder.glob("*.jar"))))
 
 
-def _java() -> str:
+def java() -> str:
+    """Return the path of the JVM; raise WorkloadError if there is none."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
-    if java is None:
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
         raise WorkloadError(
             "the Java client needs Java, which is not on the PATH"
             + (f" (JAVA_HOME is {home})" if home else ""),
             hint=f"Install a JDK, {_OLDEST_JAVA} or later: apt-get install default-jdk-headless",
         )
-    return java
+    return found
 
 
 def _compile(version: str, jars: Path, to: Path) -> None:
     partial = to.with_name(f"{to.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    compiler = [_java(), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
     # The sources use sun.misc.Signal, about which the compiler would warn.
     options = ["-nowarn", "-XDignore.symbol.file", "-proc:none", "-encoding", "UTF-8"]
     done = subprocess.run(

@@ -6,6 +6,7 @@ imports it. It is the base of the Kafka images that are built here, and the imag
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -60,12 +61,12 @@ def build_base(client: DockerClient, say: Say) -> str:
         bootstrap(tarball, PACKAGES, say)
     say(f"importing {BASE}")
     name, tag = BASE.split(":")
-    client.api.import_image_from_file(
+    said = client.api.import_image_from_file(
         str(tarball),
-        repository=name,
-        tag=tag,
         changes=["ENV LANG=C.UTF-8", "LABEL io.ackproof.image=base", 'CMD ["bash"]'],
     )
+    # Podman 4.3 ignores the tag of an import.
+    client.images.get(json.loads(said)["status"]).tag(name, tag)
     return BASE
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from ackproof.prediction import groups, transactional
+from ackproof.prediction import groups, reused_buffers, transactional
 from ackproof.prediction.reasons import ClientPrediction
 from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario, TopicSpec
@@ -28,6 +28,8 @@ _ACKS_ALL = ProducerSettings.model_validate({"acks": "all", "enable.idempotence"
 def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[ClientPrediction]:
     """Yield the predictions for a scenario's transactions and consumer groups, if it has any.
 
+    And for what a version of the Java producer does wrong.
+
     The model must have a profile of the scenario's Kafka version.
     """
 
@@ -41,6 +43,7 @@ def predict_clients(scenario: Scenario, replication: MayLose) -> Iterator[Client
         """Whether the workload's topic may lose what consumers have read."""
         return replication(_visible(scenario))
 
+    yield from reused_buffers.predict(scenario)
     if scenario.workload.transactions is not None:
         yield from transactional.predict(scenario, may_lose)
     for name, group in scenario.workload.consumers.items():

@@ -154,6 +154,7 @@ def _by_outputs(
     model, causes = transactional.question(
         scenario,
         disturbances(scenario, {}),  # the settings of the forwarding producer are librdkafka's
+        client=group.client,
         topics=[*group.into, OFFSETS],
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),
         may_lose=may_lose,

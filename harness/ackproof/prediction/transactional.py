@@ -1,7 +1,4 @@
-"""Predictions for the transactions of producers and of forwarding consumers.
-
-They are librdkafka's, which supports protocol 1 only.
-"""
+"""Predictions for the transactions of producers and of forwarding consumers."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ackproof.prediction.disturbances import Disturbance, disturbances
 from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
+from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.internal_topics import TRANSACTIONS
 from ackproof.scenario.model import Scenario
 from ackproof_faults.effects import Client
@@ -42,22 +40,26 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
     """Yield the predictions for the producers' transactions."""
     settings = scenario.workload.client_settings
     disturbed = disturbances(scenario, settings)
-    # This needs two partitions (scenarios/catalogue, B13), and the search has one.
-    for kind in (Disturbance.LATE_END, Disturbance.LATE_MARKER):
-        if kind in disturbed:
-            yield (
-                Anomaly.LOST,
-                Likelihood.POSSIBLE,
-                f"{disturbed[kind]}: a late abort may end the beginning of the next transaction, "
-                "which then commits without it (KAFKA-17754)",
-            )
     model, causes = question(
         scenario,
         disturbed,
+        client=scenario.workload.client,
         topics=[scenario.workload.topic],
         successors=_has_successors(scenario),
         may_lose=may_lose,
     )
+    # These need two partitions (scenarios/catalogue, B13 and B15), and the search has one.
+    for kind, refused, source in (
+        (Disturbance.LATE_END, model.bumps, "KAFKA-17754"),
+        (Disturbance.LATE_MARKER, model.strict, "KIP-1228"),
+    ):
+        if kind in disturbed and not refused:
+            yield (
+                Anomaly.LOST,
+                Likelihood.POSSIBLE,
+                f"{disturbed[kind]}: a late abort may end the beginning of the next transaction, "
+                f"which then commits without it ({source})",
+            )
     uncommitted = [
         name
         for name, group in scenario.workload.consumers.items()
@@ -97,6 +99,7 @@ def question(
     scenario: Scenario,
     disturbed: Mapping[Disturbance, str],
     *,
+    client: ClientLibrary,
     topics: list[str],
     successors: bool,
     may_lose: Callable[[str], bool],
@@ -116,6 +119,7 @@ def question(
     faulted = any(fault.touches_brokers for fault in scenario.every_fault)
     model = TransactionModel(
         kafka_version=scenario.kafka,
+        protocol=scenario.transaction_protocol(client),
         budgets=TransactionBudgets(
             partitions=1,
             delays=int(bool(late)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -85,7 +86,10 @@ class LinkProxy(Link):
                 with contextlib.suppress(asyncio.CancelledError):  # `_close` cancels it
                     await self._serve(route, reader, writer)
 
-            self._servers.append(await asyncio.start_server(accept, *route.listen, limit=_CHUNK))
+            listening = socket.create_server(route.listen)
+            # Senders shall wait for what a rule holds: the kernel would take megabytes more.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _CHUNK)
+            self._servers.append(await asyncio.start_server(accept, sock=listening, limit=_CHUNK))
 
         try:
             asyncio.run_coroutine_threadsafe(listen(), self._loop).result()

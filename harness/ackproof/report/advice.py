@@ -88,8 +88,11 @@ def of_trials(summary: Summary) -> str:
 
 
 def of_run(verdict: Verdict, directory: Path, *, predict: Predict | None = None) -> str:
-    """Return the advice of one run; empty if it is inconclusive or its scenario cannot be read."""
-    if verdict.verdict is Word.INCONCLUSIVE:
+    """Return the advice of one run.
+
+    It is empty if the run is inconclusive, its cluster not modelled, or its scenario unreadable.
+    """
+    if verdict.verdict is Word.INCONCLUSIVE or verdict.predicted.get("lost") == "not modelled":
         return ""
     if not verdict.observed.get("lost", 0) and _proven(verdict):
         return (

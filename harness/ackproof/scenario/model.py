@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ackproof.kafka_versions import DEFAULT_KAFKA
+from ackproof.kafka_versions import DEFAULT_KAFKA, FEATURES_SINCE, numbers
 from ackproof.scenario.case import Case
 from ackproof.scenario.client import ClientLibrary, with_clients
 from ackproof.scenario.cluster import ClusterSpec
@@ -19,6 +19,8 @@ from ackproof.scenario.types import KafkaVersion, Setting, StrictModel
 from ackproof.scenario.workload import Sends, Workload
 from ackproof_faults import BlastRadius, Fault, StepList
 from ackproof_faults.schedule.blocks import every_fault
+
+_TRANSACTIONS = "transaction.version"
 
 
 class TopicSpec(StrictModel):
@@ -169,6 +171,17 @@ class Scenario(StrictModel):
         """The client libraries that producers and consumers use."""
         groups = self.workload.consumers.values()
         return [*(one.client for one in self.sends.values()), *(one.client for one in groups)]
+
+    def transaction_protocol(self, client: ClientLibrary) -> Literal[1, 2]:
+        """Return the protocol of a client's transactions (KIP-890 part 2).
+
+        It is 2 if brokers and client are of 4.0 or later and the cluster has transaction.version=2,
+        which is the default of a new one; of an attached cluster nobody knows. librdkafka's is 1.
+        """
+        if client.java is None or self.cluster.attach is not None:
+            return 1
+        known = min(numbers(self.kafka), numbers(client.java)) >= FEATURES_SINCE[_TRANSACTIONS]
+        return 2 if known and int(self.cluster.features.get(_TRANSACTIONS, 2)) >= 2 else 1
 
     @property
     def producers(self) -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
-from confluent_kafka import Producer
 from docker import DockerClient
 
 from ackproof.cluster import kafka_tools
@@ -59,12 +57,6 @@ class Classes:
 
 
 trials: Trials[Classes] = Trials()
-
-
-@trials.of("3")
-def acks_is_1(classes: Classes) -> Observed:
-    value = classes.default(_PRODUCER, "acks")
-    return Observed(holds=value == "1", evidence=f"ProducerConfig: acks = {value}")
 
 
 @trials.of("4", on=SINCE_0_11)
@@ -126,45 +118,9 @@ def retries_are_infinite(classes: Classes) -> Observed:
     )
 
 
-@trials.of("48")
-def block_on_buffer_full_is_a_setting(classes: Classes) -> Observed:
-    value = classes.default(_PRODUCER, "block.on.buffer.full")
-    return Observed(
-        holds=value is not None, evidence=f"ProducerConfig: block.on.buffer.full = {value}"
-    )
-
-
-@trials.of("29")
-def the_scala_producer_batches_asynchronously(classes: Classes) -> Observed:
-    search = "grep -lsF kafka/producer/async/AsyncProducerConfig /opt/kafka/libs/*.jar || true"
-    found = PurePosixPath(classes.run(search).strip()).name
-    return Observed(
-        holds=bool(found),
-        evidence=f"kafka.producer.async is in {found or 'no jar'}",
-    )
-
-
 @trials.of("N9")
 def the_replication_factor_is_1(classes: Classes) -> Observed:
     value = classes.default(_BROKER, "default.replication.factor")
     return Observed(
         holds=value == "1", evidence=f"KafkaConfig: default.replication.factor = {value}"
-    )
-
-
-@trials.of("47")
-def a_full_buffer_drops_records_silently(classes: Classes) -> Observed:
-    settings = {"acks": 0, "queue.buffering.max.messages": 10, "log_level": 0}
-    producer = Producer({"bootstrap.servers": _NOWHERE, **settings})
-    taken, said = 0, "nothing"
-    try:
-        for _ in range(100):
-            producer.produce("any", b"x")
-            taken += 1
-    except BufferError as refusal:
-        said = str(refusal)
-    producer.purge()
-    return Observed(
-        holds=taken == 100,
-        evidence=f"librdkafka with room for 10 records takes {taken} and says: {said}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from waiting import until
 
 trials: Trials[Subject] = Trials()
 
+_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 _CONFIGS = ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand")
 
 
@@ -51,8 +53,18 @@ def min_isr_must_be_a_majority(subject: Subject) -> Observed:
 
 @trials.of("51")
 def acks_2_waits_for_one_follower(subject: Subject) -> Observed:
-    said = subject.send(subject.topic(), acks=2)
-    return Observed(holds=isinstance(said, tuple), evidence=f"acks=2: {said}")
+    topic = subject.topic()
+    said = subject.send(topic, acks=2)
+    java = subject.tool_says(
+        (_PERFORMANCE,), "--topic", topic, "--num-records", "1", "--record-size", "10",
+        "--throughput", "-1", "--producer-props", f"bootstrap.servers={subject.address}", "acks=2",
+    )  # fmt: skip
+    refused = re.search(r"ConfigException: ([^\n]*)", java)
+    return Observed(
+        holds=isinstance(said, tuple) or refused is None,
+        evidence=f"acks=2 of librdkafka: {said}; of the Java client: "
+        f"{refused[1] if refused else java[-200:]}",
+    )
 
 
 @trials.of("59")

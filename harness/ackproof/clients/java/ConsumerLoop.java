@@ -1,6 +1,5 @@
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
@@ -10,10 +9,8 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
-import java.util.zip.CRC32;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -27,8 +24,6 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     private static final long POLL_MS = 100;
     private static final long ERROR_PAUSE_NS = 100_000_000;
-    private static final byte[] MAGIC = {'A', 'K', 'P', '1'};
-    private static final int VALUE_HEADER = 32;
     private static final List<String> ENDING =
             Arrays.asList(
                     "TopicAuthorizationException",
@@ -89,7 +84,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         join();
         while (!terminated && !guard.orphaned() && !caughtUp()) {
             try {
-                handle(poll());
+                handle(Kafka.poll(consumer, POLL_MS));
             } catch (KafkaException error) {
                 endAfter(error);
             }
@@ -149,22 +144,6 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         }
     }
 
-    @SuppressWarnings("unchecked")
-    private ConsumerRecords<byte[], byte[]> poll() {
-        Object polled;
-        if (Kafka.has(KafkaConsumer.class, "poll", java.time.Duration.class)) {
-            polled =
-                    Kafka.call(
-                            consumer,
-                            "poll",
-                            new Class<?>[] {java.time.Duration.class},
-                            java.time.Duration.ofMillis(POLL_MS));
-        } else {
-            polled = Kafka.call(consumer, "poll", new Class<?>[] {long.class}, POLL_MS);
-        }
-        return (ConsumerRecords<byte[], byte[]>) polled;
-    }
-
     /** Records an error, and ends this client if no poll can follow it. */
     private void endAfter(KafkaException error) {
         event("error", null, String.valueOf(error.getMessage()));
@@ -220,7 +199,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
     private void record(List<ConsumerRecord<byte[], byte[]>> records, long at) throws IOException {
         ArrowStream.Rows rows = new ArrowStream.Rows(8, 4, 4, 8, 8, 8, 8);
         for (ConsumerRecord<byte[], byte[]> one : records) {
-            long[] name = name(one.value());
+            long[] name = RecordValue.name(token, one.value());
             rows.add(
                     polls,
                     rows.count(),
@@ -242,7 +221,7 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         }
         ArrowStream.Rows rows = new ArrowStream.Rows(0, 4, 8, 8, 8, 8);
         for (ConsumerRecord<byte[], byte[]> one : records) {
-            long[] name = name(one.value());
+            long[] name = RecordValue.name(token, one.value());
             rows.add(
                     topic,
                     one.partition(),
@@ -342,21 +321,14 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         event("assigned", assigned, null);
     }
 
+    /** The committed offset; null if there is none, or if it cannot be had now. */
     private Long committed(TopicPartition partition) {
-        Object found;
         try {
-            if (Kafka.has(KafkaConsumer.class, "committed", Set.class)) {
-                Class<?>[] types = {Set.class};
-                Set<TopicPartition> one = Collections.singleton(partition);
-                found = ((Map<?, ?>) Kafka.call(consumer, "committed", types, one)).get(partition);
-            } else {
-                Class<?>[] types = {TopicPartition.class};
-                found = Kafka.call(consumer, "committed", types, partition);
-            }
+            OffsetAndMetadata found = Kafka.committed(consumer, partition);
+            return found == null ? null : found.offset();
         } catch (KafkaException unavailable) {
             return null;
         }
-        return found == null ? null : ((OffsetAndMetadata) found).offset();
     }
 
     @Override
@@ -399,20 +371,5 @@ final class ConsumerLoop implements Client, ConsumerRebalanceListener {
         } catch (IOException failure) {
             throw new UncheckedIOException(failure);
         }
-    }
-
-    /** Producer and sequence of a record of this run, else null; see `record.py`. */
-    private long[] name(byte[] value) {
-        if (value == null || value.length < VALUE_HEADER) {
-            return null;
-        }
-        ByteBuffer header = ByteBuffer.wrap(value);
-        CRC32 checksum = new CRC32();
-        checksum.update(value, 8, value.length - 8);
-        boolean ours =
-                Arrays.equals(Arrays.copyOfRange(value, 0, 4), MAGIC)
-                        && header.getInt(4) == (int) checksum.getValue()
-                        && Arrays.equals(Arrays.copyOfRange(value, 8, 16), token);
-        return ours ? new long[] {header.getLong(16), header.getLong(24)} : null;
     }
 }

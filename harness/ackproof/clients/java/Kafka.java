@@ -1,9 +1,17 @@
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
+import java.time.Duration;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -84,17 +92,36 @@ final class Kafka {
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
+    /** Waits for records; the timeout's type differs between versions. */
+    @SuppressWarnings("unchecked")
+    static ConsumerRecords<byte[], byte[]> poll(KafkaConsumer<byte[], byte[]> consumer, long ms) {
+        Object polled;
+        if (has(KafkaConsumer.class, "poll", Duration.class)) {
+            polled = call(consumer, "poll", new Class<?>[] {Duration.class}, Duration.ofMillis(ms));
+        } else {
+            polled = call(consumer, "poll", new Class<?>[] {long.class}, ms);
+        }
+        return (ConsumerRecords<byte[], byte[]>) polled;
+    }
+
+    /** Returns the committed offset of a partition; null if there is none. */
+    static OffsetAndMetadata committed(KafkaConsumer<?, ?> consumer, TopicPartition partition) {
+        if (has(KafkaConsumer.class, "committed", Set.class)) {
+            Class<?>[] types = {Set.class};
+            Object found = call(consumer, "committed", types, Collections.singleton(partition));
+            return (OffsetAndMetadata) ((Map<?, ?>) found).get(partition);
+        }
+        Class<?>[] types = {TopicPartition.class};
+        return (OffsetAndMetadata) call(consumer, "committed", types, partition);
+    }
+
     /** Fails batches that have no answer at once; the timeout's type differs between versions. */
     static void abandon(KafkaProducer<?, ?> producer) {
-        if (has(KafkaProducer.class, "close", java.time.Duration.class)) {
-            call(producer, "close", new Class<?>[] {java.time.Duration.class}, java.time.Duration.ZERO);
+        if (has(KafkaProducer.class, "close", Duration.class)) {
+            call(producer, "close", new Class<?>[] {Duration.class}, Duration.ZERO);
         } else {
-            call(
-                    producer,
-                    "close",
-                    new Class<?>[] {long.class, java.util.concurrent.TimeUnit.class},
-                    0L,
-                    java.util.concurrent.TimeUnit.MILLISECONDS);
+            Class<?>[] types = {long.class, TimeUnit.class};
+            call(producer, "close", types, 0L, TimeUnit.MILLISECONDS);
         }
     }
 
@@ -117,6 +144,12 @@ final class Kafka {
             found.put("enable.idempotence", field(producer, "transactionManager") != null);
         }
         return found;
+    }
+
+    /** 2 if each transaction has an epoch of its own (KIP-890), known once they are initialized. */
+    static int transactionProtocol(KafkaProducer<?, ?> producer) {
+        Object second = field(field(producer, "transactionManager"), "isTransactionV2Enabled");
+        return Boolean.TRUE.equals(second) ? 2 : 1;
     }
 
     private static Object field(Object owner, String name) {

@@ -3,6 +3,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.nio.file.StandardCopyOption;
 import java.util.Map;
 
 /** The main function of every Java client: `Main producer|consumer SPEC.json`. */
@@ -75,6 +76,9 @@ public final class Main {
             boolean quoted = one.getValue() instanceof String;
             text.append(quoted ? "\"" + one.getValue() + "\"" : one.getValue());
         }
-        Files.write(spec.path("in_force"), text.append("}\n").toString().getBytes());
+        Path file = spec.path("in_force");
+        Path partial = file.resolveSibling(file.getFileName() + ".partial");
+        Files.write(partial, text.append("}\n").toString().getBytes());
+        Files.move(partial, file, StandardCopyOption.ATOMIC_MOVE);
     }
 }

@@ -1,14 +1,12 @@
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
-import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
-import java.util.zip.CRC32;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -22,7 +20,6 @@ final class ProducerLoop implements Client {
     private static final double SETTLE_MARGIN_S = 5;
     private static final double ORPHAN_SETTLE_S = 5;
     private static final double TOPIC_S = 30;
-    private static final int VALUE_HEADER = 32;
 
     private final Spec spec;
     private final Page page;
@@ -35,7 +32,7 @@ final class ProducerLoop implements Client {
     private final int[] cycle;
     private final int[] sizes;
     private final byte[][] keys;
-    private final byte[] prefix;
+    private final byte[] token;
     private final Recorder recorder;
     private final Set<Integer> refusals = new HashSet<>();
     private final Set<Integer> refusalsAlways = new HashSet<>();
@@ -44,7 +41,7 @@ final class ProducerLoop implements Client {
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     private long networkThread = -1;
     private Metric retried;
-    private volatile double retriesSeen = -1;
+    private volatile double retriesSeen;
     private volatile long retriesSeenAt;
     private long next;
     private long ahead;
@@ -74,7 +71,7 @@ final class ProducerLoop implements Client {
         for (int code : spec.integers("refusals_always")) {
             refusalsAlways.add(code);
         }
-        prefix = ByteBuffer.allocate(16).put(spec.bytes("token")).putLong(number).array();
+        token = spec.bytes("token");
         Map<String, Object> settings =
                 Kafka.settings(spec, spec.text("bootstrap_servers"), "ackproof-producer-" + number);
         Spec transactions = spec.part("transactions");
@@ -237,9 +234,10 @@ final class ProducerLoop implements Client {
         }
         long at = Page.now();
         Report report = new Report(sequence, sentAt(sequence, at));
+        int size = sizes[(int) (sequence % sizes.length)];
+        byte[] value = RecordValue.encode(token, number, sequence, size);
         try {
-            producer.send(
-                    new ProducerRecord<>(topic, partition, timestamp, key, value(sequence)), report);
+            producer.send(new ProducerRecord<>(topic, partition, timestamp, key, value), report);
         } catch (RuntimeException refused) {
             recorder.collect(
                     sequence, Recorder.FAILED, Kafka.code(refused), -1, report.sentAt, Page.now());
@@ -257,18 +255,6 @@ final class ProducerLoop implements Client {
             return at;
         }
         return Math.min(page.startedAt() + (long) (sequence * (1e6 / rate)), at);
-    }
-
-    private byte[] value(long sequence) {
-        int size = sizes[(int) (sequence % sizes.length)];
-        byte[] value = new byte[size];
-        ByteBuffer header = ByteBuffer.wrap(value, 0, VALUE_HEADER);
-        header.put((byte) 'A').put((byte) 'K').put((byte) 'P').put((byte) '1');
-        header.putInt(0).put(prefix).putLong(sequence);
-        CRC32 checksum = new CRC32();
-        checksum.update(value, 8, size - 8);
-        header.putInt(4, (int) checksum.getValue());
-        return value;
     }
 
     /** The callback of one send. */

@@ -1,5 +1,6 @@
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -52,6 +53,9 @@ final class Transactions {
                     "The transaction coordinator may be unavailable: see the brokers' logs.");
         }
         initializedAt = Page.now();
+        Map<String, Object> inForce = Kafka.inForce(producer);
+        inForce.put("transaction.protocol", Kafka.transactionProtocol(producer));
+        Main.writeInForce(spec, inForce);
         log = new ArrowStream(spec.path("transaction_log"), spec.bytes("transaction_schema"));
     }
 

@@ -11,9 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from ackproof.bench import check
+from ackproof.bench.planted import Planted
 from ackproof.cli.main import app
 from ackproof.errors import AckproofError, DiskError
 from ackproof_spark.anomaly import OF_CLIENTS, OF_REPLICAS, Anomaly
+from ackproof_spark.checks.comparison import Comparison
+from ackproof_spark.tables import LOCATION
 
 _COMMAND = ["bench", "check", "--records", "900000", "--repetitions", "1", "--no-peer"]
 
@@ -45,6 +48,19 @@ def test_a_missing_library_is_named(monkeypatch, missing, peer):
         _bench(10**6, peer=peer)
 
 
+def without_checks(spark, run_dir):
+    """Compare as if the run had no sends."""
+    return Comparison(
+        sent=0,
+        acked=0,
+        failed=0,
+        unknown=0,
+        aborted=0,
+        counts=dict.fromkeys(Anomaly, 0),
+        telling=[],
+    )
+
+
 @pytest.mark.spark
 def test_all_planted_anomalies_are_found_and_the_folder_is_emptied(spark, tmp_path):
     done = CliRunner().invoke(
@@ -62,6 +78,8 @@ def test_all_planted_anomalies_are_found_and_the_folder_is_emptied(spark, tmp_pa
 
 @pytest.mark.spark
 def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
+    from ackproof_spark.checks import comparison
+
     sampling = []
 
     def ask(run_dir):
@@ -70,6 +88,8 @@ def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
 
     monkeypatch.setattr(check, "_require_libraries", lambda peer: None)
     monkeypatch.setattr(check, "_peer", ask)
+    monkeypatch.setattr(comparison, "compare", without_checks)
+    monkeypatch.setattr(check, "_found", lambda run_dir: [])
     found = _bench(900_000, peer=True, folder=tmp_path)
     assert sampling == [False]
     assert found.peak_bytes["jvm"] > 0
@@ -77,14 +97,16 @@ def test_the_peers_memory_is_not_counted_as_ours(spark, tmp_path, monkeypatch):
 
 @pytest.mark.spark
 def test_a_planted_anomaly_that_is_not_found_is_a_failure(spark, tmp_path, monkeypatch):
-    planted = check.plant
+    from ackproof_spark.checks import comparison
 
-    def more(*args, **kwargs):
-        made = planted(*args, **kwargs)
-        made.anomalies.add((Anomaly.LOST, 0, 0, 10**9, 10**9))
-        return made
+    def lost_one(run_dir, *, records, seed):
+        (run_dir / LOCATION["ledger"]).mkdir(parents=True)
+        (run_dir / LOCATION["final_log"]).mkdir()
+        return Planted(anomalies={(Anomaly.LOST, 0, 0, 10**9, 10**9)})
 
-    monkeypatch.setattr(check, "plant", more)
+    monkeypatch.setattr(check, "plant", lost_one)
+    monkeypatch.setattr(comparison, "compare", without_checks)
+    monkeypatch.setattr(check, "_found", lambda run_dir: [])
     done = CliRunner().invoke(
         app,
         [*_COMMAND, "--out", str(tmp_path)],

@@ -28,6 +28,12 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., in
     return compared
 
 
+@pytest.fixture
+def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make no page: its plots take most of a comparison's time, and other tests look at them."""
+    monkeypatch.setattr("ackproof.report.html.write_html", lambda path, *_, **__: path.touch())
+
+
 ACKS = str(SCENARIOS / "acks.yaml")
 
 
@@ -68,6 +74,7 @@ def test_a_long_comparison_needs_yes(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("without_page")
 def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +86,7 @@ def test_a_configuration_that_cannot_boot_is_shown_and_the_exit_code_says_so(
     assert "acks=0 could not be run 2 times: no quorum." in " ".join(captured.out.split())
 
 
+@pytest.mark.usefixtures("without_page")
 def test_an_interrupted_comparison_can_be_resumed(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -124,6 +132,7 @@ def test_bad_options_are_usage(compare: Callable[..., int], arguments: tuple[str
     assert compare(*arguments) == 2
 
 
+@pytest.mark.usefixtures("without_page")
 def test_shards_split_a_matrix(
     compare: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

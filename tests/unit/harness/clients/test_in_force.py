@@ -8,7 +8,9 @@ import json
 import pytest
 
 from ackproof.clients.in_force import differences
+from ackproof.clients.process import ProducerProcess
 from ackproof.clients.spec import ProducerSpec
+from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.scenario.validation import validate
 
 IN_FORCE = {"acks": "all", "retries": 2147483647, "enable.idempotence": True}
@@ -38,6 +40,8 @@ SCENARIO = validate(
         ({}, []),
         ({"acks": "1"}, ['producer 3 works with acks="1", and the prediction took it to be "all"']),
         ({"enable.idempotence": None}, ["producer 3 works with enable.idempotence=null"]),
+        ({"transaction.protocol": 1}, []),  # the client is of 3.9
+        ({"transaction.protocol": 2}, ["producer 3 works with transaction.protocol=2"]),
     ],
 )
 def test_what_differs_is_told(spec, changed, told):
@@ -49,6 +53,18 @@ def test_what_differs_is_told(spec, changed, told):
 
 def test_a_producer_that_never_had_settings_differs_in_nothing(spec):
     assert differences(spec, SCENARIO) == []
+
+
+def test_a_difference_is_a_trouble_of_the_run(spec, tmp_path):
+    supervisor = ClientSupervisor(SCENARIO, tmp_path, bootstrap_servers="", secrets={})
+    producer = ProducerProcess(spec)
+    supervisor.producers.append(producer)
+    supervisor.expect_end(producer)
+    spec.in_force.write_text(json.dumps(IN_FORCE))
+    assert supervisor.await_producers() == []
+    spec.in_force.write_text(json.dumps(IN_FORCE | {"retries": 0}))
+    (trouble,) = supervisor.await_producers()
+    assert "producer 3 works with retries=0" in trouble
 
 
 def test_another_librdkafka_than_the_scenarios_is_told(spec):

@@ -1,5 +1,6 @@
 """The sources of images: the engine, a registry, a build."""
 
+import json
 import os
 import stat
 import subprocess
@@ -451,12 +452,16 @@ class TestBase:
     def test_finished_bootstrap_is_kept_and_imported(self, bootstrap):
         bootstrap(fails=False)
         imported = []
-        api = SimpleNamespace(
-            import_image_from_file=lambda path, *, repository, tag, changes: imported.append(
-                (Path(path).read_text(), f"{repository}:{tag}")
-            )
+
+        def take(path, *, changes):
+            return json.dumps({"status": Path(path).read_text()})
+
+        def image(named):
+            return SimpleNamespace(tag=lambda *name: imported.append((named, ":".join(name))))
+
+        client = SimpleNamespace(
+            api=SimpleNamespace(import_image_from_file=take), images=SimpleNamespace(get=image)
         )
-        client = SimpleNamespace(api=api)
         assert base_image.build_base(client, cache.silent) == base_image.BASE
         bootstrap(fails=True)
         base_image.build_base(client, cache.silent)  # from the tarball, so nothing fails

@@ -15,6 +15,7 @@ from ackproof.ledger.producer_ledger import LedgerWriter, Origin
 from ackproof.ledger.transaction_log import TransactionLog
 from ackproof.ledger.transaction_log import TransactionOutcome as Is
 from ackproof_spark.tables import READS, TRANSACTIONS
+from stream_cuts import EVERY, cuts
 
 WHOSE = {
     "run_id": "run-1",
@@ -38,7 +39,8 @@ def poll(stream: TableStream, number: int, *offsets: int) -> None:
     )
 
 
-def test_a_stream_cut_at_any_byte_is_read_as_the_batches_before_the_cut(tmp_path):
+@EVERY
+def test_a_stream_cut_at_any_byte_is_read_as_the_batches_before_the_cut(tmp_path, every):
     whole, torn = tmp_path / "whole", tmp_path / "torn"
     stream = TableStream(whole, READS, WHOSE)
     sizes = {0: 0}
@@ -47,7 +49,7 @@ def test_a_stream_cut_at_any_byte_is_read_as_the_batches_before_the_cut(tmp_path
         sizes[offsets[-1] + 1] = whole.stat().st_size
     stream.close()
     content = whole.read_bytes()
-    for cut in range(len(content) + 1):
+    for cut in cuts(len(content), every=every, ends=sizes.values()):
         torn.write_bytes(content[:cut])
         expected = max(rows for rows, size in sizes.items() if size <= cut)
         assert recover(torn, READS)["offset"].to_pylist() == list(range(expected)), cut

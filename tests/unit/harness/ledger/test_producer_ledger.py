@@ -20,6 +20,7 @@ from ackproof.ledger.producer_ledger import (
     table_path,
 )
 from ackproof_spark.tables import LEDGER, Outcome
+from stream_cuts import EVERY, cuts
 
 ORIGIN = Origin(run_id="run-1", producer=7, topic="orders", partitions=3)
 ACKED, FAILED, UNKNOWN = range(3)
@@ -84,14 +85,15 @@ def small(path: Path) -> list[tuple[int, dict[int, str]]]:
     return steps
 
 
-def test_a_stream_cut_at_any_byte_is_read_as_the_messages_before_the_cut(tmp_path):
+@EVERY
+def test_a_stream_cut_at_any_byte_is_read_as_the_messages_before_the_cut(tmp_path, every):
     whole = tmp_path / "whole"
     steps = small(whole)
     content = whole.read_bytes()
     assert steps[-1][0] == len(content)
     torn = tmp_path / "torn"
     seen = set()
-    for cut in range(len(content) + 1):
+    for cut in cuts(len(content), every=every, ends=[size for size, _ in steps]):
         torn.write_bytes(content[:cut])
         complete = [expected for size, expected in steps if size <= cut]
         expected = complete[-1] if complete else {}

@@ -316,3 +316,28 @@ def test_b13_a_late_abort_may_lose_the_beginning_of_a_committed_transaction(dire
     arms = {one.name: one.scenario for one in load(find("B13"))}
     name = {"request": "abort", "response": "response"}[direction]
     assert replication.predict(arms[f"{name} delayed on 4.3.1"]).predicted["lost"] == lost
+
+
+@pytest.mark.parametrize(
+    ("kafka", "client", "features", "of_end", "of_marker"),
+    [
+        ("4.3.1", "4.3.1", {}, None, None),
+        ("4.1.2", "4.3.1", {}, None, "possible"),  # KIP-1228 came with brokers of 4.2
+        ("4.3.1", "3.9.1", {}, "possible", "possible"),
+        ("3.9.1", "4.3.1", {}, "possible", "possible"),
+        ("4.3.1", "4.3.1", {"transaction.version": 1}, "possible", "possible"),
+    ],
+)
+def test_transaction_protocol_2_refuses_what_is_late_if_brokers_and_client_have_it(
+    kafka, client, features, of_end, of_marker
+):
+    def lost(api: str) -> str | None:
+        link = {"fault": "link", "target": "all", "api": api, "direction": "request"}
+        asked = scenario(
+            {**link, "action": "hold"}, version=kafka, transactions={}, client={"java": client}
+        )
+        cluster = asked.cluster.model_copy(update={"features": features})
+        return told(asked.model_copy(update={"cluster": cluster})).get("lost")
+
+    held = lost("EndTxn")  # with everything behind it, but markers have connections of their own
+    assert (held, lost("WriteTxnMarkers")) == (of_end, of_marker)

@@ -84,7 +84,7 @@ def test_after_a_loss_the_model_is_asked_about_safer_settings(acks_1):
     assert advice.of_run(acks_1.verdict, acks_1.directory, predict=predicting("not modelled")) == ""
 
 
-def test_nothing_is_asked_where_the_model_has_excluded_a_loss(acks_all, unverified, tmp_path):
+def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverified, tmp_path):
     def refuses(_: Scenario) -> PredictionRecord:
         raise AssertionError("the model was asked")
 
@@ -93,6 +93,8 @@ def test_nothing_is_asked_where_the_model_has_excluded_a_loss(acks_all, unverifi
     assert "acked nothing for 10.8 s" in line
     assert advice.of_run(unverified.verdict, unverified.directory, predict=refuses) == ""
     assert advice.of_run(unverified.verdict, tmp_path, predict=refuses) == ""
+    other_make = acks_all.verdict.model_copy(update={"predicted": {"lost": "not modelled"}})
+    assert advice.of_run(other_make, acks_all.directory, predict=refuses) == ""
 
 
 def test_the_safest_settings_and_only_what_they_change():

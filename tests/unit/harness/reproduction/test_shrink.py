@@ -135,6 +135,7 @@ def test_a_number_at_which_only_some_trials_lose_is_not_kept(tmp_path: Path) -> 
     assert (found.losing, found.trials) == (3, 3)
 
 
+@pytest.mark.slow
 def test_twelve_steps_are_reduced_to_the_two_that_are_needed(tmp_path: Path) -> None:
     """The real model guesses both steps at once."""
     found, made = shrunk(tmp_path, two_matter, predict=predict_briefly)

@@ -76,7 +76,7 @@ def pause(seconds):
     ("schedule", "settings", "expected"),
     [
         (zombie(60.0), {"acks": "1"}, POSSIBLE),
-        (zombie(60.0), IDEMPOTENT, IMPOSSIBLE),
+        pytest.param(zombie(60.0), IDEMPOTENT, IMPOSSIBLE, marks=pytest.mark.slow),
         (zombie(1.0), {"acks": "1"}, IMPOSSIBLE),  # the session has not ended
         (pause(60.0), TWO | {"acks": "1"}, POSSIBLE),
         (pause(60.0), TWO | IDEMPOTENT, IMPOSSIBLE),
@@ -261,12 +261,12 @@ def test_one_replica_serves_reads_and_the_second_restores_writes(configure, vers
     [
         ("3.9.1", KILL, {0}, CANNOT),  # claim 38
         ("4.3.1", KILL, {0}, CANNOT),
-        ("3.9.1", SHUTDOWN, {0}, CANNOT),
+        pytest.param("3.9.1", SHUTDOWN, {0}, CANNOT, marks=pytest.mark.slow),
         ("4.3.1", SHUTDOWN, {0}, CAN),  # eligible
         ("3.9.1", KILL, {1}, CAN),  # claim 39: the last leader
         ("4.3.1", KILL, {1}, CANNOT),
-        ("3.9.1", SHUTDOWN, {1}, CAN),
-        ("4.3.1", SHUTDOWN, {1}, CAN),
+        pytest.param("3.9.1", SHUTDOWN, {1}, CAN, marks=pytest.mark.slow),
+        pytest.param("4.3.1", SHUTDOWN, {1}, CAN, marks=pytest.mark.slow),
     ],
 )
 def test_who_must_come_back_for_the_partition_to_be_read(configure, version, stop, back, expected):

@@ -1,9 +1,14 @@
-"""What is told of transactions and consumers: each anomaly, and right beside it what is none."""
+"""What is told of transactions and consumers: each anomaly, and right beside it what is none.
+
+Each case is a topic of one run, with producers, consumers and a group of its own. The run is
+compared once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +23,8 @@ from spark_histories import RUN_ID
 pytestmark = pytest.mark.spark
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-GROUP = "billing"
+#: Fewer producers and consumers than this in a case.
+APART = 10
 
 
 def at(seconds: float) -> datetime:
@@ -26,18 +32,18 @@ def at(seconds: float) -> datetime:
 
 
 class Run:
-    """Sends of producer 0 to orders-0, sequence by sequence, each readable at its own offset."""
+    """Sends of one producer to its topic, sequence by sequence, each readable at its own offset."""
 
-    def __init__(self, directory: Path, outcomes: str, *, readable: set[int] | None = None) -> None:
+    def __init__(self, number: int, outcomes: str, *, readable: set[int] | None) -> None:
         """`outcomes` has a letter a send: a(cked), x (aborted), u(nknown)."""
         words = {"a": "acked", "x": "aborted", "u": "unknown"}
-        self.directory = directory
+        self.topic, self.first = f"t{number}", APART * number
         self.reads: list[dict[str, Any]] = []
         self.effects: list[dict[str, Any]] = []
-        self.events: list[dict[str, Any]] = []
+        self.consumer_events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
         self.probe: list[dict[str, Any]] = []
-        sends = [
+        self.ledger = [
             {
                 **self.name(sequence),
                 "outcome": words[letter],
@@ -48,7 +54,7 @@ class Run:
             for sequence, letter in enumerate(outcomes)
         ]
         acked = {sequence for sequence, letter in enumerate(outcomes) if letter == "a"}
-        log = [
+        self.final_log = [
             {
                 **self.name(sequence),
                 "offset": sequence,
@@ -58,25 +64,25 @@ class Run:
             }
             for sequence in sorted(acked if readable is None else readable)
         ]
-        end = {"topic": "orders", "partition": 0, "begin_offset": 0, "end_offset": len(outcomes)}
-        self.write("ledger/producer-0.parquet", tables.LEDGER, sends)
-        self.write("final_log/part-0.parquet", tables.FINAL_LOG, log)
-        self.write("partition_ends.parquet", tables.PARTITION_ENDS, [{**end, "complete": True}])
-        self.write("fault_windows.parquet", tables.FAULT_WINDOWS, [])
-
-    def write(self, place: str, schema: Any, rows: list[dict[str, Any]]) -> None:
-        path = self.directory / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_table(path, schema, RUN_ID, rows)
+        place = {"topic": self.topic, "partition": 0}
+        end = {"begin_offset": 0, "end_offset": len(outcomes), "complete": True}
+        self.partition_ends = [place | end]
 
     def name(self, sequence: int) -> dict[str, Any]:
-        return {"topic": "orders", "partition": 0, "producer": 0, "sequence": sequence}
+        return {
+            "topic": self.topic,
+            "partition": 0,
+            "producer": self.first,
+            "sequence": sequence,
+        }
+
+    def consumer(self, consumer: int) -> dict[str, Any]:
+        return {"consumer": self.first + consumer, "group": f"billing-{self.topic}"}
 
     def poll(self, poll: int, *sequences: int, consumer: int = 0) -> None:
         self.reads += [
             {
-                "consumer": consumer,
-                "group": GROUP,
+                **self.consumer(consumer),
                 "isolation_level": "read_committed",
                 "poll": poll,
                 "number": number,
@@ -90,8 +96,7 @@ class Run:
     def process(self, *sequences: int, consumer: int = 0) -> None:
         self.effects += [
             {
-                "consumer": consumer,
-                "group": GROUP,
+                **self.consumer(consumer),
                 **self.name(sequence),
                 "offset": sequence,
                 "processed_at": at(200),
@@ -100,23 +105,24 @@ class Run:
         ]
 
     def event(self, event: str, *, poll: int, consumer: int = 0) -> None:
-        self.events.append(
+        self.consumer_events.append(
             {
-                "consumer": consumer,
-                "group": GROUP,
-                "at": at(len(self.events)),
+                **self.consumer(consumer),
+                "at": at(len(self.consumer_events)),
                 "poll": poll,
                 "event": event,
-                "topic": "orders",
+                "topic": self.topic,
                 "partition": 0,
             }
         )
 
-    def transaction(self, number: int, first: int, end: int, **fields: Any) -> None:
+    def transaction(
+        self, number: int, first: int, end: int, *, producer: int = 0, **fields: Any
+    ) -> None:
         self.transactions.append(
             {
-                "producer": 0,
-                "transactional_id": "id",
+                "producer": self.first + producer,
+                "transactional_id": f"id-{self.topic}",
                 "transaction": number,
                 "first_sequence": first,
                 "end_sequence": end,
@@ -130,70 +136,79 @@ class Run:
     def probe_read(self, sequence: int | None, *, offset: int) -> None:
         self.probe.append(
             {
-                "topic": "orders",
+                "topic": self.topic,
                 "partition": 0,
                 "action": "read",
                 "at": at(99),
                 "answered_at": at(100),
                 "ok": True,
                 "offset": offset,
-                "producer": None if sequence is None else 0,
+                "producer": None if sequence is None else self.first,
                 "sequence": sequence,
             }
         )
 
-    def found(self, spark: Any) -> list[tuple[str, int]]:
-        for table in ("reads", "effects", "consumer_events", "transactions", "probe"):
-            rows = self.events if table == "consumer_events" else getattr(self, table)
-            if rows:
-                schema = getattr(tables, table.upper())
-                self.write(f"{LOCATION[table]}/one.parquet", schema, rows)
-        compare(spark, self.directory)
-        stored = spark.read.parquet(str(self.directory / LOCATION["anomalies"])).collect()
-        return sorted((row["anomaly"], row["sequence"]) for row in stored)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What happens in a run, and the anomalies and sequences that are found."""
+
+    outcomes: str
+    readable: set[int] | None
+    happens: Callable[[Run], None]
+    expected: list[tuple[Anomaly, int]]
 
 
-def test_aborted_sends_are_neither_lost_where_absent_nor_allowed_where_visible(spark, tmp_path):
-    run = Run(tmp_path, "axxua", readable={0, 2, 4})
+CASES: dict[str, Case] = {}
+
+
+def case(
+    outcomes: str, *expected: tuple[Anomaly, int], readable: set[int] | None = None
+) -> Callable[[Callable[[Run], None]], None]:
+    def add(happens: Callable[[Run], None]) -> None:
+        CASES[happens.__name__] = Case(
+            outcomes=outcomes, readable=readable, happens=happens, expected=list(expected)
+        )
+
+    return add
+
+
+@case("axxua", (Anomaly.ABORTED_READ, 2), readable={0, 2, 4})
+def aborted_sends_are_neither_lost_where_absent_nor_allowed_where_visible(run: Run) -> None:
     run.transaction(0, 0, 1)
-    assert run.found(spark) == [(Anomaly.ABORTED_READ, 2)]
 
 
-def test_an_aborted_record_that_a_consumer_was_given_is_an_aborted_read(spark, tmp_path):
-    run = Run(tmp_path, "axa")
+@case("axa", (Anomaly.ABORTED_READ, 1), (Anomaly.READ_THEN_GONE, 1))
+def an_aborted_record_that_a_consumer_was_given_is_an_aborted_read(run: Run) -> None:
     run.transaction(0, 0, 1)
     run.poll(0, 0, 1, 2)
     run.process(0, 1, 2)
-    assert (Anomaly.ABORTED_READ, 1) in run.found(spark)
 
 
-def test_what_a_group_skipped_is_unprocessed_and_what_it_did_again_reprocessed(spark, tmp_path):
-    run = Run(tmp_path, "aaaaa")
+@case("aaaaa", (Anomaly.REPROCESSED, 1), (Anomaly.UNPROCESSED, 2))
+def what_a_group_skipped_is_unprocessed_and_what_it_did_again_reprocessed(run: Run) -> None:
     run.poll(0, 0, 1, 2)
     run.process(0, 1)
     run.poll(0, 3, 4, consumer=1)
     run.process(1, 3, 4, consumer=1)
-    assert run.found(spark) == [(Anomaly.REPROCESSED, 1), (Anomaly.UNPROCESSED, 2)]
 
 
-def test_what_stood_before_a_groups_first_poll_was_not_its_to_process(spark, tmp_path):
-    run = Run(tmp_path, "aaaa")
+@case("aaaa")
+def what_stood_before_a_groups_first_poll_was_not_its_to_process(run: Run) -> None:
     run.poll(0, 2, 3)
     run.process(2, 3)
-    assert run.found(spark) == []
 
 
-def test_polls_that_do_not_go_on_where_they_were_are_told(spark, tmp_path):
-    run = Run(tmp_path, "aaaaaa")
+@case("aaaaaa", (Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3))
+def polls_that_do_not_go_on_where_they_were_are_told(run: Run) -> None:
     run.event("assigned", poll=0)
     for poll, sequences in enumerate([(0, 1), (3,), (2, 3), (4, 5)]):
         run.poll(poll, *sequences)
     run.process(*range(6))
-    assert run.found(spark) == [(Anomaly.NONMONOTONIC_POLL, 2), (Anomaly.POLL_SKIP, 3)]
 
 
-def test_after_a_rebalance_a_poll_may_begin_anywhere(spark, tmp_path):
-    run = Run(tmp_path, "aaaaaa")
+@case("aaaaaa")
+def after_a_rebalance_a_poll_may_begin_anywhere(run: Run) -> None:
     run.event("assigned", poll=0)
     run.poll(0, 0, 1)
     run.event("revoked", poll=1)
@@ -203,42 +218,66 @@ def test_after_a_rebalance_a_poll_may_begin_anywhere(spark, tmp_path):
     run.event("assigned", poll=2)
     run.poll(2, 2, 3)
     run.process(*range(6))
-    assert run.found(spark) == []
 
 
-def test_what_a_consumer_rewound_it_may_poll_again(spark, tmp_path):
-    run = Run(tmp_path, "aaaa")
+@case("aaaa")
+def what_a_consumer_rewound_it_may_poll_again(run: Run) -> None:
     run.event("assigned", poll=0)
     run.poll(0, 0, 1)
     run.event("rewound", poll=1)
     run.poll(1, 0, 1)
     run.poll(2, 2, 3)
     run.process(*range(4))
-    assert run.found(spark) == []
 
 
-def test_what_a_producer_commits_after_its_successor_began_is_a_zombies(spark, tmp_path):
-    run = Run(tmp_path, "aaaa")
+@case("aaaa", (Anomaly.ZOMBIE_COMMIT, 2), (Anomaly.ZOMBIE_COMMIT, 3))
+def what_a_producer_commits_after_its_successor_began_is_a_zombies(run: Run) -> None:
     run.transaction(0, 0, 2, ended_at=at(9))
     run.transaction(1, 2, 4, ended_at=at(11))
-    run.transaction(0, 0, 0, producer=1, predecessor=0, initialized_at=at(10))
-    assert run.found(spark) == [(Anomaly.ZOMBIE_COMMIT, 2), (Anomaly.ZOMBIE_COMMIT, 3)]
+    run.transaction(0, 0, 0, producer=1, predecessor=run.first, initialized_at=at(10))
 
 
-def test_what_a_consumer_read_and_the_log_lacks_is_told_beside_the_loss(spark, tmp_path):
-    run = Run(tmp_path, "aaau", readable={0, 1})
+@case(
+    "aaau",
+    (Anomaly.LOST, 2),
+    (Anomaly.READ_THEN_GONE, 2),
+    (Anomaly.READ_THEN_GONE, 3),
+    readable={0, 1},
+)
+def what_a_consumer_read_and_the_log_lacks_is_told_beside_the_loss(run: Run) -> None:
     run.poll(0, 0, 1, 2, 3)
     run.process(0, 1, 2, 3)
-    assert run.found(spark) == [
-        (Anomaly.LOST, 2),
-        (Anomaly.READ_THEN_GONE, 2),
-        (Anomaly.READ_THEN_GONE, 3),
-    ]
 
 
-def test_the_probe_alone_sees_what_is_gone(spark, tmp_path):
-    run = Run(tmp_path, "aau", readable={0, 1})
+@case("aau", (Anomaly.READ_THEN_GONE, 2), readable={0, 1})
+def the_probe_alone_sees_what_is_gone(run: Run) -> None:
     run.probe_read(1, offset=1)
     run.probe_read(2, offset=2)
     run.probe_read(None, offset=3)
-    assert run.found(spark) == [(Anomaly.READ_THEN_GONE, 2)]
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
+    directory = tmp_path_factory.mktemp("run")
+    runs = {}
+    for number, (name, made) in enumerate(CASES.items()):
+        runs[name] = Run(number, made.outcomes, readable=made.readable)
+        made.happens(runs[name])
+    for table, place in LOCATION.items():
+        rows = [row for run in runs.values() for row in getattr(run, table, [])]
+        if rows or table == "fault_windows":
+            path = directory / place
+            path = path if path.suffix else path / "part-0.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_table(path, getattr(tables, table.upper()), RUN_ID, rows)
+    compare(spark, directory)
+    rows = spark.read.parquet(str(directory / LOCATION["anomalies"])).collect()
+    return {
+        name: sorted((row["anomaly"], row["sequence"]) for row in rows if row["topic"] == run.topic)
+        for name, run in runs.items()
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_told_of_transactions_and_consumers(name, found):
+    assert found[name] == CASES[name].expected

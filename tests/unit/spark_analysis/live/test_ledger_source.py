@@ -15,6 +15,7 @@ from ackproof_spark.errors import AnalysisError
 from ackproof_spark.ledger_stream import Origin, read_piece
 from ackproof_spark.live.ledger_source import LedgerReader
 from ackproof_spark.live.partition import Kind
+from stream_cuts import EVERY, cuts
 
 
 def writer(run_dir: Path, producer: int = 0) -> LedgerWriter:
@@ -45,16 +46,21 @@ def kinds(batches) -> list[list[Kind]]:
     return [batch["kind"].to_pylist() for batch in batches]
 
 
-def test_the_pieces_of_a_stream_add_up_to_it_wherever_it_was_cut(tmp_path):
+@EVERY
+def test_the_pieces_of_a_stream_add_up_to_it_wherever_it_was_cut(tmp_path, every):
     out = writer(tmp_path)
+    path = stream_path(tmp_path, 0)
+    sizes = [path.stat().st_size]
     out.reserve(8)
     for first in range(0, 8, 2):
+        sizes.append(path.stat().st_size)
         write(out, first, first + 1)
+    sizes.append(path.stat().st_size)
     out.close()
-    content = stream_path(tmp_path, 0).read_bytes()
+    content = path.read_bytes()
     torn = tmp_path / "torn"
     ends = set()
-    for cut in range(len(content) + 1):
+    for cut in cuts(len(content), every=every, ends=sizes):
         torn.write_bytes(content[:cut])
         before = read_piece(torn, 0)
         assert before.end <= cut

@@ -37,6 +37,7 @@ print(json.dumps({"said": said, "again": again}))
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_spark_without_memory_is_said_and_the_next_session_works() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _OUT_OF_MEMORY],

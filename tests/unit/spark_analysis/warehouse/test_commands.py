@@ -62,6 +62,7 @@ def test_a_directory_that_is_not_a_warehouse_is_refused(spark, ackproof, tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_an_empty_warehouse_has_no_dashboard(spark, ackproof, tmp_path):
     from ackproof_spark.warehouse.warehouse import Warehouse
 

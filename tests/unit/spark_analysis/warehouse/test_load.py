@@ -81,6 +81,7 @@ def test_every_table_has_the_rows_of_the_runs(loaded, run_dirs):
     assert [(row["run_id"], row["trial"]) for row in trials] == [("all", 1), ("one", 1), ("two", 1)]
 
 
+@pytest.mark.slow
 def test_why_records_were_lost_is_told_with_settings_and_availability(loaded, run_dirs):
     [why] = loaded.query("SELECT * FROM loss_causes")
     lost = [verdict_of(run_dirs[name]).observed["lost"] for name in ("one", "two")]
@@ -149,6 +150,7 @@ def test_a_published_report_has_the_address_given(run_dirs):
     assert published.run["report"] == "https://ci.example/7/one/report.html"
 
 
+@pytest.mark.slow
 def test_the_catalog_gets_every_table_and_analysis(loaded):
     names = loaded.register("losses")
     try:
@@ -161,6 +163,7 @@ def test_the_catalog_gets_every_table_and_analysis(loaded):
         loaded.spark.sql("DROP DATABASE losses CASCADE")
 
 
+@pytest.mark.slow
 def test_seconds_add_up_to_the_run(loaded):
     summed = loaded.query(
         "SELECT r.run_id, r.sent, r.acked, sum(m.sent) AS sent_s, sum(m.acked) AS acked_s, "
@@ -223,6 +226,7 @@ def test_rows_that_a_run_no_longer_has_are_not_shown(warehouse, tmp_path):
     assert counts(warehouse)["trials"] == 0
 
 
+@pytest.mark.slow
 def test_an_unfinished_load_is_not_shown_and_the_next_one_is_complete(
     warehouse, tmp_path, monkeypatch
 ):

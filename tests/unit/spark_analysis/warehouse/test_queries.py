@@ -161,6 +161,12 @@ def interval(runs: list[tuple[int, int]]) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def test_the_example_queries_are_answered(loaded, run_dirs):
+    answers = {query.name: loaded.query(query.read_text().strip(";\n")) for query in QUERIES}
+    check(answers, run_dirs)
+
+
+@pytest.mark.slow
 def test_a_plain_spark_answers_the_example_queries(loaded, run_dirs, tmp_path):
     packages = tmp_path / "packages"
     packages.mkdir()
