@@ -394,14 +394,14 @@ class TestTransactions:
     def test_each_transaction_of_protocol_2_has_an_epoch_of_its_own(
         self, clients, cluster, java, bumps
     ):
-        transactions = self.spec()
+        transactions = TransactionSpec(transactional_id=clients.topic, size=100)
         clients.produce(records=500, transactions=transactions, **IDEMPOTENT)
         described = kafka_tools.run_at_a_broker(
             cluster,
             TRANSACTIONS_TOOL,
             "describe",
             "--transactional-id",
-            transactions.transactional_id,
+            clients.topic,
         )
         names, values = (line.split() for line in described.strip().splitlines()[-2:])
         of = dict(zip(names, values, strict=False))  # the last columns are empty

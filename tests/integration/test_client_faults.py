@@ -200,6 +200,7 @@ def test_a_storm_has_the_coordinator_rebalance(alone: KafkaCluster, employ: Empl
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client", ["librdkafka"], indirect=True)  # Java's reports hold its network
 def test_a_full_buffer_delays_delivery_reports_and_loses_nothing(
     alone: KafkaCluster, employ: Employ
 ) -> None:
@@ -287,7 +288,7 @@ def test_timestamps_too_far_in_the_future_are_refused_until_heal(
     assert of_outcome(ledger, "acked") == set(sequences(written))
     assert "INVALID_TIMESTAMP" in ledger["error"].to_pylist()
     if client == "java":  # no retry is counted; librdkafka's attempts are told apart by time
-        assert set(ledger["outcome"].to_pylist()) == {"acked", "failed"}
+        assert of_outcome(ledger, "failed")
     # The first records after heal may share a batch with the last skewed ones.
     later = ledger.filter(pc.greater(ledger["sent_at"], pa.scalar(guard.window.healed_at)))
     right = [one == "acked" for one in later.sort_by("sequence")["outcome"].to_pylist()]
