@@ -41,11 +41,13 @@ def shown(comparison: Path) -> str:
     said = io.StringIO()
     console = Console(file=said, width=80, no_color=True, highlight=False)
     page = Path("runs/latest/report.html")
-    print_comparison(console, [read_verdict(run_dir) for run_dir in run_dirs], run_dirs, page)
+    verdicts = [read_verdict(run_dir) for run_dir in run_dirs]
+    print_comparison(console, verdicts, run_dirs, page)
     lines = "\n".join(line.rstrip() for line in said.getvalue().splitlines()).strip("\n")
-    return (
-        f"```text\n{lines}\n```\n\n"
-        f"![The report of this comparison]({_RAW}/docs/report.png)\n\n"
+    block = f"```text\n{lines}\n```\n\n![The report of this comparison]({_RAW}/docs/report.png)\n\n"
+    if all(verdict.metrics.ack_latency_ms for verdict in verdicts):
+        return block
+    return block + (
         "`-`: no latency is reported, because the harness's own producer delayed acks there.\n\n"
     )
 
