@@ -57,7 +57,7 @@ def write_dashboard(path: Path, trends: Trends, *, title: str) -> None:
             trends=trends,
             latest=list(reversed(trends.runs))[:LATEST],
             tally={
-                "lost records": sum(run["lost"] > 0 for run in trends.runs),
+                "with loss": sum(run["lost"] > 0 for run in trends.runs),
                 "not as expected": expected.count("no"),
                 "undecided": expected.count("undecided"),
             },

@@ -122,7 +122,7 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     assert "not &lt;all&gt; was read" in ours
     assert "1 of 2" in ours
     assert "<span>3 runs, 2026-11-01 to 2026-11-03 UTC</span>" in ours
-    assert "<span>3 lost records</span>" in ours
+    assert "<span>3 with loss</span>" in ours
     assert ours.count('class="answered no"') == ours.count('class="answered undecided"') == 1
     assert "1aaaaaaaaaaa<" in ours
     drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
