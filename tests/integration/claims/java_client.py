@@ -31,6 +31,7 @@ of_classes: Trials[Classes] = Trials()
 _NOWHERE = "127.0.0.1:1"
 _CLOSE_IN_CALLBACK = Path(__file__).with_name("CloseInCallback.java")
 _OLD_CONSOLE = "kafka.tools.ConsoleProducer"
+_CONSOLE = ("org.apache.kafka.tools.ConsoleProducer", _OLD_CONSOLE)
 _NO_OLD_PRODUCER = "old-producer is not a recognized option"
 #: Also the time that a producer has for its first metadata.
 _MAX_BLOCK_S = 5.0
@@ -87,9 +88,10 @@ def idempotence_sets_acks_and_retries(classes: Classes) -> Observed:
 
 @trials.of("47")
 def a_full_buffer_drops_records_silently(subject: Subject) -> Observed:
-    ledger, end = _with_a_full_buffer(subject)
+    ledger, topic = _with_a_full_buffer(subject)
     outcomes = ledger["outcome"].to_pylist()
     acked, failed = outcomes.count("acked"), outcomes.count("failed")
+    end = _settled(lambda: log_end(subject.cluster, topic)[0], acked)
     codes = sorted({str(code) for code in ledger["error"].to_pylist() if code})
     return Observed(
         holds=acked + failed < len(outcomes) or end < acked or not failed,
@@ -109,10 +111,10 @@ def block_on_buffer_full_makes_the_producer_wait(subject: Subject) -> Observed:
     )
 
 
-def _with_a_full_buffer(subject: Subject, **settings: object) -> tuple[pa.Table, int]:
+def _with_a_full_buffer(subject: Subject, **settings: object) -> tuple[pa.Table, str]:
     """Fill a producer's buffer: freeze the broker until a send fails, or waits for long.
 
-    Returns its ledger, and the end of the log.
+    Returns its ledger, and its topic.
     """
     topic = subject.topic(replicas=(1,))
     frozen = subject.cluster.nodes[1]
@@ -138,9 +140,7 @@ def _with_a_full_buffer(subject: Subject, **settings: object) -> tuple[pa.Table,
         assert process.wait(60) == 0, process.error
         assert process.spec.ledger is not None
         ledger = recover(process.spec.ledger)
-    acked = ledger["outcome"].to_pylist().count("acked")
-    end = _settled(lambda: log_end(subject.cluster, topic)[0], acked)
-    return ledger, end
+    return ledger, topic
 
 
 def _stands_still(value: Callable[[], int], seconds: float) -> Callable[[], bool]:
@@ -186,7 +186,7 @@ def close_in_the_callback_keeps_later_sends_back(subject: Subject) -> Observed:
 @trials.of("29")
 def asynchronous_sends_are_batched_at_more_risk(subject: Subject) -> Observed:
     if subject.kafka != "0.10.2.2":
-        said = subject.tool_says((_OLD_CONSOLE,), "--old-producer", "--help")
+        said = subject.tool_says(_CONSOLE, "--old-producer", "--help")
         return Observed(
             holds=_NO_OLD_PRODUCER not in said,
             evidence=f"kafka-console-producer says that {_NO_OLD_PRODUCER}"
