@@ -12,8 +12,8 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
 
 from ackproof.cache import Say, cache_dir, exclusive
 from ackproof.containers import images
@@ -108,13 +108,37 @@ def _jars(path: Path) -> tuple[list[Path], Path | None]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        if path.suffix == ".zip":
-            shutil.unpack_archive(path, folder)
-        else:
-            shutil.unpack_archive(path, folder, "gztar", filter="data")
-    except (OSError, shutil.ReadError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        _take_jars(path, folder)
+    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise ScenarioError(f"cluster.distribution: {path} cannot be unpacked: {error}") from None
-    return sorted(folder.glob("**/libs/*.jar")), folder
+    return sorted(folder.glob("*.jar")), folder
+
+
+def _take_jars(archive: Path, folder: Path) -> None:
+    """Write the jars of an archive's `libs` into a folder, by their names alone."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as zipped:
+            for name in zipped.namelist():
+                if _is_jar(name):
+                    with zipped.open(name) as jar:
+                        _write(jar, folder / PurePosixPath(name).name)
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile() and _is_jar(member.name):
+                content = tar.extractfile(member)
+                assert content is not None  # it is a file
+                _write(content, folder / PurePosixPath(member.name).name)
+
+
+def _is_jar(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix == ".jar" and path.parent.name == "libs"
+
+
+def _write(jar: IO[bytes], to: Path) -> None:
+    with to.open("wb") as file:
+        shutil.copyfileobj(jar, file)
 
 
 def _version(path: Path, jars: Sequence[Path]) -> str:
