@@ -248,7 +248,7 @@ def _over_time(runs: _Rows, colours: dict[str, str], what: str) -> Figure | None
             "height": 280,
             "margin": {**_MARGIN, "l": 76},
             "hovermode": "closest",
-            "xaxis": {"type": "date", "nticks": 8},
+            "xaxis": {"type": "date", "nticks": 4, "tickangle": 0},
             "yaxis": yaxis,
         },
     )
