@@ -148,7 +148,11 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     source: int,
     epochs: tuple[int, ...],
 ) -> tuple[Label, Replica, Replica] | None:
-    """Return both replicas after a fetch of `fetcher` from `leader`; None if nothing changes."""
+    """Return both replicas after a fetch of `fetcher` from `leader`; None if nothing changes.
+
+    A request for the ISR has the broker epochs of the time when it was made
+    (`Partition.addBrokerEpochToIsr`): a later fetch of the new incarnation does not mend it.
+    """
     if not (fetcher.alive and leader.alive and leader.leader == source):
         return None
     if fences_fetch(model.policy, leader.epoch, fetcher.epoch):
@@ -163,9 +167,9 @@ def fetch(  # noqa: PLR0917 -- the two sides of a request
     if end > leader.end:
         return None
     new = leader.log[end : end + 1]
-    bit = 1 << number
+    renewed = 1 << number & ~leader.pending
     ends = (*leader.ends[:number], end, *leader.ends[number + 1 :])
-    informed = leader._replace(ends=ends, stale=leader.stale & ~bit)
+    informed = leader._replace(ends=ends, stale=leader.stale & ~renewed)
     informed = moved_high_watermark(model, informed, source)
     follower_log = fetcher._replace(log=fetcher.log + new)
     if model.profile.keeps_high_watermark:  # the response carries the high watermark before it

@@ -34,7 +34,7 @@ class Replica(NamedTuple):
     for a leader only. version, isr: the partition version and ISR that it knows. pending: the ISR
     that it has requested (0: no request in flight). start: the start offset of its epoch. ends: the
     followers' log end offsets as of their last fetch (`NOBODY` for none in this epoch). stale: the
-    followers that have restarted since their last fetch.
+    followers that have restarted since their last fetch, or since the request in flight was made.
     """
 
     status: int

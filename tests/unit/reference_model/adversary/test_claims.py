@@ -278,9 +278,16 @@ def test_b31_a_replica_joins_as_the_incarnation_that_had_the_records(version, st
     asks = chief._replace(ends=(NOBODY, 0, 0), pending=A | B | C)
     now = initial(model).partition.controller._replace(isr=A | B)
     renewed = forget(model, asks, 2)
-    taken = [label for label, *_ in moves(model, Partition(now, 0), renewed, 0)]
-    assert (step, 0) in taken
+    # The request has the broker epoch of the fetch before it: a fetch after it changes nothing.
+    _, _, fetched = fetch(model, follower(3, 0, 0), 2, renewed._replace(log=(0,)), 0, (0,))
+    for asking in (renewed, fetched):
+        taken = [label for label, *_ in moves(model, Partition(now, 0), asking, 0)]
+        assert (step, 0) in taken
     assert ("apply", 0) in [label for label, *_ in moves(model, Partition(now, 0), asks, 0)]
+    # Once the request is answered, the next fetch counts.
+    answered = fetched._replace(pending=0)
+    _, _, again = fetch(model, follower(3, 0, 0), 2, answered, 0, (0,))
+    assert not again.stale
 
 
 @every_version

@@ -67,6 +67,18 @@ def test_the_way_around_eligible_replicas():
     assert any(replica.records & last.writes.acked for replica in last.replicas)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("minimum", "end"), [(2, "clean_stops"), (3, "kills")], ids=["ends cleanly", "minimum 3"]
+)
+def test_two_records_lose_nothing_more_than_one(minimum, end):
+    # A follower that came back without its records fetches one of them while the leader's request
+    # for its earlier incarnation is under way: that request is refused all the same (KIP-903).
+    budgets = Budgets(records=2, power_losses=1, shrinks=1, **{end: 1})
+    question = AdversaryModel(kafka_version=ELR, min_insync_replicas=minimum, budgets=budgets)
+    assert search(question).impossible
+
+
 def test_stopped_cleanly_nothing_is_lost_that_a_power_loss_loses():
     # The same with SIGTERM instead of the crash: the eligible replica is known to have its log.
     clean = {"power_losses": 1, "clean_stops": 1, "shrinks": 1}
