@@ -10,6 +10,21 @@ from ackproof_model.adversary import AdversaryModel, Budgets, search
 #: The searched question. ELR replicas survive SIGKILL, so the answer needs the whole space.
 QUESTION = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=3, kills=3, shrinks=1))
 
+#: The largest spaces that the docs search to their end; in each, nothing acked can be lost.
+HARDEST = {
+    "3.9.1, three SIGKILLs, two shrinks, one lost session": AdversaryModel(
+        kafka_version="3.9.1", budgets=Budgets(kills=3, shrinks=2, fencings=1)
+    ),
+    "4.1.0, two SIGKILLs, one shrink, one lost session, two records": AdversaryModel(
+        kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1, fencings=1)
+    ),
+    "4.1.0, three SIGKILLs, one shrink, three records": QUESTION,
+    "4.1.0, one power loss, one controlled shutdown, one shrink, two records": AdversaryModel(
+        kafka_version="4.1.0",
+        budgets=Budgets(records=2, power_losses=1, clean_stops=1, shrinks=1),
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBench:

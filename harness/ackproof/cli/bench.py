@@ -38,6 +38,33 @@ _MAX_TURN_BYTES = 256 << 20
 Repetitions = Annotated[int, typer.Option(min=1, help="How often each measurement is repeated.")]
 
 
+@app.command(name="all")
+def every(
+    *,
+    scenario: Annotated[
+        Path, typer.Option(help="Boot the cluster and the topics of this scenario.")
+    ] = Path("scenarios/acks.yaml"),
+    as_json: Json = False,
+) -> None:
+    """Run every bench once; print ratios only, with the machine's cores and load.
+
+    Example: [bold]ackproof bench all --json[/]
+    """
+    from ackproof.bench.ratios import MEANING, bench_all
+
+    result = bench_all(
+        scenario, say=lambda bench: stderr().print(f"bench {bench}", style="dim", highlight=False)
+    )
+    if as_json:
+        print_json(asdict(result))
+        return
+    typer.echo(f"{result.cores} cores, load {result.load:.1f} before the first bench")
+    for bench, ratios in result.ratios.items():
+        compared, better = MEANING[bench]
+        typer.echo(f"{bench}: {compared}; {better} is better")
+        _print({f"  {_words(name)}": _ratio(ratio) for name, ratio in ratios.items()})
+
+
 @app.command()
 def boot(
     scenario: Annotated[
@@ -233,13 +260,17 @@ def model(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; by default one for each core.")
     ] = None,
+    hardest: Annotated[
+        bool,
+        typer.Option("--hardest", help="Measure the four hardest questions of the docs instead."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure the reference model's search for losses: states a second, bytes a state.
 
     Example: [bold]ackproof bench model --kafka 3.9.1 --kills 2 --power-losses 1[/]
     """
-    from ackproof.bench.model import bench_model
+    from ackproof.bench.model import HARDEST, bench_model
     from ackproof_model.adversary import AdversaryModel, Budgets
 
     try:
@@ -255,7 +286,20 @@ def model(
         question = AdversaryModel(kafka_version=kafka, budgets=budgets)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    result = bench_model(workers=workers or os.cpu_count() or 1, question=question)
+    processes = workers or os.cpu_count() or 1
+    if hardest:
+        answers = {
+            asked: bench_model(workers=processes, question=one) for asked, one in HARDEST.items()
+        }
+        if as_json:
+            print_json({asked: asdict(answer) for asked, answer in answers.items()})
+            return
+        for asked, answer in answers.items():
+            lost = "nothing is lost" if answer.impossible else "not excluded"
+            typer.echo(f"{asked}: {lost}")
+            typer.echo(f"  {answer.seconds:.1f} s, {answer.states:,} states")
+        return
+    result = bench_model(workers=processes, question=question)
     if as_json:
         print_json({**asdict(result), "states_per_s": result.states_per_s})
         return

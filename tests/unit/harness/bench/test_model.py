@@ -7,7 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from ackproof.bench import model
 from ackproof.cli.main import app
+from ackproof_model.adversary import AdversaryModel, Budgets
 
 SMALL = ["bench", "model", "--records", "1", "--kills", "2", "--workers", "1"]
 
@@ -21,6 +23,20 @@ def test_the_output_has_states_per_second_and_bytes_per_state() -> None:
     assert found["states_per_s"] == pytest.approx(found["states"] / found["seconds"])
     assert found["bytes_per_state"] > 0
     assert "states/s:" in CliRunner().invoke(app, SMALL).output
+
+
+def test_the_hardest_questions_have_seconds_to_their_answers(monkeypatch) -> None:
+    assert len(model.HARDEST) == 4
+    easy = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1))
+    monkeypatch.setattr(model, "HARDEST", {"one SIGKILL": easy})
+    asked = ["bench", "model", "--hardest", "--workers", "1"]
+    printed = CliRunner().invoke(app, asked)
+    assert printed.exit_code == 0
+    assert "one SIGKILL: nothing is lost" in printed.output
+    assert " s, " in printed.output
+    found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
+    assert found["one SIGKILL"]["impossible"]
+    assert found["one SIGKILL"]["seconds"] > 0
 
 
 @pytest.mark.parametrize("wrong", [["--kafka", "four"], ["--kills", "7", "--in-all", "9"]])
