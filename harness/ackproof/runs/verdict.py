@@ -17,6 +17,9 @@ from ackproof.errors import ExitCode
 #: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
+#: `kafka_version` of a run whose cluster is of another make.
+NOT_KAFKA = "not Apache Kafka"
+
 
 class Word(StrEnum):
     """The three verdicts. An undecidable run is inconclusive; it never holds."""
@@ -217,6 +220,7 @@ class Verdict(_Record):
     #: The name of the configuration in a comparison's matrix; empty for a single run.
     configuration_name: str = ""
     seed: int
+    #: The version that the model took it to be, or NOT_KAFKA.
     kafka_version: str
     image: str
     started_at: datetime
