@@ -22,7 +22,7 @@ _RESOLVE = """\
 said=$( (exec 3<>/dev/tcp/{name}/9) 2>&1 )
 case "$said" in
     *refused*) exit 0 ;;
-    *) echo "${{said##*: }}" >&2; exit 1 ;;
+    *) said=${{said%%$'\\n'*}}; echo "${{said##*: }}" >&2; exit 1 ;;
 esac
 """
 
