@@ -153,6 +153,7 @@ def record(
             if scenario.cluster.image or scenario.cluster.distribution:
                 settings_in_force.require(
                     scenario.cluster,
+                    scenario.kafka,
                     bootstrap_servers=cluster.bootstrap_servers,
                     settings=cluster.client_settings,
                 )
