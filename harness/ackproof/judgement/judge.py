@@ -21,7 +21,7 @@ from ackproof.prediction.replication import settling_s
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import recover_run
-from ackproof.runs.verdict import NOT_KAFKA, CauseReport, FaultReport, Metrics, Verdict
+from ackproof.runs.verdict import CauseReport, FaultReport, Metrics, Verdict
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
@@ -125,9 +125,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         scenario=scenario.name,
         configuration_name=record.configuration_name,
         seed=scenario.seed,
-        kafka_version=NOT_KAFKA
-        if "not modelled" in prediction.predicted.values()
-        else scenario.kafka,
+        kafka_version=prediction.kafka_version or scenario.kafka,
         image=record.image,
         started_at=record.started_at,
         finished_at=record.finished_at,

@@ -13,6 +13,7 @@ from ackproof.report.data.run import SCENARIO_FILE
 from ackproof.runs.verdict import (
     NOT_KAFKA,
     SENDS,
+    UNKNOWN_VERSION,
     CauseReport,
     Expectation,
     FaultReport,
@@ -42,8 +43,9 @@ def unmet(expectation: Expectation) -> str:
 
 
 def kafka(version: str) -> str:
-    """Return ``Kafka 4.3.1``, or that a cluster is not Apache Kafka."""
-    return version if version == NOT_KAFKA else f"Kafka {version}"
+    """Return ``Kafka 4.3.1``, or that a cluster is of another make, or nobody knows."""
+    special = {NOT_KAFKA: NOT_KAFKA, UNKNOWN_VERSION: "Kafka's version unknown"}
+    return special.get(version, f"Kafka {version}")
 
 
 def facts(verdicts: Sequence[Verdict]) -> list[str]:

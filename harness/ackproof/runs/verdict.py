@@ -17,8 +17,10 @@ from ackproof.errors import ExitCode
 #: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
-#: `kafka_version` of a run whose cluster is of another make.
+#: `kafka_version` where the scenario's is only a default: a cluster of another make, and one of
+#: which nothing is known.
 NOT_KAFKA = "not Apache Kafka"
+UNKNOWN_VERSION = "unknown"
 
 
 class Word(StrEnum):
@@ -220,7 +222,7 @@ class Verdict(_Record):
     #: The name of the configuration in a comparison's matrix; empty for a single run.
     configuration_name: str = ""
     seed: int
-    #: The version that the model took it to be, or NOT_KAFKA.
+    #: The version that the model took it to be, NOT_KAFKA or UNKNOWN_VERSION.
     kafka_version: str
     image: str
     started_at: datetime
