@@ -182,9 +182,10 @@ def _environment(config: pytest.Config) -> Iterator[None]:
     except EngineError as error:
         if _option(config, "no_engine") == "skip":
             pytest.skip(f"no container engine: {error.message}")
-        pytest.fail(f"{error}\n  To skip such tests: --chaos-no-engine=skip", pytrace=False)
+        message = f"{error}\n  To skip such tests: --chaos-no-engine=skip"
+        raise pytest.fail.Exception(message, pytrace=False) from None
     except AckproofError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture(scope="session")
@@ -248,7 +249,7 @@ def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:
     try:
         [configured, *more] = load(path)
     except ScenarioError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if more:
         pytest.fail(
             f"{path} has a matrix, and the mark runs one configuration: name the file "
