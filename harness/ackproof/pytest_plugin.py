@@ -20,6 +20,7 @@ import json
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,12 +161,21 @@ class ChaosLedger:
         `check=False` only returns the result: for tests that expect a loss.
         """
         __tracebackhide__ = True
-        result = self.ledger.verify()
+        with _sockets_of_spark():
+            result = self.ledger.verify()
         if check and not result.holds:
             if result.lost:
                 self._remember_loss(result.evidence())
             pytest.fail(result.evidence(), pytrace=False)
         return result
+
+
+@contextlib.contextmanager
+def _sockets_of_spark() -> Iterator[None]:
+    """Ignore that pyspark leaves the socket of each result to the garbage collector."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        yield
 
 
 @contextlib.contextmanager
@@ -350,7 +360,8 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
         fcntl.flock(lock, fcntl.LOCK_EX)  # held by the worker that runs the scenario
         result = session / f"{key}.json"
         if not result.exists():
-            run_dir = _run(replace(configured, scenario=scenario), out)
+            with _sockets_of_spark():
+                run_dir = _run(replace(configured, scenario=scenario), out)
             result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
     run_dir = Path(json.loads(result.read_text(encoding="utf-8"))["run_dir"])
     return run_dir, read_verdict(run_dir)

@@ -14,6 +14,7 @@ SCENARIO = (Path(__file__).parents[2] / "user_project" / "orders.chaos.yaml").re
 #: Replaces the run of a scenario: each leaves a verdict as VERDICT says, and a line in `ran`.
 FAKE = """
 import os
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from ackproof import pytest_plugin
@@ -26,6 +27,7 @@ def fake(configured, out):
         raise ImageError("no image is here")
     from ackproof.runs.verdict import Expectation, Metrics, PredictionReport, Verdict
     word = os.environ["VERDICT"]
+    socket.socket()  # as pyspark does for each result
     seed = configured.scenario.seed
     with (out / "ran").open("a") as file:
         file.write(f"{configured.name} {seed}\\n")
