@@ -46,6 +46,16 @@ def test_a_matrix_varies_the_version_of_librdkafka(loaded):
     assert new.workload.client.librdkafka == "2.16.0"
 
 
+def test_a_client_that_is_refused_is_the_only_problem(loaded):
+    with pytest.raises(ScenarioError, match="'newest' is not a Kafka version") as refused:
+        loaded(
+            TEXT.replace("{librdkafka: 2.3.0}", "{java: newest}").replace(
+                ", enable.idempotence: true", ""
+            )
+        )
+    assert "settings" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("client", "problem"),
     [

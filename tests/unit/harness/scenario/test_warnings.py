@@ -52,6 +52,14 @@ def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:
     assert "2.6.2" in "".join(warned("kafka='2.6.2'", setting))
 
 
+def test_settings_that_an_older_java_client_does_not_know() -> None:
+    key = "partitioner.adaptive.partitioning.enable"
+    java = ("workload.client.java='2.6.2'", f"workload.settings.{key}=false")
+    [found] = warned(*java)
+    assert found == f"{key}: the Java client 2.6.2 ignores it: it came after 2.6.2"
+    assert warned("workload.client.java='3.9.1'", java[1]) == []
+
+
 def test_keys_are_kafkas_own_by_version() -> None:
     assert kafka_keys.ignored("topic", "message.format.version", "2.6.2") == ""
     assert "4.3.1 ignores it" in kafka_keys.ignored("topic", "message.format.version", "4.3.1")
