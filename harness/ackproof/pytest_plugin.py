@@ -368,8 +368,6 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
 
 
 def _run(configured: Configured, out: Path) -> Path:
-    import sys
-
     from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.runner import run

@@ -32,7 +32,7 @@ def scenarios(context: typer.Context, as_json: Json = False) -> None:
 
 @app.command("list")
 def print_list(as_json: Json = False) -> None:
-    """List the shipped scenarios, as `ackproof scenarios` does without a command.
+    """List the shipped scenarios.
 
     Example: [bold]ackproof scenarios list[/]
     """

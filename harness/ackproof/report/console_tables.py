@@ -131,8 +131,8 @@ def print_fault(console: Console, entry: Entry) -> None:
     if entry.needs:
         table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
     table.add_row()
-    for name, field in Fault.model_fields.items():
-        table.add_row(f"[dim]{name}[/]", f"[dim]{escape(field.description or '')}[/]")
+    for name, common in Fault.model_fields.items():
+        table.add_row(f"[dim]{name}[/]", f"[dim]{escape(common.description or '')}[/]")
     console.print(table)
 
 
