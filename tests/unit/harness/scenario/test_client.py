@@ -69,3 +69,17 @@ def test_a_version_that_is_none_is_refused(loaded, client, problem):
     with pytest.raises(ScenarioError, match=r"workload\.client") as refused:
         loaded(TEXT.replace("{librdkafka: 2.3.0}", client))
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "security: {tls: server}",
+        "attach: {bootstrap: 'a:1', topic_prefix: ord, client: {security.protocol: sasl_ssl}}",
+    ],
+)
+def test_a_java_client_without_pem_certificates_is_refused_with_tls(loaded, cluster):
+    text = TEXT.replace("{librdkafka: 2.3.0}", "{java: 2.6.2}") + f"cluster: {{{cluster}}}\n"
+    with pytest.raises(ScenarioError, match=r"Java client 2\.6\.2 reads no PEM"):
+        loaded(text)
+    assert loaded(text.replace("2.6.2", "2.7.0"))

@@ -91,6 +91,9 @@ def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> No
         ("workload.raet=5", "--set workload.raet: workload.raet: 'raet' is not a key here"),
         ("workload.rate=fast", "--set workload.rate: workload.rate: 'fast' is not a rate"),
         ("topics=5", "--set topics: topics: it must be a mapping"),
+        ("workload.setings.acks=1", "--set workload.setings.acks: workload.setings: 'setings' is"),
+        ("workload.settings.ackz=1", "--set workload.settings.ackz: workload.settings: librdkafka"),
+        ("workload.settings.acks=1", "--set workload.settings.acks: workload.settings: enable.ide"),
     ],
 )
 def test_a_bad_assignment_is_named(assignment: str, problem: str) -> None:
