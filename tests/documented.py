@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,21 +121,27 @@ def workplace(folder: Path) -> Path:
 
 def run_block(block: Block, *, folder: Path, timeout_s: float, programs: Path = PROGRAMS) -> str:
     """Run a block as a reader would, with `programs` on the path; return why it failed, or ""."""
-    done = subprocess.run(
+    shell = subprocess.Popen(
         ["bash", "-eo", "pipefail", "-c", block.text],
         cwd=folder,
         env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout_s,
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode == block.exit_code:
-        return ""
-    said = (done.stdout + done.stderr)[-3000:]
-    problem = f"line {block.line} ended with {done.returncode}, not {block.exit_code}"
-    return f"{problem}:\n{block.text}\n{said}"
+    try:
+        said, _ = shell.communicate(timeout=timeout_s)
+        problem = f"ended with {shell.returncode}, not {block.exit_code}"
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGTERM)  # so that a run removes its brokers
+        said, _ = shell.communicate()
+        problem = f"had not ended after {timeout_s} s"
+    else:
+        if shell.returncode == block.exit_code:
+            return ""
+    return f"line {block.line} {problem}:\n{block.text}\n{said[-3000:]}"
 
 
 def run_page(

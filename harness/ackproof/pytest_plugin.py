@@ -20,6 +20,7 @@ import json
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,12 +161,21 @@ class ChaosLedger:
         `check=False` only returns the result: for tests that expect a loss.
         """
         __tracebackhide__ = True
-        result = self.ledger.verify()
+        with _sockets_of_spark():
+            result = self.ledger.verify()
         if check and not result.holds:
             if result.lost:
                 self._remember_loss(result.evidence())
             pytest.fail(result.evidence(), pytrace=False)
         return result
+
+
+@contextlib.contextmanager
+def _sockets_of_spark() -> Iterator[None]:
+    """Ignore that pyspark leaves the socket of each result to the garbage collector."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        yield
 
 
 @contextlib.contextmanager
@@ -182,9 +192,10 @@ def _environment(config: pytest.Config) -> Iterator[None]:
     except EngineError as error:
         if _option(config, "no_engine") == "skip":
             pytest.skip(f"no container engine: {error.message}")
-        pytest.fail(f"{error}\n  To skip such tests: --chaos-no-engine=skip", pytrace=False)
+        message = f"{error}\n  To skip such tests: --chaos-no-engine=skip"
+        raise pytest.fail.Exception(message, pytrace=False) from None
     except AckproofError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture(scope="session")
@@ -248,7 +259,7 @@ def _marked_scenario(folder: Path, mark: pytest.Mark) -> Configured:
     try:
         [configured, *more] = load(path)
     except ScenarioError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if more:
         pytest.fail(
             f"{path} has a matrix, and the mark runs one configuration: name the file "
@@ -349,15 +360,14 @@ def _run_once(config: pytest.Config, configured: Configured, *, trial: int) -> t
         fcntl.flock(lock, fcntl.LOCK_EX)  # held by the worker that runs the scenario
         result = session / f"{key}.json"
         if not result.exists():
-            run_dir = _run(replace(configured, scenario=scenario), out)
+            with _sockets_of_spark():
+                run_dir = _run(replace(configured, scenario=scenario), out)
             result.write_text(json.dumps({"run_dir": str(run_dir)}), encoding="utf-8")
     run_dir = Path(json.loads(result.read_text(encoding="utf-8"))["run_dir"])
     return run_dir, read_verdict(run_dir)
 
 
 def _run(configured: Configured, out: Path) -> Path:
-    import sys
-
     from ackproof.console import Console
     from ackproof.containers.engine import connect
     from ackproof.execution.runner import run

@@ -453,6 +453,9 @@ LOCATION = {
     "loss_candidates": Path("live/loss_candidates"),
 }
 
+#: The files in the folder of a table that are its parts; whatever else is there is no data.
+PARTS = "*.parquet"
+
 #: Tables that a run may lack without being any less whole: what applications, consumers and
 #: transactions leave,
 #: the evidence of forensics, what a live job leaves, and what a second reader saw otherwise.

@@ -329,7 +329,8 @@ def write(run_dir, topics: Mapping[str, Left], *, incomplete: Sequence[str] = ()
                 "replicas": list(ALL),
                 "isr": list(isr),
                 "elr": [],
-                "last_known_elr": [],
+                # The leader before; 'shorter_elr' is the only one whose ISR becomes empty.
+                "last_known_elr": [left.states[number - 1][1]] if not isr else [],
             }
             for number, (second, leader, epoch, isr) in enumerate(left.states)
         ]

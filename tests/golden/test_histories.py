@@ -1,4 +1,6 @@
-"""Histories: Jepsen's cases, hand-made ones, and Spark against the oracle on random ones.
+"""Histories: Jepsen's cases, hand-made ones, and Spark against two oracles on random ones.
+
+One oracle was written from this project's document of anomalies, the other from Jepsen's source.
 
 `ACKPROOF_HISTORIES=10000 pytest tests/golden/test_histories.py` (`ci/histories`) takes more of
 the random ones than the usual run.
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from golden import jepsen_definitions
 from golden.history_oracle import anomalies, unseen_series
 from golden.random_histories import SEED, draw_histories
 
@@ -65,7 +68,12 @@ def test_oracle_agrees_with_the_known_histories(name, found):
     assert _differences([CASES[name]], [found[name]]) == []
 
 
-def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
+@pytest.mark.parametrize("name", CASES)
+def test_jepsens_definitions_agree_with_the_known_histories(name, found):
+    assert jepsen_definitions.differences([CASES[name]], [found[name]]) == []
+
+
+def test_spark_and_both_oracles_agree_on_random_histories(spark, tmp_path):
     occurred: Counter[str] = Counter()
     clean = 0
     for batch, size in enumerate(_batches()):
@@ -82,8 +90,11 @@ def test_spark_and_the_oracle_agree_on_random_histories(spark, tmp_path):
                 f"The smallest:\n{json.dumps(smallest)}\n"
                 f"Spark says {_said(told)}\noracle says {_said(_oracle(smallest, ww_deps))}"
             )
+        differ = jepsen_definitions.differences(cases, found, ww_deps=ww_deps)
+        assert not differ, f"{len(differ)} of {size} differ from Jepsen's: {min(differ, key=len)}"
         occurred.update(kind for one in found for kind in one)
         clean += sum(not one.keys() - {"unseen-series"} for one in found)
+    print(f"{HISTORIES} histories: {dict(occurred)}")  # noqa: T201  ci/histories shows it
     # The histories are worth something only if each anomaly occurs, and none too.
     for anomaly in _kinds():
         assert occurred[anomaly] > HISTORIES / 500, occurred

@@ -7,7 +7,7 @@ ACKPROOF_KEEP_TRACES=folder); records that say nothing and endpoints are left ou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ackproof.kafka_versions import numbers
 from ackproof_model.kafka.partition_change import ControllerRules
 from ackproof_model.validation.controller_state import MetadataRecord
 from ackproof_model.validation.metadata_replay import replay
+from ackproof_spark.forensics.terms import Election, terms
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.txt"))
 
@@ -56,6 +57,24 @@ def test_a_real_controllers_log_is_explained_to_its_end(path: Path) -> None:
     assert found.mismatch is None, str(found.mismatch)
     assert found.explained == found.total > 50
     assert len(found.coverage) > 12
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_elections_are_named_as_the_controller_recorded_them(path: Path) -> None:
+    """An election by which replicas may lose records starts a recovery (KIP-704)."""
+    dump = path.read_text(encoding="utf-8")
+    elected = {
+        (one.offset, one.data["topicId"], one.data["partitionId"])
+        for one in metadata_log.records(dump)
+        if one.kind == "PARTITION_CHANGE_RECORD" and one.data.get("leaderRecoveryState") == 1
+    }
+    states = [asdict(state) for state in metadata_log.parse(dump).partitions]
+    at = {state["at"]: state["metadata_offset"] for state in states}
+    named = [term for those in terms(states, {}, []).values() for term in those]
+    unclean = [term for term in named if term.election in (Election.UNCLEAN, Election.LAST_KNOWN)]
+    assert len(unclean) == len(elected)
+    assert {at[term.elected_at] for term in unclean} <= {offset for offset, *_ in elected}
+    assert {term.election for term in named} == set(Election)
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])

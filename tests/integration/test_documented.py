@@ -19,4 +19,4 @@ SLOW = [
 
 @pytest.mark.parametrize("path", SLOW, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_work_as_written(path: Path, tmp_path: Path) -> None:
-    assert run_page(path, folder=workplace(tmp_path), slow=True, timeout_s=900) == []
+    assert run_page(path, folder=workplace(tmp_path), slow=True, timeout_s=1700) == []

@@ -73,6 +73,7 @@ def test_what_it_keeps_is_found_and_nothing_is_predicted(program: Path, tmp_path
     assert verdict["observed"]["lost"] == verdict["observed"]["unseen"] == 0
     assert set(verdict["predicted"].values()) == {"not modelled"}
     assert verdict["findings"] == []
+    assert verdict["kafka_version"] == "not Apache Kafka"
     # Spark's connector fails there (a NullPointerException in DescribeTopicPartitions).
     [alone] = [one for one in verdict["unobserved"] if "second reading" in one]
     assert "ackproof-kafka read alone: Spark's Kafka connector failed" in alone

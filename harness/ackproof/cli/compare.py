@@ -165,8 +165,11 @@ def _planned(
 def _write_reports(
     store: ComparisonStore, summary: Summary, results: list[tuple[Path, Verdict]]
 ) -> Path:
-    """Write report.html and junit.xml for the comparison, and the page into its last run, too."""
-    from ackproof.report.html import provide_library
+    """Write report.html and junit.xml for the comparison, and the page into its last run, too.
+
+    The other runs get a page of their own.
+    """
+    from ackproof.report.html import provide_library, write_missing_pages
     from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -177,6 +180,7 @@ def _write_reports(
         last = results[-1][0]
         shutil.copyfile(html, last / html.name)
         provide_library(last)
+        write_missing_pages([run_dir for run_dir, _ in results])
     return last / "report.html" if summary.plan.trials == 1 else html
 
 

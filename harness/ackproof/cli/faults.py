@@ -56,10 +56,11 @@ def faults(
 
 
 def _families(listed: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return the faults by family, which is the package of their class."""
+    """Return the faults by family, which is the package of their class; most used first."""
     from ackproof_faults import registered
+    from ackproof_faults.registry import FAMILIES
 
-    families: dict[str, list[Entry]] = {}
+    families: dict[str, list[Entry]] = {family: [] for family in (*FAMILIES, "control")}
     for entry in listed:
         module = registered()[entry.name].__module__.split(".")
         ours = module[0] == "ackproof_faults" and len(module) > 1

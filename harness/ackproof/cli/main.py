@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 from ackproof.cli import (
     baseline,
@@ -43,7 +44,17 @@ from ackproof.cli import (
 from ackproof.cli.options import print_error, stderr
 from ackproof.errors import AckproofError, ExitCode, SparkError, translated
 
+
+class _InOrder(TyperGroup):
+    """Lists commands in the order of `_COMMANDS`; typer would put groups of commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, most used first."""
+        return [name for commands in _COMMANDS.values() for name in commands]
+
+
 app = typer.Typer(
+    cls=_InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -17,6 +17,7 @@ from ackproof.errors import AckproofError, ExitCode, RunDirectoryError, Scenario
 if TYPE_CHECKING:
     from ackproof.scenario.loader import Configured
     from ackproof.scenario.overrides import Overrides, Overriding
+    from ackproof.scenario.types import YamlPath
 
 LOCAL_SPARK = "local[*]"
 RUNS = Path("runs")
@@ -236,13 +237,17 @@ def scenario_warnings(configurations: Sequence[Configured]) -> list[str]:
     from ackproof.scenario.loader import line_of
     from ackproof.scenario.warnings import warnings
 
-    found = [(one.path, dict(warnings(one.scenario))) for one in configurations]
+    found = [(one, dict(warnings(one.scenario))) for one in configurations]
+
+    def where(one: Configured, place: YamlPath) -> str:
+        return one.overrides.source_of(place) or f"{one.path}:{line_of(one.path, place)}"
+
     return list(
         dict.fromkeys(
-            f"{path}:{line_of(path, place)}: {'.'.join(map(str, place))}: {problem}"
-            for path, problems in found
+            f"{where(one, place)}: {'.'.join(map(str, place))}: {problem}"
+            for one, problems in found
             for place, problem in problems.items()
-            if all(place in others for its, others in found if its == path)
+            if all(place in others for other, others in found if other.path == one.path)
         )
     )
 

@@ -116,15 +116,16 @@ def _run_all(
     live: bool,
     keep: bool,
 ) -> tuple[Sequence[tuple[Path, Any]], AckproofError | None]:
-    """Run every configuration; write one report.html and one junit.xml into the last run.
+    """Run every configuration; write report.html and junit.xml of all of them into the last run.
 
+    The other runs get a page of their own.
     If an error ends the suite early, it is returned with the results so far; without any result it
     is raised.
     """
     from ackproof.execution.suite import run_suite
     from ackproof.progress import ConsoleReporter
     from ackproof.report.ci import announce
-    from ackproof.report.html import write_html
+    from ackproof.report.html import write_html, write_missing_pages
     from ackproof.report.junit import write_junit
     from ackproof.runs.directory import disk_errors
 
@@ -148,6 +149,7 @@ def _run_all(
     last = results[-1][0]
     with disk_errors(last):
         write_html(last / "report.html", [run_dir for run_dir, _ in results], title=title)
+        write_missing_pages([run_dir for run_dir, _ in results])
         write_junit(last / "junit.xml", [verdict for _, verdict in results])
     announce(configurations, [verdict for _, verdict in results])
     return results, failure

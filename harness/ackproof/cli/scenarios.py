@@ -26,8 +26,16 @@ def scenarios(context: typer.Context, as_json: Json = False) -> None:
 
     Example: [bold]ackproof scenarios[/]
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        print_list(as_json)
+
+
+@app.command("list")
+def print_list(as_json: Json = False) -> None:
+    """List the shipped scenarios.
+
+    Example: [bold]ackproof scenarios list[/]
+    """
     from ackproof.report.console_tables import print_scenarios
     from ackproof.scenario.loader import load
     from ackproof.scenario.shipped import files, name_of

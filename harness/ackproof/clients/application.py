@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Self
 
 from ackproof.clients.shared_page import Progress
 from ackproof.clients.supervisor import ClientSupervisor
-from ackproof.errors import WorkloadError
+from ackproof.errors import ScenarioError, WorkloadError
 from ackproof.ledger import acked_log
 from ackproof.scenario.application import Application
 from ackproof.scenario.model import Scenario
@@ -35,6 +36,33 @@ def acked_logs(application: Application, run_dir: Path) -> list[Path]:
     """Return the acked logs of a run: the one that ackproof names, then the application's own."""
     named = [acked_log.path(run_dir)] if application.command else []
     return [*named, *(Path(log) for log in application.logs)]
+
+
+def require_startable(application: Application) -> None:
+    """Raise ScenarioError for what can be known before anything boots.
+
+    No command, a program that is not there, or an acked log that has sends of another run.
+    """
+    if not application.command:
+        raise ScenarioError(
+            "workload.application.command is missing, so there is nothing to run",
+            hint="Give the command that starts your application; what it has sent already is "
+            "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
+        )
+    program = application.command[0]
+    path = application.environment.get("PATH", _search_path())
+    if shutil.which(program, path=path) is None:
+        raise ScenarioError(
+            f"workload.application.command: {program!r} is no program that can be run",
+            hint="Give a program and its arguments. It is looked for in PATH, or by its path from "
+            "the folder in which ackproof runs, and must be executable.",
+        )
+    for log in application.logs:
+        if Path(log).exists():
+            raise ScenarioError(
+                f"the acked log {log} exists already: its sends are not of this run",
+                hint="Move it away, or judge it with: ackproof check --acked",
+            )
 
 
 class ApplicationSupervisor:
@@ -77,12 +105,6 @@ class ApplicationSupervisor:
     def __enter__(self) -> Self:
         self._folder.mkdir(exist_ok=True)
         libc = ctypes.CDLL(None)
-        for log in self._application.logs:
-            if Path(log).exists():
-                raise WorkloadError(
-                    f"the acked log {log} exists already: its sends are not of this run",
-                    hint="Move it away, or judge it with: ackproof check --acked",
-                )
         with self._output.open("ab") as output:
             try:
                 self._process = subprocess.Popen(

@@ -313,6 +313,9 @@ class ProducerLoop:
             if self._orphaned():
                 bound = min(bound, ORPHAN_SETTLE_S)
             self._serve(POLL_S)
+        # A process that was suspended, or ordered not to poll, has not seen all reports yet.
+        while self._in_flight() and self._poll(0):
+            pass
 
     def _in_flight(self) -> int:
         return self._reports.in_flight if self._reports else len(self._producer)

@@ -8,27 +8,42 @@ from collections.abc import Iterator, Mapping
 from ackproof.cluster.preflight import Preflight
 from ackproof.errors import ClusterError
 from ackproof.scenario.cluster import ClusterSpec
+from ackproof.scenario.kafka_keys import ignored, known
 from ackproof.scenario.types import Setting, setting_text
 
 #: Brokers describe these without their value.
 _SECRET = re.compile(r"password|secret|jaas|\.key$")
 
 
-def require(spec: ClusterSpec, *, bootstrap_servers: str, settings: Mapping[str, str]) -> None:
+def require(
+    spec: ClusterSpec, kafka: str, *, bootstrap_servers: str, settings: Mapping[str, str]
+) -> None:
     """Ask each broker for its settings; raise ClusterError with those that are not in force.
 
     A key that a broker does not know is described without a value
-    (`ConfigHelper.createBrokerConfigEntry`: it might be a secret).
+    (`ConfigHelper.createBrokerConfigEntry`: it might be a secret). A key that only other versions
+    than `kafka` know is for other configurations of a scenario, such as those with ZooKeeper.
     """
     brokers = range(1, spec.brokers + 1)
     described = Preflight(bootstrap_servers, settings).broker_settings(list(brokers))
     found = [
         problem
         for broker in brokers
-        for problem in problems(broker, spec.broker(broker).settings, described[broker])
+        for problem in problems(
+            broker, meant_for(kafka, spec.broker(broker).settings), described[broker]
+        )
     ]
     if found:
         raise ClusterError("; ".join(found))
+
+
+def meant_for(kafka: str, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Leave out what another version knows and this one ignores."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if key not in known("broker") or not ignored("broker", key, kafka)
+    }
 
 
 def problems(

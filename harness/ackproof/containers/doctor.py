@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ackproof.containers import engine, fake_clock, images, sidecar
+from ackproof.containers import engine, fake_clock, images, reach, sidecar
 from ackproof.errors import AckproofError, EngineError
 from ackproof.kafka_versions import DEFAULT_KAFKA
 from ackproof_faults import Fault, Need, registered
@@ -102,8 +102,7 @@ def _containers() -> Iterator[Check]:
             what="Container engine", state="missing", found=error.message, advice=error.hint
         )
         return
-    version = client.version()
-    yield Check(what="Container engine", state="ok", found=f"{version['Version']}")
+    yield from _engine(client)
     local = [image.reference for image in images.list_images(client) if image.of_brokers]
     yield Check(
         what="Broker images",
@@ -114,6 +113,87 @@ def _containers() -> Iterator[Check]:
     yield from _faults(client)
 
 
+def _engine(client: DockerClient) -> Iterator[Check]:
+    """Yield what the engine is, and what it cannot limit."""
+    version, info = client.version(), client.info()
+    name = next((one["Name"] for one in version.get("Components") or ()), "Engine")
+    rootless = any("rootless" in option for option in info.get("SecurityOptions") or ())
+    found = version["Version"] if name == "Engine" else f"{name} {version['Version']}"
+    yield Check(
+        what="Container engine", state="ok", found=f"{found}, rootless" if rootless else found
+    )
+    limits = {"memory": info.get("MemoryLimit"), "CPU time": info.get("CpuCfsQuota")}
+    lacking = " and ".join(what for what, limited in limits.items() if not limited)
+    yield Check(
+        what="Limits of memory and CPU",
+        state="limited" if lacking else "ok",
+        found=f"the engine cannot limit {lacking}" if lacking else "the engine sets them",
+        advice="cluster.memory and cluster.cpus have no effect here. A rootless engine needs "
+        "cgroup v2, and systemd that delegates the controllers memory and cpu to the user."
+        if lacking
+        else "",
+    )
+    if rootless and str(info.get("CgroupVersion")) == "1":
+        yield Check(
+            what="pause (the freezer)",
+            state="limited",
+            found="a rootless engine has no freezer with cgroup v1",
+            advice="The fault pause cannot be injected. Boot with cgroup v2, or use root's engine.",
+        )
+
+
+def _networks(client: DockerClient, image: str) -> Iterator[Check]:
+    """Yield whether nodes find each other, and whether this process finds them."""
+    from docker.errors import DockerException
+
+    try:
+        found = reach.probe(client, image)
+    except DockerException as error:
+        yield Check(
+            what="Names of containers",
+            state="missing",
+            found=str(error),
+            advice="The engine must create networks and start containers in them.",
+        )
+        return
+    yield Check(
+        what="Names of containers",
+        state="missing" if found.nameless else "ok",
+        found=found.nameless or "containers of a network find each other",
+        advice="Brokers find each other by name. podman needs a plugin for that, on Debian 12: "
+        "apt-get install golang-github-containernetworking-plugin-dnsname; with netavark: "
+        "aardvark-dns."
+        if found.nameless
+        else "",
+    )
+    yield _gateway(local=found.local, contained=_contained())
+
+
+def _gateway(*, local: bool, contained: bool) -> Check:
+    what = "Networks of the engine"
+    if local:
+        return Check(what=what, state="ok", found="this machine is on them")
+    if contained:
+        return Check(
+            what=what,
+            state="missing",
+            found="this is a container, and the engine runs outside of it",
+            advice="Brokers are published on 127.0.0.1 of the engine's machine: start this "
+            "container with --network host, or run an engine inside it (docker-in-docker).",
+        )
+    return Check(
+        what=what,
+        state="limited",
+        found="this machine is not on them: the engine is rootless, or in a virtual machine",
+        advice="INTERNAL and CONTROLLER cannot lead through the Kafka proxy (cluster.proxied).",
+    )
+
+
+def _contained() -> bool:
+    """Whether this process runs in a container."""
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+
+
 def _faults(client: DockerClient) -> Iterator[Check]:
     yield Check(what="kill, restart (signals)", state="ok", found="the engine can send signals")
     yield _adjustable_clocks(client)
@@ -122,6 +202,7 @@ def _faults(client: DockerClient) -> Iterator[Check]:
     except AckproofError as error:
         yield Check(what="Network faults", state="limited", found=error.message, advice=error.hint)
         return
+    yield from _networks(client, image)
     for need in Need:
         lack = _lack(client, image, need)
         affected = sorted(name for name, kind in registered().items() if need in kind.needs)

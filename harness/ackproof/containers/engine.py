@@ -19,6 +19,7 @@ import getpass
 import grp
 import io
 import os
+import socket
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,12 +104,21 @@ def connect() -> DockerClient:
             host = context.Host if context and context.Host else "unix:///var/run/docker.sock"
             if context and context.name != "default":
                 os.environ["DOCKER_HOST"] = host
+        _reach(host)
         client = docker.from_env(timeout=_REQUEST_S)
         client.ping()
     except Exception as error:
         # docker-py raises errors of requests, urllib3 and paramiko, and ValueError.
         raise _engine_error(error, host=host, configured=bool(configured)) from error
     return client
+
+
+def _reach(host: str) -> None:
+    """Connect to a Unix socket once, because docker-py leaves its own open if that fails."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.settimeout(_REQUEST_S)
+            tried.connect(host.removeprefix("unix://"))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

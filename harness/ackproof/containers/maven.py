@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -72,9 +73,28 @@ def kafka_jars(version: str, say: Say) -> Path:
         # Kafka's distribution has it, but not its pom. Without it no log line is printed.
         shutil.rmtree(work / "libs")
         _copy_dependencies([*artifacts, binding], work / "libs", version)
+    _check_pins(work / "libs", version)
     (work / "libs").rename(finished)
     shutil.rmtree(work)
     return finished
+
+
+def _check_pins(folder: Path, version: str) -> None:
+    """Hold the jars of a release against the digests that ackproof has of it, if it has any.
+
+    Raises ImageError for the first that differs.
+    """
+    pins = files(__package__) / "pinned" / f"kafka-{version}.json"
+    if not pins.is_file():
+        return
+    for name, digest in json.loads(pins.read_text()).items():
+        path = folder / name
+        if path.exists() and _digest(path) != digest:
+            raise ImageError(
+                f"{name} of Kafka {version} is not the jar that was published: its SHA-256 is "
+                f"{_digest(path)}, not {digest}",
+                hint="Ask who runs this machine's Maven repository what it serves.",
+            )
 
 
 def client_jars(version: str, say: Say) -> Path:

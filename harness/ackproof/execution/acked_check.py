@@ -21,7 +21,7 @@ from ackproof.ledger import application_tables
 from ackproof.prediction.replication import not_modelled
 from ackproof.progress import Reporter
 from ackproof.runs import directory as runs
-from ackproof.runs.verdict import Verdict
+from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
 from ackproof_spark.reading.application_records import ID_HEADER
@@ -68,7 +68,11 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
         with reporter.phase("reading the acked logs"):
             logs = application_tables.convert(check.logs, run_dir, lenient=False)
         if not logs.lowest:
-            raise AckedLogError("no line of the acked logs records an acked send")
+            none = "no line of the acked logs records an acked send"
+            raise AckedLogError(
+                "; ".join((none, *logs.unread, *logs.remarks)),
+                hint="docs/reference/acked-log.md has the format.",
+            )
         scenario = _scenario(check, logs.lowest, replicas)
         dump(scenario, run_dir / "scenario.yaml")
         state = RunState(
@@ -78,8 +82,10 @@ def check_acked(check: AckedCheck, *, out: Path, reporter: Reporter) -> tuple[Pa
         state.image = f"attached: {check.bootstrap_servers}"
         state.unobserved = [*_NOT_OBSERVED, *logs.remarks]
         state.troubles = list(logs.unread)
-        reason = "ackproof did not inject the faults"
-        runs.write_model(run_dir / "prediction.json", not_modelled(scenario, reason))
+        runs.write_model(
+            run_dir / "prediction.json",
+            not_modelled(scenario, "ackproof did not inject the faults", version=UNKNOWN_VERSION),
+        )
         with state:
             try:
                 _read(check, scenario, logs.lowest, state, reporter)

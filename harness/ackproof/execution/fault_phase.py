@@ -58,7 +58,7 @@ def run_fault_phase(
     except FaultError as error:
         run.troubles.append(str(error))
     with reporter.phase("healing faults, waiting for the outcomes of sends"):
-        run.troubles += _unfinished(schedule)
+        run.troubles += _unfinished(schedule, scenario)
         clients.stop_producers()
         try:
             schedule.heal_all()
@@ -92,9 +92,12 @@ def _drive(
         time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
 
 
-def _unfinished(schedule: Schedule) -> list[str]:
+def _unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
     """Return what of the schedule was not executed: the prediction assumes all of it."""
-    advice = "the workload ended before (raise workload.records or workload.seconds)"
+    who, limits = "workload", "workload.records or workload.seconds"
+    if scenario.workload.application is not None:
+        who, limits = "application", "workload.seconds, if it did not end by itself"
+    advice = f"the {who} ended before (raise {limits})"
     return [
         *([f"{schedule.held_back}, until {advice}"] if schedule.held_back else []),
         *(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.clients import java_program, librdkafka_wheel
-from ackproof.clients.application import ApplicationSupervisor
+from ackproof.clients.application import ApplicationSupervisor, require_startable
 from ackproof.clients.supervisor import ClientSupervisor
 from ackproof.cluster import settings_in_force
 from ackproof.cluster.attached import NOT_OBSERVED, AnyCluster, AttachedCluster, attached
@@ -21,7 +21,7 @@ from ackproof.cluster.pool import ClusterPool, Lease
 from ackproof.containers import doctor, images
 from ackproof.containers.engine import connect
 from ackproof.containers.own_image import own_image
-from ackproof.errors import AckproofError, DiskError, ScenarioError
+from ackproof.errors import AckproofError, DiskError
 from ackproof.execution.collection import take_node_logs, take_states
 from ackproof.execution.fault_phase import run_fault_phase
 from ackproof.execution.final_phase import run_final_phase
@@ -153,6 +153,7 @@ def record(
             if scenario.cluster.image or scenario.cluster.distribution:
                 settings_in_force.require(
                     scenario.cluster,
+                    scenario.kafka,
                     bootstrap_servers=cluster.bootstrap_servers,
                     settings=cluster.client_settings,
                 )
@@ -176,16 +177,9 @@ def record(
 
 
 def _workload(scenario: Scenario) -> type[ClientSupervisor] | type[ApplicationSupervisor]:
-    """Return what sends. Raises ScenarioError if that is an application without a command."""
-    application = scenario.workload.application
-    if application is None:
+    """Return what sends."""
+    if scenario.workload.application is None:
         return ClientSupervisor
-    if not application.command:
-        raise ScenarioError(
-            "workload.application.command is missing, so there is nothing to run",
-            hint="Give the command that starts your application; what it has sent already is "
-            "judged by: ackproof check --acked FILE --bootstrap HOST:PORT",
-        )
     return ApplicationSupervisor
 
 
@@ -213,6 +207,8 @@ def _attach(
 
 def _prepare_clients(scenario: Scenario, reporter: Reporter) -> None:
     """Resolve, install and compile what the clients need, before anything boots."""
+    if scenario.workload.application is not None:
+        require_startable(scenario.workload.application)
     for client in scenario.clients:
         if client.java is not None:
             java_program.class_path(client.java, reporter.note)

@@ -1,7 +1,8 @@
 """Compares the observed anomalies with the scenario's `expect`, which gives the verdict.
 
 An observed violation is definite, whatever else went wrong during the run. That an anomaly was not
-observed counts only if nothing could have hidden it.
+observed counts only if nothing could have hidden it. `unprocessed` says what consumers have not
+done: it is definite only if nothing kept them from it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ _ANOMALY = {
     "failed": "failed",
     "unknown": "unknown",
 }
+
+
+#: Anomalies that a client which ended early shows as well.
+OF_UNFINISHED_WORK = (str(Anomaly.UNPROCESSED),)
 
 
 def inapplicable(scenario: Scenario) -> list[str]:
@@ -134,7 +139,9 @@ def conclude(
     definite = [
         line
         for line in (expectations if undisputed is None else undisputed)
-        if not line.met and line.wanted == "none"
+        if not line.met
+        and line.wanted == "none"
+        and not (inconclusive_reasons and _ANOMALY[line.what] in OF_UNFINISHED_WORK)
     ]
     if definite:
         return Word.VIOLATED, "; ".join(

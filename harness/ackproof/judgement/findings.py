@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ackproof.judgement.expectations import OF_UNFINISHED_WORK
 from ackproof.runs.verdict import Finding, Likelihood, PartAvailability, Step
 from ackproof_spark.anomaly import OF_CLIENTS, PREDICTED
 
@@ -16,15 +17,17 @@ def contradictions(
 ) -> list[Finding]:
     """Return the anomalies whose count contradicts the prediction.
 
-    An observed anomaly that is impossible is always a finding. The absence of a certain one is a
-    finding only in a conclusive run: the prediction assumes that the whole schedule was executed.
+    An observed anomaly that is impossible is always a finding, but for `OF_UNFINISHED_WORK`. These,
+    and the absence of a certain one, are findings only in a conclusive run: the prediction assumes
+    that the whole schedule was executed.
     """
     findings = []
     for anomaly in map(str, (*PREDICTED, *OF_CLIENTS)):
         if anomaly not in predicted:  # not applicable, or unknown to the ackproof that predicted
             continue
         likelihood, count = predicted[anomaly], observed.get(anomaly, 0)
-        if likelihood == "impossible" and count > 0:
+        definite = conclusive or anomaly not in OF_UNFINISHED_WORK
+        if likelihood == "impossible" and count > 0 and definite:
             explanation = f"no path of the model leads to this, yet {count} were observed"
         elif likelihood == "certain" and count == 0 and conclusive:
             explanation = "every path of the model leads to this, yet none was observed"

@@ -125,7 +125,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         scenario=scenario.name,
         configuration_name=record.configuration_name,
         seed=scenario.seed,
-        kafka_version=scenario.kafka,
+        kafka_version=prediction.kafka_version or scenario.kafka,
         image=record.image,
         started_at=record.started_at,
         finished_at=record.finished_at,

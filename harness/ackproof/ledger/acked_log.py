@@ -329,7 +329,8 @@ def _wrong(path: Path, number: int, error: ValidationError) -> AckedLogError:
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     message = str(first["msg"]).removeprefix("Value error, ")
+    value = f"{where}: {first['input']!r}: " if where and first["type"] != "missing" else ""
     return AckedLogError(
-        f"{path}, line {number}: {where + ': ' if where else ''}{message}",
+        f"{path}, line {number}: {value or (where and where + ': ')}{message}",
         hint="docs/reference/acked-log.md has the format.",
     )

@@ -14,6 +14,7 @@ from ackproof.cluster.attached import AttachedCluster
 from ackproof.errors import ClusterError
 from ackproof.prediction.replication import not_modelled, predict
 from ackproof.runs.directory import PredictionRecord
+from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.cluster import PER_TOPIC_SETTINGS, TIMERS, ClusterSpec
 from ackproof.scenario.internal_topics import SETTINGS
 from ackproof.scenario.model import Scenario
@@ -35,7 +36,7 @@ def predict_attached(scenario: Scenario, cluster: AttachedCluster) -> Prediction
     lacking = sorted(node for node, settings in described.items() if _OF_KAFKA not in settings)
     if lacking:
         reason = f"broker {lacking[0]} has no setting {_OF_KAFKA}: it is not Apache Kafka"
-        return not_modelled(scenario, reason)
+        return not_modelled(scenario, reason, version=NOT_KAFKA)
     different = sorted(
         key
         for key in (*TIMERS, *PER_TOPIC_SETTINGS)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
+from ackproof.scenario.client import ClientLibrary
 from ackproof.scenario.model import Scenario
 from ackproof_faults.effects import (
     Alters,
@@ -80,9 +81,9 @@ _MARGIN_S = 10.0
 
 
 def disturbances(
-    scenario: Scenario, client_settings: Mapping[str, object]
+    scenario: Scenario, client: ClientLibrary, settings: Mapping[str, object]
 ) -> Mapping[Disturbance, str]:
-    """Return what may happen to clients with these settings, each with the fault that does it.
+    """Return what may happen to such a client with these settings, each with the fault behind it.
 
     A request is repeated when its connection ends, or after a timeout. Without a fault that ends
     connections, what holds requests for a shorter time makes none late.
@@ -98,8 +99,8 @@ def disturbances(
             for one in set(_disturbances(effect)):
                 by.setdefault(one, fault.name)
                 held[one] += lasts
-    timeout = _CLIENT_TIMEOUT if scenario.workload.client.java is None else _JAVA_TIMEOUT
-    patience = dict.fromkeys(_CLIENTS_LATE, _seconds(client_settings, timeout))
+    timeout = _CLIENT_TIMEOUT if client.java is None else _JAVA_TIMEOUT
+    patience = dict.fromkeys(_CLIENTS_LATE, _seconds(settings, timeout))
     patience[D.LATE_MARKER] = _seconds(scenario.cluster.settings, _BROKER_TIMEOUT)
     return {
         one: fault for one, fault in by.items() if closes or held[one] >= patience.get(one, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ackproof.clients import forwarding
 from ackproof.prediction import transactional
 from ackproof.prediction.disturbances import Disturbance, disturbances
 from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
@@ -45,7 +46,7 @@ def predict(
 ) -> Iterator[ClientPrediction]:
     """Yield the predictions for a group; the strongest of several ways counts."""
     settings = group.settings.as_client_settings()
-    disturbed = disturbances(scenario, settings)
+    disturbed = disturbances(scenario, group.client, settings)
     model, causes = _question(scenario, group, disturbed, may_lose, may_lose_visible)
     answers = [_by_offsets(scenario, group, model, causes)]
     if _shared(scenario, group):
@@ -153,7 +154,7 @@ def _by_outputs(
         return answers
     model, causes = transactional.question(
         scenario,
-        disturbances(scenario, {}),  # the settings of the forwarding producer are librdkafka's
+        disturbances(scenario, group.client, {"request.timeout.ms": forwarding.TIMEOUT_MS}),
         client=group.client,
         topics=[*group.into, OFFSETS],
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),

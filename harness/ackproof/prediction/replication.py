@@ -19,7 +19,7 @@ from ackproof.prediction.effects import touches_records
 from ackproof.prediction.readings import schedules, unsupported
 from ackproof.prediction.stress import stress
 from ackproof.runs.directory import PredictionRecord
-from ackproof.runs.verdict import PartAvailability, PredictionReport
+from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
 from ackproof_faults.effects import Cuts, Intercepts, Slows, Stalls
@@ -58,7 +58,7 @@ def predict(scenario: Scenario, *, max_states: int = MAX_STATES) -> PredictionRe
     for the run is the strongest of those for its topics and groups.
     """
     if scenario.cluster.implementation == "other":
-        return not_modelled(scenario, "the cluster is not Apache Kafka")
+        return not_modelled(scenario, "the cluster is not Apache Kafka", version=NOT_KAFKA)
     if len(scenario.sends) == 1:
         return _with_clients(scenario, _of_topic(scenario, max_states), max_states)
     each = {topic: _of_topic(_only(scenario, topic), max_states) for topic in scenario.sends}
@@ -79,8 +79,8 @@ def settling_s(scenario: Scenario) -> float:
     return configured.session_s + (configured.lag_time_s if lags else 0)
 
 
-def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
-    """Return a record that predicts nothing."""
+def not_modelled(scenario: Scenario, reason: str, *, version: str) -> PredictionRecord:
+    """Return a record that predicts nothing; `version` is what is known of the cluster's."""
     of_clients = [*OF_TRANSACTIONS] if scenario.workload.transactions is not None else []
     if scenario.workload.consumers:
         of_clients += OF_CONSUMERS
@@ -92,6 +92,7 @@ def not_modelled(scenario: Scenario, reason: str) -> PredictionRecord:
         prediction=PredictionReport(
             trace=[], reasons=dict.fromkeys(anomalies, reason), bounds=f"not modelled: {reason}"
         ),
+        kafka_version=version,
     )
 
 

@@ -39,7 +39,7 @@ _WORDS = {
 def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[ClientPrediction]:
     """Yield the predictions for the producers' transactions."""
     settings = scenario.workload.client_settings
-    disturbed = disturbances(scenario, settings)
+    disturbed = disturbances(scenario, scenario.workload.client, settings)
     model, causes = question(
         scenario,
         disturbed,

@@ -175,9 +175,14 @@ def _cost(
 
 def _price(verdict: Verdict) -> str:
     latency = verdict.metrics.ack_latency_ms
-    p99 = f", and ack latency was {fmt.duration(latency.p99)} at p99" if latency else ""
+    if latency is None:  # a producer was slower than the cluster, so neither is the cluster's
+        return "What it costs in availability and latency was not observed."
     down = fmt.seconds(verdict.metrics.unavailability_s)
-    return f"It costs: here the worst partition acked nothing for {down}{p99}."
+    p99 = fmt.duration(latency.p99)
+    return (
+        f"It costs: here the worst partition acked nothing for {down}, and ack latency was {p99} "
+        "at p99."
+    )
 
 
 def _model_price(record: PredictionReport) -> str:

@@ -119,7 +119,9 @@ def print_families(console: Console, families: Mapping[str, Sequence[Entry]]) ->
 
 
 def print_fault(console: Console, entry: Entry) -> None:
-    """Print a fault: its effect, fields, proof and requirements."""
+    """Print a fault: its effect, fields, proof and requirements, then the fields of every fault."""
+    from ackproof_faults import Fault
+
     console.print(f"[bold]{entry.name}[/]  {escape(entry.summary)}", highlight=False)
     table = _table()
     table.add_column(no_wrap=True)
@@ -128,6 +130,9 @@ def print_fault(console: Console, entry: Entry) -> None:
     table.add_row("[dim]proof[/]", f"[dim]{escape(entry.proof)}[/]")
     if entry.needs:
         table.add_row("[dim]needs[/]", f"[dim]{', '.join(entry.needs)}[/]")
+    table.add_row()
+    for name, common in Fault.model_fields.items():
+        table.add_row(f"[dim]{name}[/]", f"[dim]{escape(common.description or '')}[/]")
     console.print(table)
 
 
@@ -144,7 +149,7 @@ def print_scenarios(console: Console, entries: Sequence[Mapping[str, Any]]) -> N
         }
         for label, text in details.items():
             if text:
-                console.print(f"     {label}{text}", highlight=False, markup=False, soft_wrap=True)
+                console.print(Padding(Text(f"{label}{text}"), (0, 0, 0, 5), expand=False))
 
 
 def _table() -> Table:

@@ -121,6 +121,14 @@ def write_html(
     path.write_text(page, encoding="utf-8")
 
 
+def write_missing_pages(run_dirs: Sequence[Path]) -> None:
+    """Write the page of each run that has none into its directory, for dashboards to link to."""
+    for directory in run_dirs:
+        page = directory / "report.html"
+        if not page.exists():
+            write_html(page, [directory], title=directory.name)
+
+
 def _advice(verdicts: Sequence[Verdict], summary: Summary | None) -> str:
     return advice.of_runs(verdicts) if summary is None else advice.of_trials(summary)
 

@@ -127,7 +127,8 @@ def print_trials(
 def print_run(console: Console, verdict: Verdict, run_dir: Path) -> None:
     heading = Text(sentence(verdict), style=f"bold {TONE[outcome(verdict).tone]}")
     heading.append(f"  {wording.name(verdict)}", style="bold")
-    facts = [f"Kafka {verdict.kafka_version}", f"seed {verdict.seed}", wording.settings(verdict)]
+    version = wording.kafka(verdict.kafka_version)
+    facts = [version, f"seed {verdict.seed}", wording.settings(verdict)]
     heading.append(f"  ({', '.join(filter(None, facts))})", style="dim")
     console.print(heading, highlight=False)
     if verdict.verdict is Word.INCONCLUSIVE:

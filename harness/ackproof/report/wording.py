@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from pathlib import Path
 
 from ackproof.report import formatting as fmt
 from ackproof.report.data.losses import LossGroup
 from ackproof.report.data.run import SCENARIO_FILE
-from ackproof.runs.verdict import SENDS, CauseReport, Expectation, FaultReport, Step, Verdict
+from ackproof.runs.verdict import (
+    NOT_KAFKA,
+    SENDS,
+    UNKNOWN_VERSION,
+    CauseReport,
+    Expectation,
+    FaultReport,
+    Step,
+    Verdict,
+)
 
 
 def name(verdict: Verdict) -> str:
@@ -33,16 +42,24 @@ def unmet(expectation: Expectation) -> str:
     return f"{expectation.what}: expected {expectation.wanted}, observed {expectation.said}"
 
 
+def kafka(version: str) -> str:
+    """Return ``Kafka 4.3.1``, or that a cluster is of another make, or nobody knows."""
+    special = {NOT_KAFKA: NOT_KAFKA, UNKNOWN_VERSION: "Kafka's version unknown"}
+    return special.get(version, f"Kafka {version}")
+
+
 def facts(verdicts: Sequence[Verdict]) -> list[str]:
     """Return scenarios, Kafka versions, seeds and start of these runs."""
-    facts = {
-        "scenario": dict.fromkeys(verdict.scenario for verdict in verdicts),
-        "Kafka": dict.fromkeys(verdict.kafka_version for verdict in verdicts),
-        "seed": dict.fromkeys(str(verdict.seed) for verdict in verdicts),
-    }
+
+    def listed(values: Iterable[str]) -> str:
+        return ", ".join(dict.fromkeys(values))
+
     started = min(verdict.started_at for verdict in verdicts).astimezone(UTC)
-    return [f"{what} {', '.join(values)}" for what, values in facts.items()] + [
-        f"{started:%Y-%m-%d %H:%M} UTC"
+    return [
+        f"scenario {listed(verdict.scenario for verdict in verdicts)}",
+        kafka(listed(verdict.kafka_version for verdict in verdicts)),
+        f"seed {listed(str(verdict.seed) for verdict in verdicts)}",
+        f"{started:%Y-%m-%d %H:%M} UTC",
     ]
 
 

@@ -105,6 +105,8 @@ class PredictionRecord(BaseModel):
 
     predicted: dict[str, Likelihood]
     prediction: PredictionReport
+    #: What the cluster runs instead of the scenario's version, if nothing is modelled.
+    kafka_version: str = ""
 
 
 def create(out: Path, *, scenario: str, configuration: str, seed: int, now: datetime) -> Path:

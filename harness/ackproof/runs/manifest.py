@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ackproof.errors import RunDirectoryError
 from ackproof.runs import directory as runs
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
+from ackproof_spark.tables import LOCATION, PARTS, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -135,10 +135,16 @@ def _evidence(run_dir: Path) -> Iterator[Path]:
         if path.is_file():
             yield path
         elif path.is_dir():
-            yield from sorted(file for file in path.rglob("*.parquet") if file.is_file())
+            yield from sorted(file for file in path.rglob("*") if _is_part(file))
     yield from sorted((run_dir / "zookeeper").rglob("log.*"))
     for pattern in _OF_CLIENTS:
         yield from sorted((run_dir / "clients").glob(pattern))
+
+
+def _is_part(file: Path) -> bool:
+    """Whether a reader may take this file in the folder of a table for a part of it."""
+    hidden = file.name.startswith(("_", "."))  # markers, checksums, streams of the ledger
+    return (file.match(PARTS) or not hidden) and file.is_file()
 
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:

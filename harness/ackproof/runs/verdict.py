@@ -17,6 +17,11 @@ from ackproof.errors import ExitCode
 #: not modelled: the cluster is not Apache Kafka, whose rules are the only ones that are known.
 Likelihood = Literal["impossible", "possible", "certain", "not modelled"]
 
+#: `kafka_version` where the scenario's is only a default: a cluster of another make, and one of
+#: which nothing is known.
+NOT_KAFKA = "not Apache Kafka"
+UNKNOWN_VERSION = "unknown"
+
 
 class Word(StrEnum):
     """The three verdicts. An undecidable run is inconclusive; it never holds."""
@@ -217,6 +222,7 @@ class Verdict(_Record):
     #: The name of the configuration in a comparison's matrix; empty for a single run.
     configuration_name: str = ""
     seed: int
+    #: The version that the model took it to be, NOT_KAFKA or UNKNOWN_VERSION.
     kafka_version: str
     image: str
     started_at: datetime

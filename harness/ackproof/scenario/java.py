@@ -13,7 +13,7 @@ from typing import Any, Self
 from pydantic import PrivateAttr, RootModel
 
 from ackproof.kafka_versions import has_idempotence, numbers
-from ackproof.scenario.kafka_keys import Scope, known
+from ackproof.scenario.kafka_keys import Scope, ignored, known
 from ackproof.scenario.librdkafka import KNOWN, forbidden
 from ackproof.scenario.producer import OWNED_CLIENT_SETTINGS, AcksValue, parse_acks, require_legal
 from ackproof.scenario.types import Setting
@@ -99,6 +99,11 @@ class _JavaSettings(RootModel[dict[str, Setting]]):
     def as_client_settings(self) -> dict[str, Setting]:
         """Return every setting that the scenario has, under Java's name."""
         return dict(self.root)
+
+    def ignored(self) -> dict[str, str]:
+        """Return the settings that clients of this version do not know, and why."""
+        reasons = {key: ignored(self._scope, key, self._version) for key in self.root}
+        return {key: reason for key, reason in reasons.items() if reason}
 
     def _number(self, key: str, default: int) -> int:
         value = self.root.get(key, default)

@@ -30,7 +30,10 @@ def known(scope: Scope) -> frozenset[str]:
 
 
 def ignored(scope: Scope, key: str, kafka: str) -> str:
-    """Return why this version ignores a key; '' if it knows the key, or if that is not known."""
+    """Return why this version ignores a key; '' if it knows the key, or if that is not known.
+
+    `kafka` is the version of the brokers, or of the Java client.
+    """
     span = _document()[scope].get(key)
     if span is None:
         near = get_close_matches(key, _document()[scope], n=1, cutoff=0.8)
@@ -38,8 +41,9 @@ def ignored(scope: Scope, key: str, kafka: str) -> str:
         return f"Kafka has no {scope} setting of this name{guess}"
     versions = _document()["versions"]
     first, last = span
+    who = f"Kafka {kafka}" if scope in ("broker", "topic") else f"the Java client {kafka}"
     if first and numbers(kafka) <= numbers(versions[first - 1]):
-        return f"Kafka {kafka} ignores it: it came after {versions[first - 1]}"
+        return f"{who} ignores it: it came after {versions[first - 1]}"
     if last + 1 < len(versions) and numbers(kafka) >= numbers(versions[last + 1]):
-        return f"Kafka {kafka} ignores it: {versions[last]} is the last version asked that knows it"
+        return f"{who} ignores it: {versions[last]} is the last version asked that knows it"
     return ""

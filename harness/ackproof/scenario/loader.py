@@ -8,8 +8,9 @@ A message names the key, the value, what is legal, and the nearest legal name::
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,6 +39,8 @@ class Configured:
     #: This configuration's values of the settings that the matrix varies.
     varied: dict[str, Setting]
     path: Path
+    #: What took the place of the file's values.
+    overrides: Overrides = field(default_factory=Overrides)
 
     @property
     def skip(self) -> str:
@@ -55,7 +58,7 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
     base = own.on_file({key: value for key, value in document.items() if key != "matrix"})
     if "matrix" not in document:
         scenario = _validate(path, document, own.on_configuration(base), own)
-        return [Configured(scenario=scenario, name="", varied={}, path=path)]
+        return [Configured(scenario=scenario, name="", varied={}, path=path, overrides=own)]
     found = []
     try:
         entries = matrix.entries(document["matrix"])
@@ -77,6 +80,7 @@ def load(path: Path, overriding: Overriding = overrides.none) -> list[Configured
                 name=entry.name,
                 varied=matrix.varied(entry.changes),
                 path=path,
+                overrides=own,
             )
         )
     return found
@@ -181,7 +185,7 @@ def _validate(
             if not (within and in_matrix):
                 line, in_matrix = _locate(document, place)[0], False
             dotted = ".".join(map(str, place)) or "scenario"
-            if source := own.source_of(place):
+            if source := _source(own, place, problem):
                 lines.append(f"{source}: {dotted}: {problem}")
                 continue
             configuration = f" (in the configuration {name!r})" if in_matrix or combined else ""
@@ -189,6 +193,19 @@ def _validate(
         if (more := len(errors) - _MOST_ERRORS) > 0:
             lines.append(f"{path}: and {more:,} more errors")
         raise ScenarioError("\n".join(dict.fromkeys(lines))) from invalid
+
+
+def _source(own: Overrides, place: YamlPath, problem: str) -> str:
+    """Return who set the value at `place`, or those values in it that the problem names."""
+    if source := own.source_of(place):
+        return source
+    unknown = bool(place) and problem.startswith(f"{place[-1]!r} is not a key")
+    named = set(re.findall(r"[\w.]*\w", problem))
+    return ", ".join(
+        source
+        for path, source in own.sources.items()
+        if path[: len(place)] == place and (unknown or named & set(map(str, path[len(place) :])))
+    )
 
 
 def _explain(error: Any) -> tuple[YamlPath, str]:  # noqa: PLR0911 - one for each kind of error

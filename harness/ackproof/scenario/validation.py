@@ -28,6 +28,9 @@ _SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
 
+#: Java clients read PEM from this version on.
+_PEM_SINCE = (2, 7)
+
 #: Maximum number of partitions that the probe reads and writes.
 PROBED_PARTITIONS = 24
 
@@ -60,6 +63,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     """Yield what is wrong with a scenario; later problems may follow from the first."""
     attach = scenario.cluster.attach
     yield from _client_problems(scenario)
+    yield from _certificate_problems(scenario)
     if attach is None:
         yield from cluster.problems(scenario.cluster, scenario.kafka)
     else:
@@ -156,6 +160,24 @@ def _client_problems(scenario: Scenario) -> Iterator[Problem]:
         workload.consumers, list(scenario.sends), scenario.topics
     ):
         yield ("workload", "consumers", *where), problem
+
+
+def _certificate_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Yield Java clients that cannot be given certificates without files."""
+    attached = scenario.cluster.attach
+    protocol = (
+        scenario.cluster.security.protocol
+        if attached is None
+        else str(attached.client.get("security.protocol", ""))
+    )
+    versions = {client.java for client in scenario.clients if client.java}
+    old = sorted(version for version in versions if kafka_versions.numbers(version) < _PEM_SINCE)
+    if old and protocol.upper().endswith("SSL"):
+        yield (
+            ("workload", "client"),
+            f"the Java client {old[0]} reads no PEM certificates, which came with 2.7.0 (KIP-651), "
+            "and TLS needs them here: use a later client, or a listener without TLS",
+        )
 
 
 def _topic_problems(name: str, topic: TopicSpec) -> Iterator[Problem]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ackproof.kafka_versions import uses_zookeeper
+from ackproof.scenario.java import JavaConsumerSettings, JavaProducerSettings
 from ackproof.scenario.kafka_keys import Scope, ignored
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.types import Problem, Setting, YamlPath
+from ackproof.scenario.workload import Workload
 
 #: Settings of one way to keep metadata, by whether that is ZooKeeper.
 _OF_METADATA = {
@@ -22,6 +24,7 @@ def warnings(scenario: Scenario) -> Iterator[Problem]:
         yield from _replication_warnings(name, topic)
         place: YamlPath = ("topics", name, "settings")
         yield from _key_warnings("topic", topic.settings, place, scenario.kafka)
+    yield from _client_warnings(scenario.workload)
     if scenario.cluster.attach is not None:
         return
     place = ("cluster", "settings")
@@ -46,6 +49,20 @@ def _replication_warnings(name: str, topic: TopicSpec) -> Iterator[Problem]:
             f"{least} is the replication factor: one broker that is down or behind stops every "
             f"write with acks=all; {replicas - 1} is usual",
         )
+
+
+def _client_warnings(workload: Workload) -> Iterator[Problem]:
+    """Yield the settings that a Java client of this version ignores."""
+    places: dict[YamlPath, object] = {("workload",): workload.settings}
+    places |= {("workload", "beside", name): one.settings for name, one in workload.beside.items()}
+    places |= {
+        ("workload", "consumers", name): group.settings
+        for name, group in workload.consumers.items()
+    }
+    for place, settings in places.items():
+        if isinstance(settings, JavaProducerSettings | JavaConsumerSettings):
+            for key, reason in settings.ignored().items():
+                yield (*place, "settings", key), reason
 
 
 def _key_warnings(

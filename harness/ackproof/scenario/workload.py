@@ -106,7 +106,9 @@ ErrorName = Annotated[str, AfterValidator(_known_error)]
 
 
 def _for_client(value: Any, _: ValidatorFunctionWrapHandler, so_far: ValidationInfo) -> Any:
-    """Validate settings by the rules of the client that comes before them."""
+    """Validate settings by the rules of the client that comes before them, if it is legal."""
+    if "client" not in so_far.data:
+        return value
     version = java_version(so_far.data)
     if version is None:
         return ProducerSettings.model_validate(value)

@@ -221,17 +221,26 @@ def _end(model: Model, states: Sequence[State]) -> str:
     if not lost:
         return f"The final log is that of {name(leader)}."
     which = " and ".join(_record(record) for record in lost)
+    where = _last_copies(states, set(lost), leader)
+    return f"The final log is that of {name(leader)}. Acked and lost: {which}; {where}."
+
+
+def _last_copies(states: Sequence[State], lost: set[int], leader: int) -> str:
+    """Return who held the lost records last, and how they go: the leader's copy or the others'.
+
+    States leave out what can no longer matter, such as the log of a broker that will truncate it.
+    """
     held = 0
     for state in states:
         holders = sum(
             1 << number
             for number, broker in enumerate(state.brokers)
-            if set(lost) & {record_of(one) for one in broker.log}
+            if lost & {record_of(one) for one in broker.log}
         )
         held = holders or held
-    where = (
-        f"{_names(held)} held it and truncates it when following {name(leader)} (KIP-101)"
-        if held
-        else "no broker ever appended it"
-    )
-    return f"The final log is that of {name(leader)}. Acked and lost: {which}; {where}."
+    if not held:
+        return "no broker ever appended it"
+    if held & 1 << leader:
+        return f"{_names(held)} held it before the disk of {name(leader)} lost it"
+    truncate = "truncates" if held.bit_count() == 1 else "truncate"
+    return f"{_names(held)} held it and {truncate} it when following {name(leader)} (KIP-101)"

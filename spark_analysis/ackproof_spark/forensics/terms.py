@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 
 class Election(StrEnum):
-    """How a leader was elected.
+    """How a leader was elected, by what the controller had recorded before.
 
     `FIRST`: when the topic was created. `CLEAN`: from the ISR. `ELIGIBLE`: from the eligible leader
     replicas, `LAST_KNOWN`: as last known leader, both KIP-966. `UNCLEAN`: none of these.
@@ -76,7 +76,6 @@ def _of_partition(
     starts: Mapping[tuple[str, int, int], int],
     lines: Mapping[tuple[str, int, int], Mapping[str, Any]],
 ) -> Iterator[Term]:
-    last_leader = -1
     for index, state in enumerate(history):
         before = history[index - 1] if index else None
         leader, epoch = state["leader"], state["leader_epoch"]
@@ -88,22 +87,27 @@ def _of_partition(
             epoch=epoch,
             leader=leader,
             elected_at=state["at"],
-            election=_election(leader, before, last_leader),
+            election=_election(leader, before),
             isr_before=tuple(before["isr"]) if before else (),
             changes=tuple((later["at"], tuple(later["isr"])) for later in of_epoch),
             start=starts.get((*place, epoch), line.get("offset")),
             high_watermark=line.get("high_watermark"),
         )
-        last_leader = leader
 
 
-def _election(leader: int, before: Mapping[str, Any] | None, last_leader: int) -> Election:
+def _election(leader: int, before: Mapping[str, Any] | None) -> Election:
+    """Return how the controller elected this leader from the state before.
+
+    The record of the election may also take the last replica out of the ELR, whose broker has
+    registered after an unclean stop. So the ELR before it may hold others than the last known
+    leader (`PartitionChangeBuilder.canElectLastKnownLeader`).
+    """
     if before is None:
         return Election.FIRST
     if leader in before["isr"]:
         return Election.CLEAN
     if leader in before["elr"]:
         return Election.ELIGIBLE
-    if not before["isr"] and not before["elr"] and leader == last_leader:
+    if not before["isr"] and list(before["last_known_elr"]) == [leader]:
         return Election.LAST_KNOWN
     return Election.UNCLEAN

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from ackproof_spark.tables import (
     FINAL_LOG,
     LEDGER,
     LOCATION,
+    PARTS,
     RecordState,
 )
 
@@ -178,8 +180,11 @@ def _footers(filesystem: pafs.FileSystem, folder: str, schema: pa.Schema) -> lis
     paths = sorted(
         entry.path
         for entry in entries
-        # As Spark does: hidden files, unfinished files and its own markers are no data.
-        if entry.is_file and not entry.base_name.startswith(("_", ".")) and entry.size
+        # As Spark does (`tables.PARTS`): hidden files and its own markers are no data.
+        if entry.is_file
+        and not entry.base_name.startswith(("_", "."))
+        and fnmatch(entry.base_name, PARTS)
+        and entry.size
     )
     with ThreadPoolExecutor(max_workers=16) as pool:
         return [

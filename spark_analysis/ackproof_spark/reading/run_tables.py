@@ -23,6 +23,7 @@ from ackproof_spark.tables import (
     LOCATION,
     OPTIONAL,
     PARTITION_ENDS,
+    PARTS,
     SCHEMA_VERSION,
     UNDECIDABLE,
     Outcome,
@@ -255,7 +256,8 @@ def read_tables(
     kind = from_arrow_schema(schema)
     if not found:
         return spark.createDataFrame([], kind)
-    return spark.read.schema(kind).parquet(*(address(place) for place in found))
+    places_found = (address(place) for place in found)
+    return spark.read.schema(kind).parquet(*places_found, pathGlobFilter=PARTS)
 
 
 def has_table(spark: SparkSession, run_dir: Path | str, name: str) -> bool:
@@ -274,7 +276,7 @@ def read_table(spark: SparkSession, run_dir: Path | str, name: str, schema: pa.S
 
     place = f"{address(run_dir)}/{LOCATION[name]}"
     try:
-        table = spark.read.schema(from_arrow_schema(schema)).parquet(place)
+        table = spark.read.schema(from_arrow_schema(schema)).parquet(place, pathGlobFilter=PARTS)
         _ = table.schema  # analysed now: Spark Connect would report a missing path only later
         return table
     except AnalysisException as error:

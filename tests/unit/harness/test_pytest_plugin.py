@@ -14,6 +14,7 @@ SCENARIO = (Path(__file__).parents[2] / "user_project" / "orders.chaos.yaml").re
 #: Replaces the run of a scenario: each leaves a verdict as VERDICT says, and a line in `ran`.
 FAKE = """
 import os
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from ackproof import pytest_plugin
@@ -26,6 +27,7 @@ def fake(configured, out):
         raise ImageError("no image is here")
     from ackproof.runs.verdict import Expectation, Metrics, PredictionReport, Verdict
     word = os.environ["VERDICT"]
+    socket.socket()  # as pyspark does for each result
     seed = configured.scenario.seed
     with (out / "ran").open("a") as file:
         file.write(f"{configured.name} {seed}\\n")
@@ -127,6 +129,7 @@ def test_what_prevents_a_run_is_an_error_and_no_failure(
     assert "ERROR test_it.py::test_marked" in done.stdout
     assert "FAILED" not in done.stdout
     assert "Traceback" not in done.stdout
+    assert "exception" not in done.stdout
     assert "pytest_plugin.py" not in done.stdout
 
 
@@ -142,9 +145,10 @@ def test_a_cluster_that_cannot_be_booted_is_an_error(project: Path) -> None:
     (project / "orders.chaos.yaml").unlink()
     (project / "test_it.py").write_text("def test_it(kafka_cluster): pass")
     nowhere = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
-    done = pytested(project, **nowhere)
+    done = pytested(project, "-W", "error", **nowhere)
     assert "ERROR test_it.py::test_it" in done.stdout
-    assert "Traceback" not in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "exception" not in done.stdout + done.stderr
     assert "api.py" not in done.stdout
     assert pytested(project, "--chaos-no-engine=skip", **nowhere).returncode == 0
 

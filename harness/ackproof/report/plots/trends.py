@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ackproof.report import formatting as fmt
+from ackproof.report import wording
 from ackproof.report.plots.figure import (
     Figure,
     Key,
@@ -59,7 +60,7 @@ def _configuration(row: dict[str, Any]) -> str:
 
 
 def _label(row: dict[str, Any]) -> str:
-    return f"{_configuration(row)}, Kafka {row['kafka_version']}"
+    return f"{_configuration(row)}, {wording.kafka(row['kafka_version'])}"
 
 
 def _losing_runs(rows: _Rows) -> Figure | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -27,7 +28,9 @@ def test_faults_are_listed_by_family_and_no_word_is_broken(
     monkeypatch.setenv("COLUMNS", "80")
     assert ackproof("faults") == ExitCode.HOLDS
     lines = capsys.readouterr().out.splitlines()
-    assert {"process", "network", "disk", "clients", "operations"} <= set(lines)
+    families = [line for line in lines if not line.startswith(" ")]
+    assert families[:3] == ["process", "network", "disk"]
+    assert {"clients", "operations", "external", "control"} == set(families[3:])
     assert max(map(len, lines)) <= 80
     listed = {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "}
     assert set(registered()) <= listed
@@ -37,11 +40,30 @@ def test_one_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert ackproof("faults", "kill") == ExitCode.HOLDS
     printed = capsys.readouterr().out
     assert "proof" in printed
+    assert "leader of TOPIC-N" in printed
     assert "isolate" not in printed
     assert ackproof("faults", "kill", "--json") == ExitCode.HOLDS
     assert list(json.loads(capsys.readouterr().out)) == ["kill"]
     assert ackproof("faults", "kil") == ExitCode.USAGE
     assert "did you mean 'kill'" in capsys.readouterr().err
+
+
+def test_help_has_the_commands_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ackproof("--help") == ExitCode.HOLDS
+    listed = re.findall(r"^│ ([a-z]+) ", capsys.readouterr().out, re.M)
+    assert listed[:5] == ["init", "predict", "run", "compare", "runs"]
+    assert listed.index("scenarios") < listed.index("faults") < listed.index("schema")
+    assert listed.index("warehouse") < listed.index("dashboard")
+
+
+def test_scenarios_lists_with_and_without_the_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ackproof("scenarios") == ExitCode.HOLDS
+    printed = capsys.readouterr().out
+    assert "B6   catalogue/b06-last-replica-standing" in printed
+    assert ackproof("scenarios", "list") == ExitCode.HOLDS
+    assert capsys.readouterr().out == printed
+    assert ackproof("scenarios", "list", "--json") == ExitCode.HOLDS
+    assert {"name", "case", "title"} <= set(json.loads(capsys.readouterr().out)[0])
 
 
 def test_without_a_scenario_and_files_it_is_usage(capsys: pytest.CaptureFixture[str]) -> None:

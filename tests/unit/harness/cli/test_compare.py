@@ -46,8 +46,7 @@ def test_one_round_prints_a_list_of_verdicts(
         3,
         {"acks=0", "acks=1", "acks=all, min.insync.replicas=2"},
     ]
-    last = tmp_path / verdicts[-1]["run_id"]
-    assert (last / "report.html").exists()
+    assert all((tmp_path / one["run_id"] / "report.html").exists() for one in verdicts)
     assert [path.parent.name for path in tmp_path.glob("2*/junit.xml")] == [
         path.name for path in tmp_path.glob("*-comparison")
     ]

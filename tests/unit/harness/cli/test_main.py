@@ -124,3 +124,27 @@ def test_a_suite_that_ends_early_keeps_its_results_and_1_outranks_4_outranks_3(
     captured = capsys.readouterr()
     assert f'"{word}"' in captured.out
     assert "no second cluster" in captured.err
+
+
+def test_every_run_of_a_suite_has_a_page_and_the_last_one_that_of_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    written: list[tuple[Path, list[Path]]] = []
+
+    def suite(*_: object, **__: object) -> Iterator[tuple[Path, FakeVerdict]]:
+        for run_dir in (first, last):
+            run_dir.mkdir()
+            yield run_dir, FakeVerdict(Word.HOLDS)
+
+    def write(path: Path, run_dirs: list[Path], **_: object) -> None:
+        path.touch()
+        written.append((path.parent, list(run_dirs)))
+
+    monkeypatch.setattr("ackproof.execution.suite.run_suite", suite)
+    monkeypatch.setattr("ackproof.containers.engine.connect", lambda: None)
+    monkeypatch.setattr("ackproof.report.html.write_html", write)
+    monkeypatch.setattr("ackproof.report.junit.write_junit", lambda *_: None)
+    scenario = str(SCENARIOS / "acks.yaml")
+    assert ackproof("run", scenario, "--json", "--out", str(tmp_path)) == ExitCode.HOLDS
+    assert written == [(last, [first, last]), (first, [first])]

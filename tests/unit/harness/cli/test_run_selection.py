@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.cli.options import configurations_of
+from ackproof.cli.own_files import Overriding, OwnFiles, scenario_path
 from ackproof.errors import AckproofError, ExitCode, ScenarioError
 
 TEXT = """
@@ -69,3 +70,14 @@ def test_a_wrong_expectation_of_an_arm_is_refused_with_its_line(scenario: Path) 
     scenario.write_text(TEXT.replace("expect: {loss: none}", "expect: {los: none}"))
     with pytest.raises(ScenarioError, match=r"yaml:9: expect\.los: .*did you mean 'loss'"):
         names(scenario)
+
+
+def test_a_warning_names_the_users_own_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = tmp_path / "server.properties"
+    server.write_text("default.replication.factor=3\nmin.insync.replicas=3\n")
+    own = Overriding(OwnFiles(server=server), kafka="", assigned=[], seed=None)
+    configurations_of(scenario_path(None, OwnFiles(server=server)), shard="", overriding=own)
+    warning = f"{server}:2: topics.orders.settings.min.insync.replicas: 3 is the replication factor"
+    assert warning in capsys.readouterr().err

@@ -25,6 +25,7 @@ PRINTING = [
     *([*path, "--help"] for path in commands(get_command(app))),
     ["faults"],
     ["faults", "isolate_replication"],
+    ["scenarios"],
     ["predict", "acks"],
     ["predict", "B6"],
     ["runs", "--out", "nowhere"],
@@ -43,3 +44,11 @@ def test_no_word_breaks(
         return set(_BOXES.sub(" ", captured.out + captured.err).split())
 
     assert words(80) <= words(500)
+
+
+def test_the_list_of_scenarios_keeps_to_the_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ackproof("scenarios")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.clients.application import ApplicationSupervisor
-from ackproof.errors import WorkloadError
+from ackproof.clients.application import ApplicationSupervisor, require_startable
+from ackproof.errors import ScenarioError, WorkloadError
+from ackproof.scenario.application import Application
 from ackproof.scenario.model import Scenario
 from waiting import until
 
@@ -47,6 +48,23 @@ def test_its_acks_are_counted_while_it_runs_and_it_is_asked_to_end(tmp_path: Pat
         running.stop_producers()
         assert running.await_producers() == []
         assert not running.restart_crashed()
+
+
+@pytest.mark.parametrize(
+    ("application", "says"),
+    [
+        ({"command": []}, "command is missing"),
+        ({"command": ["/no/such/program"]}, "'/no/such/program' is no program"),
+        ({"command": [__file__]}, "is no program that can be run"),
+        ({"command": ["sh"], "environment": {"PATH": "/no"}}, "'sh' is no program"),
+        ({"command": ["sh"], "logs": [__file__]}, "exists already"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_before_anything_boots(
+    application: dict[str, object], says: str
+) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        require_startable(Application.model_validate(application))
 
 
 def test_it_finds_the_cluster_in_its_environment(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.cluster.settings_in_force import problems
+from ackproof.cluster.settings_in_force import meant_for, problems
 
 
 def test_a_setting_in_force_is_described_as_it_was_given() -> None:
@@ -16,3 +16,9 @@ def test_an_unknown_key_and_another_value_are_named() -> None:
         "broker 2 has a=2 instead of 1",
         "broker 2 does not know the setting b",
     ]
+
+
+def test_a_key_of_another_version_is_not_asked_for() -> None:
+    settings = {"zookeeper.session.timeout.ms": 18000, "num.io.threads": 4, "no.such.setting": 1}
+    assert set(meant_for("4.3.1", settings)) == {"num.io.threads", "no.such.setting"}
+    assert set(meant_for("2.6.2", settings)) == set(settings)

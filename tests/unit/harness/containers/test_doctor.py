@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ackproof.containers import doctor
+from ackproof.containers import doctor, reach
 
 
 @pytest.fixture
@@ -42,3 +44,50 @@ def test_an_old_java_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     checks = {check.what: check for check in doctor._host(tmp_path)}
     assert checks["Java 17 or later"].state == "missing"
     assert "1.8.0_292" in checks["Java 17 or later"].found
+
+
+def of_engine(component: str, **info: Any) -> dict[str, doctor.Check]:
+    """Return what doctor says of an engine with these answers."""
+    version = {"Version": "4.3.1", "Components": [{"Name": component}]}
+    told = {"MemoryLimit": True, "CpuCfsQuota": True, "CgroupVersion": "2", **info}
+    fake: Any = SimpleNamespace(version=lambda: version, info=lambda: told)
+    return {check.what: check for check in doctor._engine(fake)}
+
+
+def test_an_engine_of_root_lacks_nothing() -> None:
+    found = of_engine("Podman Engine", SecurityOptions=["name=seccomp,profile=default"])
+    assert found["Container engine"].found == "Podman Engine 4.3.1"
+    assert {check.state for check in found.values()} == {"ok"}
+
+
+def test_what_a_rootless_engine_lacks() -> None:
+    found = of_engine(
+        "Engine", SecurityOptions=["name=rootless"], CpuCfsQuota=False, CgroupVersion="1"
+    )
+    assert found["Container engine"].found == "4.3.1, rootless"
+    assert found["Limits of memory and CPU"].found == "the engine cannot limit CPU time"
+    assert found["pause (the freezer)"].state == "limited"
+
+
+@pytest.mark.parametrize(
+    ("found", "contained", "states", "says"),
+    [
+        (reach.Reach(nameless="", local=True), True, ["ok", "ok"], ""),
+        (reach.Reach(nameless="?", local=True), False, ["missing", "ok"], "plugin-dnsname"),
+        (reach.Reach(nameless="", local=False), True, ["ok", "missing"], "--network host"),
+        (reach.Reach(nameless="", local=False), False, ["ok", "limited"], "cluster.proxied"),
+    ],
+)
+def test_networks(
+    found: reach.Reach,
+    contained: bool,
+    states: list[str],
+    says: str,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reach, "probe", lambda *_: found)
+    monkeypatch.setattr(doctor, "_contained", lambda: contained)
+    checks = list(doctor._networks(SimpleNamespace(), "image"))  # type: ignore[arg-type]
+    assert [check.state for check in checks] == states
+    assert says in "".join(check.advice for check in checks)

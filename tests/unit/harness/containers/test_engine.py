@@ -41,6 +41,11 @@ def refuse(monkeypatch, error):
             "Connection aborted.", error
         )
 
+    replace_docker(monkeypatch, from_env)
+
+
+def replace_docker(monkeypatch, from_env):
+    monkeypatch.setattr(engine, "_reach", lambda host: None)
     monkeypatch.setattr(docker, "from_env", from_env)
 
 
@@ -98,14 +103,14 @@ class TestConnect:
 
     def test_testcontainers_uses_the_same_engine_without_a_reaper(self, monkeypatch):
         client = SimpleNamespace(ping=lambda: True)
-        monkeypatch.setattr(docker, "from_env", lambda **_: client)
+        replace_docker(monkeypatch, lambda **_: client)
         use_context(monkeypatch, "unix:///home/ada/.colima/docker.sock", name="colima")
         assert engine.connect() is client
         assert os.environ["TESTCONTAINERS_RYUK_DISABLED"] == "true"
         assert os.environ["DOCKER_HOST"] == "unix:///home/ada/.colima/docker.sock"
 
     def test_the_default_context_does_not_set_docker_host(self, monkeypatch):
-        monkeypatch.setattr(docker, "from_env", lambda **_: SimpleNamespace(ping=lambda: True))
+        replace_docker(monkeypatch, lambda **_: SimpleNamespace(ping=lambda: True))
         use_context(monkeypatch, "unix:///var/run/docker.sock")
         engine.connect()
         assert os.environ["DOCKER_HOST"] == ""

@@ -332,6 +332,13 @@ class TestKafkaJars:
         assert f"<artifactId>kafka_{scala}</artifactId>" in pom
         assert ("jaxb-api" in pom) == jaxb
 
+    def test_a_jar_with_another_digest_than_the_published_one_is_refused(self, maven):
+        maven('touch "$out/kafka_2.13-4.3.1.jar" "$out/slf4j-reload4j-1.7.36.jar"')
+        with pytest.raises(ImageError, match=r"kafka_2.13-4.3.1.jar .* is not the jar that was"):
+            kafka_jars.kafka_jars("4.3.1", cache.silent)
+        with pytest.raises(ImageError):  # it is not in the cache
+            kafka_jars.kafka_jars("4.3.1", cache.silent)
+
     def test_missing_binding_is_resolved_in_a_second_pass(self, maven):
         maven('touch "$out/log4j-core-2.25.4.jar"; cp "$out/../pom.xml" "$out/pom.jar"')
         folder = kafka_jars.kafka_jars("9.9.9", cache.silent)

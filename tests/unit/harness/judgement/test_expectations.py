@@ -157,6 +157,12 @@ def test_the_cause_of_most_lost_records_is_compared(causes: list[CauseReport], w
     assert conclude(lines, [])[0] is word
 
 
+def test_what_a_consumer_that_was_killed_has_not_processed_is_no_violation() -> None:
+    assert judged(Expect(unprocessed="none"), unprocessed=2000) is Word.VIOLATED
+    ended = ["consumer 0 ended with -9"]
+    assert judged(Expect(unprocessed="none"), ended, unprocessed=2000) is Word.INCONCLUSIVE
+
+
 @pytest.mark.parametrize("outcome", ["failed", "unknown"])
 def test_outcomes_of_sends_can_be_expected(outcome: str) -> None:
     assert judged(Expect()) is judged(Expect(), **{outcome: 3}) is Word.HOLDS

@@ -14,6 +14,12 @@ def test_an_observed_impossible_anomaly_is_a_finding() -> None:
     assert (finding.anomaly, finding.observed) == ("lost", 3)
 
 
+def test_unfinished_work_is_a_finding_in_a_conclusive_run_only() -> None:
+    foreseen: dict[str, Likelihood] = {"unprocessed": "impossible"}
+    assert contradictions(foreseen, {"unprocessed": 2}, conclusive=True)
+    assert not contradictions(foreseen, {"unprocessed": 2}, conclusive=False)
+
+
 def test_the_absence_of_a_certain_anomaly_is_a_finding_in_a_conclusive_run() -> None:
     assert contradictions(predicted(lost="certain"), {"lost": 0}, conclusive=True)
     assert not contradictions(predicted(lost="certain"), {"lost": 0}, conclusive=False)

@@ -94,7 +94,7 @@ def test_the_output_of_kafka_verifiable_producer_is_read(tmp_path: Path) -> None
         ({"topic": "t", "partition": 0}, "one of id, digest and key is needed"),
         ({"topic": "t", "key": "a"}, "an acked send needs its partition"),
         ({**ACK, "partition": -1}, "partition: .*greater than or equal to 0"),
-        ({**ACK, "offset": -2}, "offset: .*greater than or equal to -1"),
+        ({**ACK, "offset": -2}, "offset: -2: .*greater than or equal to -1"),
         ({**ACK, "outcome": "ok"}, "outcome: .*'acked', 'failed', 'unknown' or 'aborted'"),
         ({**ACK, "digest": "ABC"}, "digest: .*pattern"),
         ({**ACK, "sent_at": "2026-01-01T00:00:00"}, "sent_at: .*timezone"),

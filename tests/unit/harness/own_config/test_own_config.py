@@ -211,6 +211,11 @@ def test_a_topic_file_outranks_the_brokers_default(tmp_path: Path) -> None:
         ("acks=all\n", "replication.factor=9", r"9"),
         ("acks=all\n", "replication.factor=no", "is not a whole number from 1"),
         ("buffer.memory=much\n", "", "producer.properties:1: buffer.memory"),
+        (
+            "enable.idempotence=true\nacks=1",
+            "",
+            r"producer.properties:1, .*:2: workload.settings: ena",
+        ),
     ],
 )
 def test_a_bad_value_is_an_error_at_its_line(

@@ -241,6 +241,22 @@ def test_forwarding_outside_of_transactions_repeats_what_has_no_ack():
     assert told(scenario(KILL, consumers={"billing": group}))["reprocessed"] == "possible"
 
 
+def test_each_group_waits_as_long_as_its_own_client_does():
+    """A Java consumer repeats a request after 30 s, its forwarder after 10 s; librdkafka 60 s."""
+
+    def late(client: object, seconds: int, **group: Any) -> bool:
+        held = {"fault": "isolate", "target": 1, "heal_after": f"{seconds}s"}
+        groups = {"billing": {"client": client, "via": "assign", **group}}
+        return " late " in " ".join(reasons(scenario(held, consumers=groups)).values())
+
+    commits = {"commit": "after"}
+    assert [late("java", s, **commits) for s in (15, 25)] == [False, True]
+    assert [late("librdkafka", s, **commits) for s in (25, 55)] == [False, True]
+    forwards = {"commit": "transaction", "into": ["invoices"]}
+    assert late({"java": "3.9.1"}, 5, **forwards)  # transaction protocol 1
+    assert not late("librdkafka", 5, **forwards)
+
+
 def test_only_a_member_without_a_session_is_misled_by_a_deposed_coordinator():
     cut = {"fault": "isolate", "target": 1, "heal_after": "20s"}
     group = {"commit": "before", "via": "assign", "crash_after": 100}

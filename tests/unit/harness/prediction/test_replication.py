@@ -8,6 +8,7 @@ import pytest
 
 from ackproof.judgement.findings import contradictions
 from ackproof.prediction import cached, replication
+from ackproof.runs.verdict import NOT_KAFKA
 from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import Fault
@@ -239,6 +240,7 @@ def test_nothing_is_predicted_for_a_cluster_that_is_not_apache_kafka(asked: Aske
     assert set(record.predicted) == set(map(str, PREDICTED))
     assert set(record.predicted.values()) == {"not modelled"}
     assert record.prediction.bounds == "not modelled: the cluster is not Apache Kafka"
+    assert record.kafka_version == NOT_KAFKA
     assert not contradictions(record.predicted, dict.fromkeys(record.predicted, 1), conclusive=True)
     assert not asked
 

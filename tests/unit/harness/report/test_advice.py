@@ -91,6 +91,10 @@ def test_nothing_is_asked_where_the_model_knows_or_cannot_know(acks_all, unverif
     line = advice.of_run(acks_all.verdict, tmp_path, predict=refuses)
     assert line.startswith("Keep this configuration")
     assert "acked nothing for 10.8 s" in line
+    metrics = acks_all.verdict.metrics.model_copy(update={"ack_latency_ms": None})
+    slow_client = acks_all.verdict.model_copy(update={"metrics": metrics})
+    line = advice.of_run(slow_client, tmp_path, predict=refuses)
+    assert line.endswith("What it costs in availability and latency was not observed.")
     assert advice.of_run(unverified.verdict, unverified.directory, predict=refuses) == ""
     assert advice.of_run(unverified.verdict, tmp_path, predict=refuses) == ""
     other_make = acks_all.verdict.model_copy(update={"predicted": {"lost": "not modelled"}})

@@ -154,6 +154,14 @@ def test_a_comparison_has_its_answer_in_sentences(comparison, acks_1):
     assert "shows what can happen, not how often" in comparison.text
 
 
+def test_what_was_not_compared_with_the_model_stands_below_the_verdicts(tmp_path, acks_1):
+    copy = shutil.copytree(acks_1.directory, tmp_path / "old")
+    told = acks_1.verdict.model_copy(update={"not_checked": ["orders-0: there is no log"]})
+    (copy / "verdict.json").write_text(told.model_dump_json())
+    text = page_of(tmp_path, acks_1.directory, copy).text
+    assert text.index("Acked records") < text.index("Not compared with the model: orders-0")
+
+
 def test_single_run_has_no_comparison(tmp_path, acks_1):
     page = page_of(tmp_path, acks_1.directory)
     assert "shows what can happen" not in page.text

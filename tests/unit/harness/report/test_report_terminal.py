@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ackproof.console import Console
+from ackproof.report import wording
 from ackproof.report.agreement import agreement
 from ackproof.report.terminal import print_comparison, print_run
-from ackproof.runs.verdict import Word
+from ackproof.runs.verdict import NOT_KAFKA, UNKNOWN_VERSION, Word
 
 
 def printed(call, *, width: int = 80, terminal: bool = False) -> str:
@@ -68,6 +69,14 @@ def test_nothing_is_cut_or_too_wide(acks_1, acks_all, unverified, width):
     assert "…" not in text
     assert "undecided" in text
     assert "impossible" in text
+
+
+def test_a_cluster_of_another_make_has_no_version_of_kafka(acks_all):
+    other = acks_all.verdict.model_copy(update={"kafka_version": NOT_KAFKA})
+    text = printed(lambda console: print_run(console, other, acks_all.directory), width=160)
+    assert "(not Apache Kafka, seed 1" in text
+    assert "Kafka 4" not in text
+    assert wording.kafka(UNKNOWN_VERSION) == "Kafka's version unknown"
 
 
 def test_without_a_terminal_the_output_is_plain_text(acks_1):

@@ -45,6 +45,15 @@ def test_a_run_as_it_was_recorded_passes(sealed: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["part-1.parquet._COPYING_", "part-1", "deeper/part-1.parquet"])
+def test_a_file_that_a_reader_might_take_for_a_part_is_refused(sealed: Path, name: str) -> None:
+    part = sealed / FINAL_LOG
+    part.with_name("deeper").mkdir()
+    shutil.copy(part, part.parent / name)
+    with pytest.raises(RunDirectoryError, match=r"was added after the run"):
+        recover_run(sealed)
+
+
 def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -46,6 +46,16 @@ def test_a_matrix_varies_the_version_of_librdkafka(loaded):
     assert new.workload.client.librdkafka == "2.16.0"
 
 
+def test_a_client_that_is_refused_is_the_only_problem(loaded):
+    with pytest.raises(ScenarioError, match="'newest' is not a Kafka version") as refused:
+        loaded(
+            TEXT.replace("{librdkafka: 2.3.0}", "{java: newest}").replace(
+                ", enable.idempotence: true", ""
+            )
+        )
+    assert "settings" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("client", "problem"),
     [
@@ -59,3 +69,17 @@ def test_a_version_that_is_none_is_refused(loaded, client, problem):
     with pytest.raises(ScenarioError, match=r"workload\.client") as refused:
         loaded(TEXT.replace("{librdkafka: 2.3.0}", client))
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "security: {tls: server}",
+        "attach: {bootstrap: 'a:1', topic_prefix: ord, client: {security.protocol: sasl_ssl}}",
+    ],
+)
+def test_a_java_client_without_pem_certificates_is_refused_with_tls(loaded, cluster):
+    text = TEXT.replace("{librdkafka: 2.3.0}", "{java: 2.6.2}") + f"cluster: {{{cluster}}}\n"
+    with pytest.raises(ScenarioError, match=r"Java client 2\.6\.2 reads no PEM"):
+        loaded(text)
+    assert loaded(text.replace("2.6.2", "2.7.0"))

@@ -52,6 +52,14 @@ def test_settings_of_kraft_are_ignored_with_zookeeper() -> None:
     assert "2.6.2" in "".join(warned("kafka='2.6.2'", setting))
 
 
+def test_settings_that_an_older_java_client_does_not_know() -> None:
+    key = "partitioner.adaptive.partitioning.enable"
+    java = ("workload.client.java='2.6.2'", f"workload.settings.{key}=false")
+    [found] = warned(*java)
+    assert found == f"{key}: the Java client 2.6.2 ignores it: it came after 2.6.2"
+    assert warned("workload.client.java='3.9.1'", java[1]) == []
+
+
 def test_keys_are_kafkas_own_by_version() -> None:
     assert kafka_keys.ignored("topic", "message.format.version", "2.6.2") == ""
     assert "4.3.1 ignores it" in kafka_keys.ignored("topic", "message.format.version", "4.3.1")
@@ -83,6 +91,9 @@ def test_set_reaches_every_configuration_and_the_matrix_does_not_undo_it() -> No
         ("workload.raet=5", "--set workload.raet: workload.raet: 'raet' is not a key here"),
         ("workload.rate=fast", "--set workload.rate: workload.rate: 'fast' is not a rate"),
         ("topics=5", "--set topics: topics: it must be a mapping"),
+        ("workload.setings.acks=1", "--set workload.setings.acks: workload.setings: 'setings' is"),
+        ("workload.settings.ackz=1", "--set workload.settings.ackz: workload.settings: librdkafka"),
+        ("workload.settings.acks=1", "--set workload.settings.acks: workload.settings: enable.ide"),
     ],
 )
 def test_a_bad_assignment_is_named(assignment: str, problem: str) -> None:

@@ -166,6 +166,12 @@ def test_only_a_power_loss_takes_what_a_sole_replica_appended(configure, ending,
     assert likelihood(configuration, (ending(heal_when=()),))["lost"] == lost
 
 
+def test_a_leader_does_not_follow_itself_in_a_trace(configure):
+    configuration = configure(replication_factor=1, min_insync_replicas=1)
+    trace = predict(configuration, (power_loss(heal_when=()),)).trace
+    assert trace[-1].endswith("A held it before the disk of A lost it.")
+
+
 @pytest.mark.parametrize(
     ("version", "least", "lost"),
     [

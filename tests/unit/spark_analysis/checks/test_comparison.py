@@ -12,6 +12,7 @@ from ackproof_spark import job
 from ackproof_spark.anomaly import Anomaly
 from ackproof_spark.checks.comparison import TELLING, compare
 from ackproof_spark.errors import AnalysisError
+from ackproof_spark.matching.row_groups import Sizing
 from ackproof_spark.tables import ANOMALIES, LOCATION
 from spark_histories import (
     RUN_ID,
@@ -61,6 +62,19 @@ def test_outcomes_are_counted(spark, tmp_path):
     write_run(tmp_path, {"t": parse({"sends": sends, "log": ["0@0: 1/0"], "ends": ["0: 0-1"]})})
     result = compare(spark, tmp_path)
     assert (result.sent, result.acked, result.failed, result.unknown) == (4, 1, 1, 2)
+
+
+@pytest.mark.parametrize("sizing", [Sizing(), Sizing(from_rows=0)], ids=["general", "by offset"])
+@pytest.mark.parametrize("name", ["part-1.parquet._COPYING_", "part-1", "_part-1.parquet"])
+def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, name, sizing):
+    sends = ["1/0 to 0: acked at 0", "1/1 to 0: acked at 1"]
+    history = {"sends": sends, "log": ["0@0: 1/0", "0@1: 1/1"], "ends": ["0: 0-2"]}
+    write_run(tmp_path, {"t": parse(history)})
+    (part,) = (tmp_path / LOCATION["final_log"]).iterdir()
+    whole = pq.read_table(part)
+    pq.write_table(whole.slice(1), part.with_name(name))
+    pq.write_table(whole.slice(0, 1), part)
+    assert compare(spark, tmp_path, sizing=sizing).counts[Anomaly.LOST] == 1
 
 
 def test_a_missing_table_is_named(spark, tmp_path):

@@ -9,7 +9,7 @@ from ackproof_spark.forensics.terms import Election, terms
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def state(second, leader, epoch, isr, elr=()):
+def state(second, leader, epoch, isr, elr=(), *, last_known=()):
     return {
         "at": START + timedelta(seconds=second),
         "metadata_offset": second,
@@ -19,6 +19,7 @@ def state(second, leader, epoch, isr, elr=()):
         "leader_epoch": epoch,
         "isr": list(isr),
         "elr": list(elr),
+        "last_known_elr": list(last_known),
     }
 
 
@@ -41,8 +42,12 @@ def test_a_change_of_the_isr_begins_no_term():
         ([state(5, 2, 1, (2, 3))], Election.CLEAN),
         ([state(5, 1, 0, ()), state(6, -1, 1, (), (3,)), state(7, 3, 2, (3,))], Election.ELIGIBLE),
         ([state(5, -1, 1, (), (1, 2)), state(6, 1, 2, (1,))], Election.ELIGIBLE),
-        ([state(5, -1, 1, ()), state(6, 1, 2, (1,))], Election.LAST_KNOWN),
-        ([state(5, -1, 1, ()), state(6, 2, 2, (2,))], Election.UNCLEAN),
+        ([state(5, -1, 1, (), last_known=(1,)), state(6, 1, 2, (1,))], Election.LAST_KNOWN),
+        # Broker 3 has stopped uncleanly: the record that drops it from the ELR elects broker 1.
+        ([state(5, -1, 1, (), (3,), last_known=(1,)), state(6, 1, 2, (1,))], Election.LAST_KNOWN),
+        ([state(5, -1, 1, (), (3,), last_known=(1,)), state(6, 2, 2, (2,))], Election.UNCLEAN),
+        ([state(5, -1, 1, (), last_known=(1,)), state(6, 2, 2, (2,))], Election.UNCLEAN),
+        ([state(5, -1, 1, ()), state(6, 1, 2, (1,))], Election.UNCLEAN),
         ([state(5, -1, 1, (1,)), state(6, 1, 2, (1,))], Election.CLEAN),
         ([state(5, 1, 0, (1,)), state(6, 2, 1, (2,))], Election.UNCLEAN),
     ],

@@ -88,6 +88,14 @@ def test_jars_are_fetched_once(monkeypatch):
     assert len(asked) == 1
 
 
+def test_a_jar_with_another_digest_than_the_published_one_is_refused(monkeypatch, cache):
+    name = "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
+    _fetches(monkeypatch, name)  # an empty file
+    with pytest.raises(AnalysisError, match=rf"{name} is not the jar that was published"):
+        connector.resolve()
+    assert connector.jars() == []
+
+
 def test_a_fetch_cut_short_never_counts(monkeypatch, cache):
     _fetches(monkeypatch, "org.example_half.jar", fails=True)
     with pytest.raises(AnalysisError, match="cut short"):

@@ -1,0 +1,139 @@
+"""A soak of the harness: run after run in one process, under as many faults a minute as fit.
+
+After each run: memory of the harness and of its Spark, open files, threads, child processes,
+containers, temporary files. `ACKPROOF_SOAK_MINUTES=60` (`ci/soak 60`) takes longer than ci/slow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from docker import DockerClient
+
+from ackproof.runs import directory as runs
+from ackproof.runs.verdict import Verdict, Word
+from integration.command import ours
+from integration.medicine import Patient
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+MINUTES = float(os.environ.get("ACKPROOF_SOAK_MINUTES", "6"))
+
+#: Two equal configurations, so that no comparison is decided before the time is over.
+SCENARIO = """\
+version: 1
+name: soak
+cluster: {{brokers: 3, heap: 128m}}
+topics: {{orders: {{partitions: 2, settings: {{min.insync.replicas: 2}}}}}}
+workload:
+  topic: orders
+  rate: 1000/s
+  seconds: 20s
+  tail: 200
+  settings: {{acks: all, enable.idempotence: true, delivery.timeout.ms: 30000}}
+faults:
+  - random:
+      - {{fault: kill, target: any broker}}
+      - {{fault: restart, target: any broker}}
+      - {{fault: pause, target: any broker}}
+      - {{fault: isolate_replication, target: any broker}}
+      - {{fault: reset_connections, target: any broker}}
+      - {{fault: preferred_election, topic: orders}}
+    for: 15s
+    lasting: [200ms, 2s]
+    stable: [100ms, 500ms]
+matrix: {{one: {{}}, other: {{}}}}
+"""
+
+#: A value counts as flat if its median over the last third of the runs is at most this many times
+#: that over the first third, once the first runs have warmed it up, and this much more.
+FLAT = {
+    "harness MB": (1.15, 20),
+    "Spark MB": (1.25, 100),
+    "files": (1.0, 8),
+    "threads": (1.0, 8),
+    "processes": (1.0, 2),
+    "containers": (1.0, 0),
+    "temporary MB": (1.25, 20),
+}
+WARM = 2
+
+
+def test_a_long_session_stays_flat(engine: DockerClient, tmp_path: Path) -> None:
+    arguments = (
+        "compare",
+        "--trials",
+        "1000",
+        "--margin",
+        "0.01",
+        "--confidence",
+        "0.999",
+        "--yes",
+    )
+    patient = Patient(tmp_path, 1, scenario=SCENARIO, arguments=arguments)
+    seen: list[Verdict] = []
+    samples = []
+    try:
+        for verdict in _judged(patient, until=time.monotonic() + 60 * MINUTES):
+            seen.append(verdict)
+            samples.append(_sample(patient, engine))
+    finally:
+        patient.process.send_signal(signal.SIGINT)
+        patient.await_end()
+    faults = sum(len(verdict.faults) for verdict in seen)
+    print(f"\n{len(seen)} runs, {faults} faults in {MINUTES} minutes")  # noqa: T201  ci/soak shows it
+    for name in FLAT:
+        print(f"{name}: {[round(sample[name]) for sample in samples]}")  # noqa: T201
+    assert "Traceback" not in patient.said, patient.said
+    assert len(seen) > WARM + 3, patient.said
+    assert {verdict.verdict for verdict in seen} <= {Word.HOLDS, Word.INCONCLUSIVE}
+    assert [name for name in FLAT if not flat(name, [sample[name] for sample in samples])] == []
+    assert patient.left(engine) == []
+
+
+def flat(name: str, values: Sequence[float]) -> bool:
+    """Whether these values, one a run, do not grow."""
+    warm = values[WARM:]
+    third = max(1, len(warm) // 3)
+    factor, more = FLAT[name]
+    return statistics.median(warm[-third:]) <= factor * statistics.median(warm[:third]) + more
+
+
+def _judged(patient: Patient, *, until: float) -> Iterator[Verdict]:
+    """Yield the verdict of each run once it is there."""
+    told: set[Path] = set()
+    while time.monotonic() < until and patient.process.poll() is None:
+        for path in sorted(patient.out.glob("*/verdict.json")):
+            run_dir = path.parent.resolve()
+            if run_dir not in told:
+                told.add(run_dir)
+                yield runs.read_verdict(run_dir)
+        time.sleep(0.5)
+
+
+def _sample(patient: Patient, engine: DockerClient) -> dict[str, float]:
+    harness, *children = patient.family()
+    spark = 0
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            spark += child.memory_info().rss if child.name() == "java" else 0
+    temporary = 0
+    for path in patient.temporary.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            temporary += path.stat().st_size
+    return {
+        "harness MB": harness.memory_info().rss / 2**20,
+        "Spark MB": spark / 2**20,
+        "files": harness.num_fds(),
+        "threads": harness.num_threads(),
+        "processes": len(children),
+        "containers": len(ours(engine, patient.process.pid)["containers"]),
+        "temporary MB": temporary / 2**20,
+    }
