@@ -89,6 +89,11 @@ class BootBench:
         """Median of a fresh cluster divided by that of a stock broker."""
         return statistics.median(self.ours_s) / statistics.median(self.stock_s)
 
+    @property
+    def reused_ratio(self) -> float:
+        """Median of a reused cluster divided by that of a stock broker."""
+        return statistics.median(self.reused_s) / statistics.median(self.stock_s)
+
 
 def bench_boot(client: DockerClient, scenario: Path, *, repetitions: int = 5) -> BootBench:
     """Boot all variants in turn; raise ClusterError if one does not start."""
