@@ -25,8 +25,8 @@ _INTRO = """\
 # Ratios over time
 
 Made by `ci/bench` from bench-history.json: `ackproof bench all` on one machine, each bench once.
-Compare columns of equal cores and little load. On a shared machine a ratio may be off by half all the
-same: a change means something when several columns show it.
+Compare columns of equal cores and little load. On a shared machine a ratio may be off by half all
+the same: a change means something when several columns show it.
 """
 
 
