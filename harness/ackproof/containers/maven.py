@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 from ackproof.cache import Say, cache_dir
 from ackproof.errors import ImageError
 from ackproof.kafka_versions import numbers, scala
+from ackproof_spark.spark import pinned_jars
 
 MAVEN_TIMEOUT_S = 1800
 
@@ -73,28 +74,12 @@ def kafka_jars(version: str, say: Say) -> Path:
         # Kafka's distribution has it, but not its pom. Without it no log line is printed.
         shutil.rmtree(work / "libs")
         _copy_dependencies([*artifacts, binding], work / "libs", version)
-    _check_pins(work / "libs", version)
+    pins = files(__package__) / "pinned" / f"kafka-{version}.json"
+    if differs := pinned_jars.difference(work / "libs", pins):
+        raise ImageError(f"Kafka {version}: {differs}", hint=pinned_jars.ADVICE)
     (work / "libs").rename(finished)
     shutil.rmtree(work)
     return finished
-
-
-def _check_pins(folder: Path, version: str) -> None:
-    """Hold the jars of a release against the digests that ackproof has of it, if it has any.
-
-    Raises ImageError for the first that differs.
-    """
-    pins = files(__package__) / "pinned" / f"kafka-{version}.json"
-    if not pins.is_file():
-        return
-    for name, digest in json.loads(pins.read_text()).items():
-        path = folder / name
-        if path.exists() and _digest(path) != digest:
-            raise ImageError(
-                f"{name} of Kafka {version} is not the jar that was published: its SHA-256 is "
-                f"{_digest(path)}, not {digest}",
-                hint="Ask who runs this machine's Maven repository what it serves.",
-            )
 
 
 def client_jars(version: str, say: Say) -> Path:

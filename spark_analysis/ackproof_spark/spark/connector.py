@@ -9,9 +9,7 @@ that this machine's JVM tools are configured for.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -23,6 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ackproof_spark.errors import AnalysisError
+from ackproof_spark.spark import pinned_jars
 
 #: Spark 4 runs on Java 17 and later.
 OLDEST_JAVA = 17
@@ -145,7 +144,9 @@ def resolve(package: Package = Package.KAFKA) -> list[Path]:
         _fetch(Path(fetching), package)
         fetched = Path(fetching) / "jars"
         _drop_what_spark_has(fetched)
-        _check_pins(fetched)
+        pins = files(__package__) / f"pinned-{spark_version()}.json"
+        if differs := pinned_jars.difference(fetched, pins):
+            raise AnalysisError(f"{differs}. {pinned_jars.ADVICE}")
         (fetched / _FINISHED).write_text(coordinates(package) + "\n")
         place = cache / _FOLDER[package]
         if place.exists() and not jars(package):
@@ -201,23 +202,6 @@ def _drop_what_spark_has(folder: Path) -> None:
         # Ivy prefixes the file with the organisation: org.lz4_lz4-java-1.8.0.jar
         if jar.name.partition("_")[2] in brought:
             jar.unlink()
-
-
-def _check_pins(folder: Path) -> None:
-    """Hold fetched jars against the digests that ackproof has for this pyspark, if it has any.
-
-    Raises `AnalysisError` for the first that differs.
-    """
-    pins = files(__package__) / f"pinned-{spark_version()}.json"
-    if not pins.is_file():
-        return
-    for name, digest in json.loads(pins.read_text()).items():
-        path = folder / name
-        if path.exists() and (found := hashlib.sha256(path.read_bytes()).hexdigest()) != digest:
-            raise AnalysisError(
-                f"{name} is not the jar that was published: its SHA-256 is {found}, not {digest}; "
-                "ask who runs this machine's Maven repository what it serves"
-            )
 
 
 def _main(arguments: list[str]) -> int:
