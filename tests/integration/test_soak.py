@@ -24,7 +24,7 @@ from integration.command import ours
 from integration.medicine import Patient
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-MINUTES = float(os.environ.get("ACKPROOF_SOAK_MINUTES", "6"))
+MINUTES = float(os.environ.get("ACKPROOF_SOAK_MINUTES", "10"))
 
 #: Two equal configurations, so that no comparison is decided before the time is over.
 SCENARIO = """\
