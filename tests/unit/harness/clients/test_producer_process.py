@@ -196,7 +196,9 @@ def test_of_mixed_sizes_only_those_that_are_too_large_fail(start):
 
 
 def test_a_send_that_times_out_is_unknown(start):
-    process = start(records=50, settings={"test.mock.broker.rtt": 500, "delivery.timeout.ms": 200})
+    """librdkafka looks for sends that timed out once a second: the answer comes much later."""
+    settings = {"test.mock.broker.rtt": 3_000, "delivery.timeout.ms": 200}
+    process = start(records=50, settings=settings)
     assert process.wait(WITHIN) == 0, process.error
     assert process.progress() == Progress(sent=50, unknown=50)
     table = ledger(process)
