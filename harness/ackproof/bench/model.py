@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof_model.adversary import AdversaryModel, Budgets, search
 
@@ -24,6 +24,32 @@ HARDEST = {
         budgets=Budgets(records=2, power_losses=1, clean_stops=1, shrinks=1),
     ),
 }
+
+#: A smaller question beside each of these, whose space can be searched whole, too: without the
+#: reductions of `ackproof_model.adversary.reduction`.
+SMALLER = dict(
+    zip(
+        HARDEST,
+        (
+            AdversaryModel(kafka_version="3.9.1", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
+            AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1, shrinks=1, fencings=1)),
+            AdversaryModel(kafka_version="4.1.0", budgets=Budgets(records=2, kills=2, shrinks=1)),
+            AdversaryModel(
+                kafka_version="4.1.0", budgets=Budgets(power_losses=1, clean_stops=1, shrinks=1)
+            ),
+        ),
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionBench:
+    """The states of one question with the reductions and without them; the answers are equal."""
+
+    bounds: str
+    states: int
+    whole: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +86,27 @@ def bench_model(*, workers: int, question: AdversaryModel = QUESTION) -> ModelBe
         workers=workers,
         bytes_per_state=answer.memory_bytes / answer.states,
     )
+
+
+def bench_reduction(*, workers: int, question: AdversaryModel) -> ReductionBench:
+    """Search a question with the reductions and without them.
+
+    Raises AssertionError if the answers differ.
+    """
+    answer = search(question, workers=workers)
+    whole = search(replace(question, reduction=False), workers=workers)
+    same = (answer.lost, answer.complete) == (whole.lost, whole.complete)
+    if not same:
+        raise AssertionError(f"the reductions change the answer: {answer.bounds}")
+    return ReductionBench(bounds=answer.bounds, states=answer.states, whole=whole.states)
+
+
+def bench_hardest(*, workers: int) -> dict[str, tuple[ModelBench, ReductionBench]]:
+    """Search the hardest questions, and for each the smaller one."""
+    return {
+        asked: (
+            bench_model(workers=workers, question=question),
+            bench_reduction(workers=workers, question=SMALLER[asked]),
+        )
+        for asked, question in HARDEST.items()
+    }

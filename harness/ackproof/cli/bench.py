@@ -270,7 +270,7 @@ def model(
 
     Example: [bold]ackproof bench model --kafka 3.9.1 --kills 2 --power-losses 1[/]
     """
-    from ackproof.bench.model import HARDEST, bench_model
+    from ackproof.bench.model import bench_hardest, bench_model
     from ackproof_model.adversary import AdversaryModel, Budgets
 
     try:
@@ -288,16 +288,17 @@ def model(
         raise typer.BadParameter(str(error)) from None
     processes = workers or os.cpu_count() or 1
     if hardest:
-        answers = {
-            asked: bench_model(workers=processes, question=one) for asked, one in HARDEST.items()
-        }
+        answers = bench_hardest(workers=processes)
         if as_json:
-            print_json({asked: asdict(answer) for asked, answer in answers.items()})
+            both = {asked: (asdict(one), asdict(other)) for asked, (one, other) in answers.items()}
+            print_json({asked: {**one, "smaller": other} for asked, (one, other) in both.items()})
             return
-        for asked, answer in answers.items():
+        for asked, (answer, smaller) in answers.items():
             lost = "nothing is lost" if answer.impossible else "not excluded"
             typer.echo(f"{asked}: {lost}")
             typer.echo(f"  {answer.seconds:.1f} s, {answer.states:,} states")
+            whole = f"a smaller question has {smaller.whole:,} states without the reductions"
+            typer.echo(f"  {whole}, with them {smaller.bounds}")
         return
     result = bench_model(workers=processes, question=question)
     if as_json:

@@ -80,15 +80,15 @@ def predict(
         _compare_protocols(scenario, as_json=as_json)
         return
     from ackproof.judgement.expectations import foreseen_violations
-    from ackproof.prediction import replication
-    from ackproof.report.console_tables import print_prediction
+    from ackproof.prediction.several import predict_each
 
     overriding = own_files.Overriding(own, kafka=kafka, assigned=assigned or [], seed=None)
-    predictions = []
-    for configured in configurations_of(
+    configurations = configurations_of(
         scenario, shard="", kafka=kafka, overriding=overriding, skipped=True
-    ):
-        record = replication.predict(configured.scenario)
+    )
+    records = predict_each([configured.scenario for configured in configurations])
+    predictions = []
+    for configured, record in zip(configurations, records, strict=True):
         violations = foreseen_violations(
             configured.scenario, record.predicted, possible=fail_on is FailOn.POSSIBLE
         )
@@ -106,6 +106,8 @@ def predict(
             ]
         )
     else:
+        from ackproof.report.console_tables import print_prediction
+
         for configured, record, violations in predictions:
             name = configured.name or configured.scenario.name
             print_prediction(stdout(), name, record, violations)

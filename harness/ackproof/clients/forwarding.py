@@ -16,15 +16,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from ackproof.clients.consumer_spec import ConsumerSpec
 from ackproof.clients.transactional import retry_transaction_request
 from ackproof.errors import WorkloadError
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS, Commit
 
 #: The key of a forwarded record: partition and offset of the source record, consumer number.
 KEY = struct.Struct(">iqq")
 
-#: The transaction timeout and the delivery timeout, milliseconds.
-TIMEOUT_MS = 10_000
-
-SETTINGS = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": TIMEOUT_MS}
+SETTINGS = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "delivery.timeout.ms": FORWARDING_TIMEOUT_MS,
+}
 
 
 class Forwarder:
@@ -41,7 +42,7 @@ class Forwarder:
         if self._in_transactions:
             own = {
                 "transactional.id": spec.transactional_id,
-                "transaction.timeout.ms": TIMEOUT_MS,
+                "transaction.timeout.ms": FORWARDING_TIMEOUT_MS,
             }
         self._producer = Producer(
             {

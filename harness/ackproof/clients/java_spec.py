@@ -22,6 +22,7 @@ from ackproof.clients.poll_recorder import consumer_constants, reads_constants
 from ackproof.clients.spec import FENCED, ProducerSpec
 from ackproof.ledger.arrow_stream import table_stream_schema
 from ackproof.ledger.outcome import RULES, Meaning, earliest_resend_s
+from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS
 from ackproof_spark.ledger_stream import Origin
 from ackproof_spark.record import run_token
 from ackproof_spark.tables import CONSUMER_EVENTS, EFFECTS, READS, TRANSACTIONS
@@ -76,7 +77,7 @@ def _of_producer(spec: ProducerSpec) -> dict[str, Any]:
 
 def _of_consumer(spec: ConsumerSpec) -> dict[str, Any]:
     consumer = consumer_constants(spec)
-    own = {"transaction.timeout.ms": forwarding.TIMEOUT_MS} if spec.transactional_id else {}
+    own = {"transaction.timeout.ms": FORWARDING_TIMEOUT_MS} if spec.transactional_id else {}
     return {
         "forwarder_settings": _java_settings({**forwarding.SETTINGS, **own}),
         "reads_schema": _message(table_stream_schema(READS, reads_constants(spec))),

@@ -24,8 +24,8 @@ from ackproof.runs import directory as runs
 from ackproof.runs.verdict import UNKNOWN_VERSION, Verdict
 from ackproof.scenario.loader import Configured, dump
 from ackproof.scenario.model import Scenario
-from ackproof_spark.reading.application_records import ID_HEADER
 from ackproof_spark.reading.final_log import PartitionEnd
+from ackproof_spark.record import ID_HEADER
 
 _NAME = "acked-log"
 

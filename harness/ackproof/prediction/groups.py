@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ackproof.clients import forwarding
 from ackproof.prediction import transactional
 from ackproof.prediction.disturbances import Disturbance, disturbances
 from ackproof.prediction.reasons import IN_ALL, ClientPrediction, in_words, spent
-from ackproof.scenario.commit import Commit
+from ackproof.scenario.commit import FORWARDING_TIMEOUT_MS, Commit
 from ackproof.scenario.consumers import ConsumerGroup
 from ackproof.scenario.internal_topics import OFFSETS
 from ackproof.scenario.model import Scenario
@@ -154,7 +153,7 @@ def _by_outputs(
         return answers
     model, causes = transactional.question(
         scenario,
-        disturbances(scenario, group.client, {"request.timeout.ms": forwarding.TIMEOUT_MS}),
+        disturbances(scenario, group.client, {"request.timeout.ms": FORWARDING_TIMEOUT_MS}),
         client=group.client,
         topics=[*group.into, OFFSETS],
         successors=group.crash_after is not None or bool(_cause(scenario, "ends")),

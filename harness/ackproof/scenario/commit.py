@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+#: The transaction timeout and the delivery timeout of what consumers forward, milliseconds.
+FORWARDING_TIMEOUT_MS = 10_000
+
 
 class Commit(StrEnum):
     """When a consumer commits the offsets of the records that it polled.

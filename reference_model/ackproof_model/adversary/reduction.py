@@ -8,9 +8,8 @@ There are four reductions; tests compare searches with and without them.
   can append or ack, and the leader truncates nothing. So no loss follows, and the search ends
   there.
 - Ack first: where a record may be acked, that is the only step. An ack changes only the set of
-acked
-  records, and a larger set hides no loss. With more than one record, a shortest trace may contain
-  acks that it does not need.
+  acked records, and a larger set hides no loss. With more than one record, a shortest trace may
+  contain acks that it does not need.
 - No broker learns that there is no leader (`replicas.behind`): a broker that has not learned it can
   do everything that one that has learned it can, and nothing forces it to do more.
 - An epoch's start offset is dropped once the high watermark has passed it

@@ -12,6 +12,7 @@ Distances are exact (breadth first, over all layers), so traces are shortest.
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -78,7 +79,13 @@ class Exploration:
 
 def explore(model: Model, *, max_states: int) -> Exploration:
     """Search all states that `model`'s schedule allows, up to `max_states`."""
-    return _Search(model, max_states).run()
+    collecting = gc.isenabled()
+    gc.disable()  # states have no cycles
+    try:
+        return _Search(model, max_states).run()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def settled(model: Model, state: State) -> bool:
@@ -165,11 +172,13 @@ class _Search:
         entries = self._entries.pop(layer)
         self._before, self._timers, self._learned = defaultdict(list), {}, defaultdict(list)
         self._moving = set()
-        return entries if self._passes(layer) else self._close(entries)
+        return entries if self._passes(layer) else self._close(layer, entries)
 
-    def _close(self, entries: list[int]) -> list[int]:
+    def _close(self, layer: Layer, entries: list[int]) -> list[int]:
         """Take all steps within the layer, nearest states first; return the layer's states."""
         model, found, depths = self._model, self._found, self._depth
+        ids, taken = self._ids, found.taken
+        ends = self._ends(layer)
         buckets: dict[int, list[int]] = defaultdict(list)
         for index in entries:
             buckets[depths[index]].append(index)
@@ -181,14 +190,15 @@ class _Search:
                 if index in done:
                     continue
                 done.add(index)
-                if self._at_end(found.states[index]):
+                state = found.states[index]
+                if ends and state.run.phase == model.faults:
                     self._end(index, ("end",))
                     continue
                 members.append(index)
                 timers: list[Timer] = []
-                for label, after, timer in steps(model, found.states[index]):
-                    found.taken.add(label[0])
-                    other = self._ids.get(after)
+                for label, after, timer in steps(model, state):
+                    taken.add(label[0])
+                    other = ids.get(after)
                     if other is None:
                         other = self._add(after, index, label, depth + 1)
                         buckets[depth + 1].append(other)
@@ -222,14 +232,14 @@ class _Search:
             self._due(layer) is not None
         )
 
-    def _at_end(self, state: State) -> bool:
-        """Whether only faults without a heal condition are left: then the run ends at once."""
-        model, run = self._model, state.run
-        return (
-            run.phase == model.faults
-            and run.healed != (1 << run.injected) - 1
-            and not _to_heal(model, run.injected, run.healed)
-        )
+    def _ends(self, layer: Layer) -> bool:
+        """Whether only faults without a heal condition are left: then the run ends at once.
+
+        That is, in the states in which every fault is verified.
+        """
+        injected, healed, _ = layer
+        healing = _to_heal(self._model, injected, healed)
+        return healed != (1 << injected) - 1 and not healing
 
     def _advance(self, layer: Layer, members: list[int]) -> None:
         """Take the schedule's steps out of a finished layer, and judge its final states."""

@@ -36,6 +36,7 @@ from ackproof_model.replication.state import (
     Harm,
     Run,
     State,
+    Step,
     Timer,
     members,
 )
@@ -52,6 +53,11 @@ CERTAINLY = 1.5
 
 #: From this number on, retries count as unlimited.
 UNLIMITED_RETRIES = 3
+
+
+#: For each broker its steps of replication, and what the controller does with it; last the
+#: controller's other steps.
+ClusterSteps = tuple[tuple[list[Step], list[Step]], ...]
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,11 @@ class Model:
     @cached_property
     def _policies(self) -> _Policies:
         return _Policies(self)
+
+    @cached_property
+    def cluster_steps(self) -> dict[tuple[object, ...], ClusterSteps]:
+        """What `transitions` remembers: the steps that do not concern the clients."""
+        return {}
 
     @cached_property
     def timing(self) -> Timing:

@@ -29,12 +29,12 @@ IN_FLIGHT = 2
 
 
 def _with_status(client: Client, record: int, status: int) -> Client:
-    statuses = client.status
-    return client._replace(status=(*statuses[:record], status, *statuses[record + 1 :]))
+    statuses = (*client.status[:record], status, *client.status[record + 1 :])
+    return Client(client.leader, statuses, client.retries, client.read)
 
 
 def set_status(state: State, record: int, status: int) -> State:
-    return state._replace(client=_with_status(state.client, record, status))
+    return state.with_client(_with_status(state.client, record, status))
 
 
 def is_acked(model: Model, status: int) -> bool:
@@ -93,7 +93,7 @@ def fail(model: Model, state: State, record: int) -> State:
             return give_up(model, state, record)
         retries = (*client.retries[:record], left - 1, *client.retries[record + 1 :])
         client = client._replace(retries=retries)
-    return state._replace(client=_with_status(client, record, WAITING))
+    return state.with_client(_with_status(client, record, WAITING))
 
 
 def give_up(model: Model, state: State, record: int) -> State:
@@ -111,7 +111,7 @@ def give_up(model: Model, state: State, record: int) -> State:
             *client.retries[record + 1 :],
         )
         client = client._replace(retries=whole)
-    return state._replace(client=client)
+    return state.with_client(client)
 
 
 def time_out(model: Model, state: State, record: int) -> State:
@@ -145,7 +145,7 @@ def forget_leader(state: State, number: int) -> State:
     """Return the state after the producer learned that a broker does not lead."""
     if state.client.leader != number:
         return state
-    return state._replace(client=state.client._replace(leader=NOBODY))
+    return state.with_client(state.client._replace(leader=NOBODY))
 
 
 def step_down(model: Model, state: State, number: int) -> State:

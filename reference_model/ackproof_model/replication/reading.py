@@ -23,7 +23,7 @@ def with_reads(model: Model, state: State) -> State:
                 read |= 1 << record_of(one)
     if read:
         read &= ~_needless(model, state)
-    return state if read == client.read else state._replace(client=client._replace(read=read))
+    return state if read == client.read else state.with_client(client._replace(read=read))
 
 
 def _needless(model: Model, state: State) -> int:

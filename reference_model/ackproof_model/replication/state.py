@@ -156,6 +156,9 @@ class State(NamedTuple):
             self.harm,
         )
 
+    def with_client(self, client: Client) -> State:
+        return State(self.controller, self.brokers, client, self.run, self.harm)
+
 
 # A step's name and its numbers: see `prediction.narrative`.
 Label = tuple[str, *tuple[int, ...]]

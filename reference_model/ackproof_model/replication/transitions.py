@@ -23,7 +23,7 @@ from ackproof_model.replication.fault_effects import (
     ProcessEnds,
     ProcessStalls,
 )
-from ackproof_model.replication.model import Model
+from ackproof_model.replication.model import ClusterSteps, Model
 from ackproof_model.replication.reading import with_reads
 from ackproof_model.replication.reduction import reduced, with_full_isr
 from ackproof_model.replication.state import (
@@ -48,19 +48,53 @@ def steps(model: Model, state: State) -> Iterator[Step]:
 
 def _steps(model: Model, state: State) -> Iterator[Step]:
     yield from _producer(model, state)
-    alone = state.run.alone
-    stalled = state.harm.stalled
+    if state.run.alone:
+        for number, broker in enumerate(state.brokers):
+            if broker.alive:
+                yield from _requests(model, state, number)
+        yield from _alone(model, state)
+        return
+    cluster, client = _cluster_steps(model, state), state.client
     for number, broker in enumerate(state.brokers):
+        replication, membership = cluster[number]
         if broker.alive:
             yield from _requests(model, state, number)
-            if not alone and not stalled >> number & 1:
-                yield from _replication(model, state, number, broker)
-        if not alone:
-            yield from _membership(model, state, number, broker)
-    if not alone:
-        yield from _sweep(model, state)
-    else:
-        yield from _alone(model, state)
+            deposed = broker.leader == number != state.controller.leader
+            for label, there, timer in replication:
+                after = there.with_client(client)
+                if deposed and label[0] == "learn":
+                    after = producer.step_down(model, after, number)
+                yield label, after, timer
+            if broker.status == STOPPING and not state.harm.stalled >> number & 1:
+                yield from _exit(model, state, number)
+        for label, after, timer in membership:
+            yield label, after.with_client(client), timer
+    for label, after, timer in cluster[-1][1]:
+        yield label, after.with_client(client), timer
+
+
+def _cluster_steps(model: Model, state: State) -> ClusterSteps:
+    """Return the steps of brokers and controller that neither read nor change the clients.
+
+    They are the same in many states, so the model remembers them.
+    """
+    key = (state.controller, state.brokers, state.run, state.harm)
+    known = model.cluster_steps.get(key)
+    if known is None:
+        stalled = state.harm.stalled
+        known = model.cluster_steps[key] = (
+            *(
+                (
+                    list(_replication(model, state, number, broker))
+                    if broker.alive and not stalled >> number & 1
+                    else [],
+                    list(_membership(model, state, number, broker)),
+                )
+                for number, broker in enumerate(state.brokers)
+            ),
+            ([], list(_sweep(model, state))),
+        )
+    return known
 
 
 def _alone(model: Model, state: State) -> Iterator[Step]:
@@ -83,12 +117,14 @@ def _producer(model: Model, state: State) -> Iterator[Step]:
         yield ("resend", record), producer.set_status(state, record, status), None
     leader = controller.leader
     if leader not in (NOBODY, client.leader) and state.brokers[leader].alive:
-        metadata = state._replace(client=client._replace(leader=leader))
+        metadata = state.with_client(client._replace(leader=leader))
         yield ("metadata", leader), metadata, None
 
 
 def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
-    harm, bit = state.harm, 1 << number
+    harm, bit, statuses = state.harm, 1 << number, state.client.status
+    if FLYING + number not in statuses and model.appended + number not in statuses:
+        return
     if not (harm.stalled | harm.deaf) & bit:
         served = producer.serve(model, state, number)
         if served is not None:
@@ -112,21 +148,21 @@ def _requests(model: Model, state: State, number: int) -> Iterator[Step]:
 def _replication(model: Model, state: State, number: int, broker: Broker) -> Iterator[Step]:
     controller = state.controller
     if replica.behind(broker, number, controller) and not state.harm.away >> number & 1:
-        after = replica.learn(model, state, number)
-        if broker.leader == number != controller.leader:
-            after = producer.step_down(model, after, number)
-        yield ("learn", number), after, None
+        yield ("learn", number), replica.learn(model, state, number), None
     fetched = replica.fetch(model, state, number)
     if fetched is not None:
         what, after = fetched
         yield (what, number, broker.leader), after, None
     if replica.may_alter(model, state, number):
         yield from _isr_changes(model, state, number)
-    if broker.status == STOPPING:
-        if injection.may_exit(model, state, number):
-            yield ("exit", number), injection.exit_cleanly(model, state, number), None
-        elif not state.harm.governed(number):
-            yield ("refused", number), injection.exit_refused(model, state, number), None
+
+
+def _exit(model: Model, state: State, number: int) -> Iterator[Step]:
+    """Yield the end of a broker's controlled shutdown."""
+    if injection.may_exit(model, state, number):
+        yield ("exit", number), injection.exit_cleanly(model, state, number), None
+    elif not state.harm.governed(number):
+        yield ("refused", number), injection.exit_refused(model, state, number), None
 
 
 def _request_timeout(model: Model, state: State, number: int) -> Iterator[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -28,7 +29,9 @@ def test_the_output_has_states_per_second_and_bytes_per_state() -> None:
 def test_the_hardest_questions_have_seconds_to_their_answers(monkeypatch) -> None:
     assert len(model.HARDEST) == 4
     easy = AdversaryModel(kafka_version="4.1.0", budgets=Budgets(kills=1))
+    assert model.SMALLER.keys() == model.HARDEST.keys()
     monkeypatch.setattr(model, "HARDEST", {"one SIGKILL": easy})
+    monkeypatch.setattr(model, "SMALLER", {"one SIGKILL": easy})
     asked = ["bench", "model", "--hardest", "--workers", "1"]
     printed = CliRunner().invoke(app, asked)
     assert printed.exit_code == 0
@@ -37,6 +40,23 @@ def test_the_hardest_questions_have_seconds_to_their_answers(monkeypatch) -> Non
     found = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
     assert found["one SIGKILL"]["impossible"]
     assert found["one SIGKILL"]["seconds"] > 0
+    smaller = found["one SIGKILL"]["smaller"]
+    assert f"{smaller['whole']} states without the reductions, with them" in printed.output
+    assert 0 < smaller["states"] < smaller["whole"]
+
+
+def test_reductions_that_change_an_answer_are_refused(monkeypatch) -> None:
+    losing = AdversaryModel(kafka_version="4.1.0", acks="1", budgets=Budgets(kills=1))
+    assert model.bench_reduction(workers=0, question=losing).whole
+
+    def search(question, workers):
+        budgets = Budgets(kills=1) if question.reduction else Budgets()
+        return answers(replace(question, budgets=budgets), workers=workers)
+
+    answers = model.search
+    monkeypatch.setattr(model, "search", search)
+    with pytest.raises(AssertionError, match="change the answer"):
+        model.bench_reduction(workers=0, question=losing)
 
 
 @pytest.mark.parametrize("wrong", [["--kafka", "four"], ["--kills", "7", "--in-all", "9"]])

@@ -188,6 +188,21 @@ def test_an_unknown_fault_excludes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("acks", "min_insync", "lost"),
+    [("all", 1, "possible"), ("all", 2, "impossible"), ("1", 3, "certain")],
+)
+def test_what_strangers_ask_first_is_searched_to_its_end(
+    acks: str, min_insync: int, lost: str
+) -> None:
+    found = load(SCENARIOS / "your-configuration.yaml")[0].scenario.model_dump(by_alias=True)
+    found["topics"]["orders"]["settings"]["min.insync.replicas"] = min_insync
+    found["workload"]["settings"] |= {"acks": acks, "enable.idempotence": acks == "all"}
+    record = replication.predict(Scenario.model_validate(found))
+    assert record.predicted["lost"] == lost
+    assert "it stopped early" not in record.prediction.bounds
+
+
+@pytest.mark.parametrize(
     ("number", "lost"), [(0, "certain"), (1, "certain"), (2, "impossible")], ids=["0", "1", "all"]
 )
 def test_the_prediction_for_the_demo(number: int, lost: str) -> None:
