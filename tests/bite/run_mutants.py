@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,10 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from ruamel.yaml import YAML
 
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
+from bite.judged_together import parts
 
 Row = dict[str, Any]
 
@@ -210,7 +213,8 @@ def _verified_at_no_time(draw: random.Random, rows: list[Row]) -> list[Row] | No
 
 
 def _another_fault(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    return _with(rows, draw.randrange(len(rows)), fault="kill")
+    index = draw.randrange(len(rows))
+    return None if rows[index]["fault"] == "kill" else _with(rows, index, fault="kill")
 
 
 def _healed_before(draw: random.Random, rows: list[Row]) -> list[Row] | None:
@@ -224,8 +228,66 @@ def _read_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, producer=0, sequence=10**9)
 
 
+def _trade_checksum(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, crc=rows[index]["crc"] ^ 1)
+
+
+def _call_damaged(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    return _with(rows, draw.randrange(len(rows)), crc_ok=False)
+
+
+def _another_epoch(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, leader_epoch=rows[index]["leader_epoch"] + 1)
+
+
 def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return []
+
+
+# Falsification of files that are no tables: each changes one in a copy of a run.
+
+
+def _forget_readers(draw: random.Random, run_dir: Path) -> None:
+    record = runs.read_record(run_dir).model_copy(update={"readers": []})
+    runs.write_model(run_dir / "run.json", record)
+
+
+def _another_run(draw: random.Random, run_dir: Path) -> None:
+    record = runs.read_record(run_dir).model_copy(update={"run_id": "another"})
+    runs.write_model(run_dir / "run.json", record)
+
+
+def _count_otherwise(draw: random.Random, run_dir: Path) -> None:
+    """Count one send more or less as sent, acked, failed or unknown."""
+    path = draw.choice(sorted((run_dir / "clients").glob("*.progress")))
+    page = bytearray(path.read_bytes())
+    counts = [index for index in range(1, 5) if struct.unpack_from("=q", page, 8 * index)[0] > 0]
+    place = 8 * draw.choice(counts)
+    count = struct.unpack_from("=q", page, place)[0]
+    struct.pack_into("=q", page, place, count + draw.choice([-1, 1, 100]))
+    _replace(path, bytes(page))
+
+
+def _forget_faults(draw: random.Random, run_dir: Path) -> None:
+    _rewrite(run_dir / "scenario.yaml", lambda scenario: scenario.pop("faults"))
+
+
+def _more_partitions(draw: random.Random, run_dir: Path) -> None:
+    def more(scenario: dict[str, Any]) -> None:
+        topic = scenario["topics"]["orders"]
+        topic["partitions"] = topic.get("partitions", 1) + 1
+
+    _rewrite(run_dir / "scenario.yaml", more)
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    yaml = YAML(typ="safe")
+    document = yaml.load(path)
+    change(document)
+    path.unlink()
+    yaml.dump(document, path)
 
 
 #: What must be noticed in which table.
@@ -244,18 +306,30 @@ FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "consumer_events": (_nothing,),
     "transactions": (_nothing,),
     "probe": (_nothing,),
+    "replica_batches": (_drop_inner, _trade_checksum, _call_damaged, _another_epoch, _nothing),
+    "replica_logs": (_drop_inner, _nothing),
 }
+
+#: What must be noticed in files that are no tables.
+DOCUMENTS: Sequence[Callable[[random.Random, Path], None]] = (
+    *(_forget_readers, _another_run, _count_otherwise, _forget_faults, _more_partitions),
+)
 
 
 def falsify(run_dir: Path, to: Path, seed: int) -> Mutant:
-    """Change rows of one table, and write a manifest that confirms them."""
+    """Change rows of one table, or another file, and write a manifest that confirms it."""
     draw = random.Random(seed)
     copy(run_dir, to)
+    if (run_dir / "clients").exists() and draw.random() < 0.1:
+        document = draw.choice(DOCUMENTS)
+        document(draw, to)
+        _seal(to)
+        return Mutant(run_dir=to, what=f"{document.__name__} (seed {seed})")
     tables = [name for name in FALSIFICATIONS if (run_dir / LOCATION[name]).exists()]
     while True:
         table = draw.choice(tables)
         change = draw.choice(FALSIFICATIONS[table])
-        files = _files(to / LOCATION[table])
+        files = parts(to / LOCATION[table])
         filled = [path for path in files if pq.read_metadata(path).num_rows]
         if not filled:
             continue
@@ -281,7 +355,7 @@ def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
     draw = random.Random(seed)
     copy(run_dir, to)
     for table in ("ledger", "final_log", "partition_ends", "fault_windows"):
-        for path in _files(to / LOCATION[table]):
+        for path in parts(to / LOCATION[table]):
             rows = pq.read_table(path)
             order = pa.array(draw.sample(range(rows.num_rows), rows.num_rows), pa.int64())
             codec = draw.choice(["none", "snappy", "zstd", "gzip"])
@@ -299,10 +373,6 @@ def _seal(run_dir: Path) -> None:
 def _write(path: Path, table: pa.Table, **how: Any) -> None:
     path.unlink()
     pq.write_table(table, path, **how)
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
 
 
 def _with(rows: list[Row], index: int, **changes: Any) -> list[Row]:

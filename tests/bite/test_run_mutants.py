@@ -1,4 +1,4 @@
-"""No damaged or falsified run holds, and no reordered one raises an alarm.
+"""No damaged or falsified run holds unnoticed, and no reordered one raises an alarm.
 
 `ACKPROOF_MUTANTS=10000 ACKPROOF_RUNS=runs/one:runs/two` (`ci/run-mutants`) takes more, and runs of
 real clusters.
@@ -11,7 +11,9 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,13 +22,19 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs import directory as runs
 from ackproof.runs.recovery import recover_run, seal
 from ackproof.runs.verdict import Verdict, Word
-from bite.run_mutants import Mutant, damage, falsify, reorder
+from bite.judged_together import judged_together
+from bite.run_mutants import Mutant, copy, damage, falsify, reorder
 from spark_histories import parse
 from stored_runs import store
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "100"))
-#: Mutants that Spark has to judge take seconds each.
-JUDGED = int(os.environ.get("ACKPROOF_JUDGED_MUTANTS", str(MUTANTS // 50)))
+#: Copies of one run that Spark compares together, each tenth of them reordered only.
+BATCH = int(os.environ.get("ACKPROOF_TOGETHER", "300"))
+#: Falsified copies that it also compares one by one take seconds each.
+ALONE = int(os.environ.get("ACKPROOF_ALONE", str(max(1, MUTANTS // 500))))
 SEED = int(os.environ.get("ACKPROOF_SEED", "1"))
 SENDS = 60
 
@@ -77,7 +85,13 @@ def judged(mutant: Mutant) -> Verdict | None:
         return None
 
 
-def noticed(mutant: Mutant, verdict: Verdict | None, before: Verdict) -> bool:
+def same(verdict: Verdict, other: Verdict) -> bool:
+    """Whether two verdicts say the same for the same reasons."""
+    parts = ("verdict", "reason", "observed", "findings", "expectations")
+    return all(getattr(verdict, name) == getattr(other, name) for name in parts)
+
+
+def noticed(verdict: Verdict | None, before: Verdict) -> bool:
     """Whether the mutant was refused, or its verdict, a count or a finding tells of it."""
     if verdict is None or verdict.verdict is not Word.HOLDS:
         return True
@@ -95,34 +109,55 @@ def test_a_damaged_file_is_always_refused(recorded: list[Path], place: Path) -> 
 
 
 @pytest.mark.spark
-def test_a_falsified_run_never_holds_unnoticed(
-    before: dict[Path, Verdict], recorded: list[Path], place: Path
+def test_falsified_runs_are_noticed_and_reordered_ones_hold(
+    spark: SparkSession, before: dict[Path, Verdict], place: Path
 ) -> None:
     assert {one.verdict for one in before.values()} == {Word.HOLDS}
     answers: Counter[str] = Counter()
-    unnoticed = []
-    for seed in range(SEED, SEED + JUDGED):
-        run_dir = recorded[seed % len(recorded)]
-        mutant = falsify(run_dir, place / str(seed), seed)
-        verdict = judged(mutant)
-        answer = "refused" if verdict is None else str(verdict.verdict)
-        print(f"{mutant.what} of {run_dir.name}: {answer}")  # noqa: T201  ci/run-mutants shows it
-        answers[answer] += 1
-        if not noticed(mutant, verdict, before[run_dir]):
-            unnoticed.append(f"{mutant.what} of {run_dir.name}")
-        shutil.rmtree(mutant.run_dir)
-    print(f"{JUDGED} falsified runs: {dict(answers)}")  # noqa: T201  ci/run-mutants shows it
-    assert unnoticed == []
+    changes: Counter[str] = Counter()
+    wrong = []
+    for first, run_dir in zip(range(SEED, SEED + MUTANTS, BATCH), cycle(before), strict=False):
+        expected = before[run_dir]
+        with tempfile.TemporaryDirectory(dir=place) as text:
+            folder = Path(text)
+            seeds = range(first, min(first + BATCH, SEED + MUTANTS))
+            falsified = [falsify(run_dir, folder / str(seed), seed) for seed in seeds]
+            legal = [reorder(run_dir, folder / f"r{seed}", seed) for seed in seeds[::10]]
+            legal.append(Mutant(run_dir=copy(run_dir, folder / "same"), what="unchanged"))
+            mutants = [*falsified, *legal]
+            judged = judged_together(
+                spark, run_dir, [one.run_dir for one in mutants], folder / "together"
+            )
+        for mutant, verdict in zip(mutants, judged, strict=True):
+            answer = "refused" if verdict is None else str(verdict.verdict)
+            what = mutant.what.partition(" (")[0]
+            told = f"{mutant.what} of {run_dir.name}: {answer}"
+            if mutant in legal:
+                if verdict is None or not same(verdict, expected):
+                    wrong.append(told)
+                answers[f"{what.split()[0]} {answer}"] += 1
+                continue
+            if not noticed(verdict, expected):
+                wrong.append(told)
+            elif answer == Word.HOLDS:
+                answer += ", and tells"  # a count that is not zero, or a finding
+            answers[f"falsified {answer}"] += 1
+            changes[f"{what}: {answer}"] += 1
+        print(f"seeds {first} to {seeds[-1]} of {run_dir.name}: {dict(answers)}, wrong: {wrong}")  # noqa: T201
+    print("\n".join(f"{count:6} {change}" for change, count in sorted(changes.items())))  # noqa: T201
+    assert wrong == []
 
 
 @pytest.mark.spark
-def test_a_reordered_run_raises_no_alarm(
-    before: dict[Path, Verdict], recorded: list[Path], place: Path
+def test_a_falsified_run_alone_is_judged_as_among_others(
+    spark: SparkSession, before: dict[Path, Verdict], place: Path
 ) -> None:
-    for seed in range(SEED, SEED + max(1, JUDGED // 10)):
-        run_dir = recorded[seed % len(recorded)]
-        mutant = reorder(run_dir, place / str(seed), seed)
-        verdict = judge_run(mutant.run_dir)
-        assert (verdict.verdict, verdict.observed) == (Word.HOLDS, before[run_dir].observed)
-        shutil.rmtree(mutant.run_dir)
-    print(f"{max(1, JUDGED // 10)} reordered runs hold")  # noqa: T201  ci/run-mutants shows it
+    for number, run_dir in zip(range(ALONE), cycle(before), strict=False):
+        seed = SEED + number
+        mutant = falsify(run_dir, place / str(seed), seed)
+        together = judged_together(spark, run_dir, [mutant.run_dir], place / f"together-{seed}")[0]
+        alone = judged(mutant)
+        print(f"{mutant.what} of {run_dir.name}: {alone and alone.reason}")  # noqa: T201
+        assert (alone is None) == (together is None), mutant.what
+        if alone is not None and together is not None:
+            assert same(together, alone), mutant.what

@@ -1,6 +1,7 @@
 """Whatever bytes an input has, its parser returns or says what is wrong: no traceback, no hang.
 
-hypothesis draws damaged files; `ACKPROOF_EXAMPLES=100000` (`ci/fuzz`) more than the usual run.
+hypothesis draws damaged files; `ACKPROOF_EXAMPLES=100000` (`ci/fuzz`) more than the usual run. No
+parser may map 1 GiB of memory; an example may take 20 s.
 """
 
 from __future__ import annotations
@@ -8,22 +9,26 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from ackproof.clients import shared_page
 from ackproof.cluster import metadata_log
-from ackproof.errors import RunDirectoryError, ScenarioError
-from ackproof.ledger import arrow_stream, producer_ledger
+from ackproof.errors import AckedLogError, RunDirectoryError, ScenarioError
+from ackproof.ledger import acked_log, arrow_stream, producer_ledger
 from ackproof.ledger.producer_ledger import LedgerWriter, Origin
 from ackproof.observation import broker_log, zookeeper_log
 from ackproof.proxy.protocol import Framer, FramingError, correlation_id, request_header
@@ -34,6 +39,9 @@ from ackproof_spark.forensics.segments import Tail, batches
 from ackproof_spark.jepsen.reader import read
 from ackproof_spark.tables import LEDGER, READS
 
+#: No fixture, so that `ci/fuzz_guided.py` can call the tests: it goes with the process.
+_TEMPORARY = tempfile.TemporaryDirectory()
+FOLDER = Path(_TEMPORARY.name)
 UNIT = Path(__file__).parent
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SEGMENT = UNIT / "spark_analysis" / "forensics" / "batches_4.3.1.log"
@@ -95,10 +103,19 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="module")
-def folder() -> Any:
-    with tempfile.TemporaryDirectory() as path:
-        yield Path(path)
+@pytest.fixture(scope="module", autouse=True)
+def memory_limit() -> Iterator[None]:
+    """Let this process map 1 GiB more than it has now: nobody else's tests run meanwhile."""
+    if sys.platform != "linux":
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + 2**30
+    if soft == resource.RLIM_INFINITY or limit < soft:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def returns_or_raises(parse: Callable[[], object], *expected: type[Exception]) -> None:
@@ -110,12 +127,12 @@ def returns_or_raises(parse: Callable[[], object], *expected: type[Exception]) -
 
 @given(data=st.data())
 @hostile
-def test_scenario_text(folder: Path, data: st.DataObject) -> None:
+def test_scenario_text(data: st.DataObject) -> None:
     source = data.draw(
         st.sampled_from(["acks-all", "nemesis", "visibility", "guarantees/pipeline"])
     )
     text = (SCENARIOS / f"{source}.yaml").read_text()
-    path = folder / "scenario.yaml"
+    path = FOLDER / "scenario.yaml"
     path.write_text(data.draw(garbled(text)), encoding="utf-8", errors="surrogatepass")
     returns_or_raises(lambda: load(path), ScenarioError)
 
@@ -135,7 +152,7 @@ _value = st.recursive(
 
 @given(data=st.data())
 @hostile
-def test_scenario_values(folder: Path, data: st.DataObject) -> None:
+def test_scenario_values(data: st.DataObject) -> None:
     document = YAML(typ="safe").load(SCENARIOS / "acks-all.yaml")
     node = document
     while True:
@@ -146,7 +163,7 @@ def test_scenario_values(folder: Path, data: st.DataObject) -> None:
             continue
         node[key] = data.draw(_value)
         break
-    path = folder / "values.yaml"
+    path = FOLDER / "values.yaml"
     with path.open("w", encoding="utf-8", errors="surrogatepass") as file:
         YAML(typ="safe").dump(document, file)
     returns_or_raises(lambda: load(path), ScenarioError)
@@ -168,29 +185,89 @@ HISTORY = json.dumps(
 
 @given(text=garbled(HISTORY))
 @hostile
-def test_history_text(folder: Path, text: str) -> None:
-    path = folder / "history.json"
+def test_history_text(text: str) -> None:
+    path = FOLDER / "history.json"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     returns_or_raises(lambda: read([path]), HistoryError)
 
 
 @given(content=damaged(HISTORY.encode()))
 @hostile
-def test_history_bytes(folder: Path, content: bytes) -> None:
-    path = folder / "history.json"
+def test_history_bytes(content: bytes) -> None:
+    path = FOLDER / "history.json"
     path.write_bytes(content)
     returns_or_raises(lambda: read([path]), HistoryError)
 
 
 @given(data=st.data())
 @hostile
-def test_history_of_jepsen(folder: Path, data: st.DataObject) -> None:
-    path = folder / "history.edn"
+def test_history_of_jepsen(data: st.DataObject) -> None:
+    path = FOLDER / "history.edn"
     path.write_bytes(data.draw(damaged(HISTORY_EDN.encode())))
     returns_or_raises(lambda: read([path]), HistoryError)
     text = data.draw(garbled(HISTORY_EDN))
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     returns_or_raises(lambda: read([path]), HistoryError)
+
+
+ACKED = (
+    {"topic": "orders", "partition": 0, "offset": 17, "key": "order-17", "sent_at": 1767225600000},
+    {"topic": "orders", "outcome": "unknown", "id": "18", "error": "timed out"},
+    {"name": "producer_send_success", "topic": "orders", "partition": 1, "offset": 3, "value": "7"},
+)
+
+
+def acked_as(suffix: str) -> bytes:
+    """The acked log in one of its three formats."""
+    if suffix == ".jsonl":
+        return "".join(json.dumps(row) + "\n" for row in ACKED).encode()
+    columns = ("topic", "partition", "offset", "outcome", "key", "id", "sent_at")
+    rows = [{name: row.get(name) for name in columns} for row in ACKED[:2]]
+    if suffix == ".csv":
+        lines = [columns, *(["" if one is None else one for one in row.values()] for row in rows)]
+        return "".join(",".join(map(str, line)) + "\n" for line in lines).encode()
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+@given(data=st.data(), suffix=st.sampled_from([".jsonl", ".csv", ".parquet"]))
+@hostile
+def test_acked_log(data: st.DataObject, suffix: str) -> None:
+    path = FOLDER / f"acked{suffix}"
+    content = acked_as(suffix)
+    assert len(list(acked_log.read(_written(path, content), acked_log.LogProblems()))) >= 2
+    change = damaged(content)
+    if suffix != ".parquet":
+        change |= garbled(content.decode()).map(lambda text: text.encode(errors="surrogatepass"))
+    _written(path, data.draw(change))
+
+    def read_all(*, lenient: bool) -> None:
+        for send in acked_log.read(path, acked_log.LogProblems(), lenient=lenient):
+            assert send.kind
+            assert len(send.identity) % 64 == 0
+            str(send)
+
+    returns_or_raises(lambda: read_all(lenient=False), AckedLogError)
+    returns_or_raises(lambda: read_all(lenient=True), AckedLogError)
+
+
+@given(line=damaged(acked_as(".jsonl")) | st.binary(max_size=60))
+@hostile
+def test_line_of_an_acked_log(line: bytes) -> None:
+    assert acked_log.is_ack(line) in (True, False)
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+@given(content=damaged(b"\2" + bytes(4095)) | st.binary(min_size=4096, max_size=4096))
+@hostile
+def test_progress_page(content: bytes) -> None:
+    path = _written(FOLDER / "producer-0.progress", content)
+    returns_or_raises(lambda: shared_page.recorded(path), ValueError)
 
 
 def ledger() -> bytes:
@@ -209,8 +286,8 @@ def ledger() -> bytes:
 
 @given(content=damaged(ledger()))
 @hostile
-def test_ledger(folder: Path, content: bytes) -> None:
-    path = folder / "_producer-0.arrows"
+def test_ledger(content: bytes) -> None:
+    path = FOLDER / "_producer-0.arrows"
     path.write_bytes(content)
 
     def recover() -> None:
@@ -234,8 +311,8 @@ def reads() -> bytes:
 
 @given(content=damaged(reads()))
 @hostile
-def test_table_stream(folder: Path, content: bytes) -> None:
-    path = folder / "_consumer-3.arrows"
+def test_table_stream(content: bytes) -> None:
+    path = FOLDER / "_consumer-3.arrows"
     path.write_bytes(content)
     returns_or_raises(lambda: arrow_stream.recover(path, READS), RunDirectoryError)
 

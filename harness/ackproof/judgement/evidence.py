@@ -42,7 +42,7 @@ def missing_evidence(
         # An application may leave partitions unused.
         *_of_outcomes(observed, () if scenario.workload.application else unacked_partitions),
         *progress_pages.contradictions(run_dir, scenario, observed),
-        *_of_replicas(scenario, observed),
+        *_of_replicas(run_dir, scenario, observed),
     ]
 
 
@@ -171,8 +171,52 @@ def _of_outcomes(observed: Mapping[str, int], unacked_partitions: Sequence[str])
             yield f"nothing was acked in {partition}"
 
 
-def _of_replicas(scenario: Scenario, observed: Mapping[str, int]) -> Iterator[str]:
+def _of_replicas(run_dir: Path, scenario: Scenario, observed: Mapping[str, int]) -> Iterator[str]:
     if scenario.expect.diverged == "some" and "diverged" not in observed:
         yield "diverged: some is expected, and the replicas' segments were not compared"
     if gaps := observed.get("gap", 0):
         yield f"replicas hold {gaps} batches that were not read"
+    if "diverged" in observed and (run_dir / LOCATION["replica_logs"]).exists():
+        yield from _of_segments(run_dir, scenario)
+
+
+def _of_segments(run_dir: Path, scenario: Scenario) -> Iterator[str]:
+    """Yield the replicas that were called compared and of which no segment was recorded."""
+    logs = {
+        (row["topic"], row["partition"], row["broker"]): row
+        for row in table_rows(run_dir, "replica_logs")
+    }
+    in_sync = {
+        (row["topic"], row["partition"]): row["isr"]
+        for row in sorted(
+            table_rows(run_dir, "partition_states"), key=lambda row: row["metadata_offset"]
+        )
+    }
+    for place in scenario.written:
+        recorded = {broker for *where, broker in logs if tuple(where) == place}
+        absent = sorted(set(in_sync.get(place, ())) - recorded)
+        name = "{}-{}".format(*place)
+        if not recorded:
+            yield f"replica_logs has no replica of {name}"
+        elif absent:
+            brokers = ", ".join(map(str, absent))
+            yield f"replica_logs lacks the replicas of {name} in its ISR on brokers {brokers}"
+    held = _replicas_with_batches(run_dir)
+    for (topic, partition, broker), log in sorted(logs.items()):
+        filled = log["complete"] and log["end_offset"] > log["begin_offset"]
+        if filled and (topic, partition, broker) not in held:
+            yield (
+                f"replica_batches has no batch of {topic}-{partition} on broker {broker}, whose "
+                f"segments end at offset {log['end_offset']}"
+            )
+
+
+def _replicas_with_batches(run_dir: Path) -> set[tuple[str, int, int]]:
+    import pyarrow.parquet as pq
+
+    columns = ["topic", "partition", "broker"]
+    held: set[tuple[str, int, int]] = set()
+    for path in (run_dir / LOCATION["replica_batches"]).rglob("*.parquet"):
+        rows = pq.read_table(path, columns=columns).group_by(columns).aggregate([])
+        held |= {(row["topic"], row["partition"], row["broker"]) for row in rows.to_pylist()}
+    return held

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ackproof.judgement import (
     availability,
@@ -26,13 +26,14 @@ from ackproof.scenario.loader import load
 from ackproof.scenario.model import Scenario
 from ackproof_faults import NoFault, registered
 from ackproof_model import Profile
-from ackproof_spark.anomaly import OF_REPLICAS
+from ackproof_spark.anomaly import OF_REPLICAS, Anomaly
 from ackproof_spark.forensics.cases import TITLES, FaultKind, Settings
 from ackproof_spark.tables import ANOMALIES, CAUSES, LEDGER, LOCATION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ackproof_spark.checks.comparison import Comparison
     from ackproof_spark.forensics.causes import Cause
     from ackproof_spark.forensics.investigation import Investigation
 
@@ -45,25 +46,68 @@ def judge_run(run_dir: Path) -> Verdict:
     Raises RunDirectoryError if this is no run directory, or a damaged one; SparkError if Spark
     cannot be started or fails.
     """
+    admit(run_dir)
+    with spark_session() as spark:
+        scenario = load(run_dir / "scenario.yaml")[0].scenario
+        return conclude(run_dir, scenario, _compare(spark, run_dir, scenario))
+
+
+def admit(run_dir: Path) -> None:
+    """Check a run's files before Spark reads them; close the record of an interrupted run.
+
+    Raises RunDirectoryError if this is no run directory, or a damaged one.
+    """
     if not manifest.exists(run_dir) and (run_dir / "scenario.yaml").exists():
         progress_pages.check_streams(run_dir, load(run_dir / "scenario.yaml")[0].scenario)
     recover_run(run_dir)
     manifest.check_tables(run_dir, runs.read_record(run_dir).run_id)
-    with spark_session() as spark:
-        return _judge(spark, run_dir)
 
 
-def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What Spark found in the tables of a run, by topic where the run has several.
+
+    `metrics` as in `ackproof_spark.metrics`; `probe_writes`: sends of the probe by outcome.
+    """
+
+    comparison: Comparison
+    investigation: Investigation
+    metrics: Mapping[str, Any]
+    probe_writes: Mapping[str, int]
+    by_topic: dict[str, dict[str, int]]
+
+
+def _compare(spark: SparkSession, run_dir: Path, scenario: Scenario) -> Compared:
     from ackproof_spark.checks.comparison import compare
     from ackproof_spark.forensics.investigation import investigate
     from ackproof_spark.metrics import metrics, probe_writes
+    from ackproof_spark.spark.small_data import small_plans
 
+    comparison = compare(spark, run_dir, omitted=expectations.inapplicable(scenario))
+    investigation = investigate(
+        spark,
+        run_dir,
+        lost=comparison.counts[Anomaly.LOST],
+        settings=durability_settings(scenario),
+        faults=fault_kinds(),
+        compacted=scenario.topic.compacted,
+    )
+    with small_plans(spark, rows=comparison.sent):
+        return Compared(
+            comparison=comparison,
+            investigation=investigation,
+            metrics=metrics(spark, run_dir),
+            probe_writes=probe_writes(spark, run_dir) if scenario.workload.probe else {},
+            by_topic=_by_topic(spark, run_dir, scenario),
+        )
+
+
+def conclude(run_dir: Path, scenario: Scenario, compared: Compared) -> Verdict:
+    """Judge a run by what Spark found and by the rest of its directory; write all results."""
     record = runs.read_record(run_dir)
     prediction = runs.read_prediction(run_dir)
-    scenario = load(run_dir / "scenario.yaml")[0].scenario
     faults = _faults(run_dir)
-    excluded = expectations.inapplicable(scenario)
-    result = compare(spark, run_dir, omitted=excluded)
+    result, investigation = compared.comparison, compared.investigation
     observed = {
         "sent": result.sent,
         "acked": result.acked,
@@ -72,17 +116,9 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         **({"aborted": result.aborted} if scenario.workload.transactions else {}),
         **{str(anomaly): count for anomaly, count in result.counts.items()},
     }
-    investigation = investigate(
-        spark,
-        run_dir,
-        lost=observed["lost"],
-        settings=_durability_settings(scenario),
-        faults=fault_kinds(),
-        compacted=scenario.topic.compacted,
-    )
     predicted = _checked(prediction.predicted, investigation)
     observed = _checked(observed, investigation)
-    for anomaly in excluded:
+    for anomaly in expectations.inapplicable(scenario):
         observed.pop(anomaly, None)
         predicted.pop(anomaly, None)
     observed |= {str(anomaly): count for anomaly, count in investigation.counts.items()}
@@ -91,8 +127,8 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     steps = availability.steps(probed, faults)
     measured = conclusiveness.claimable(
         Metrics(
-            **metrics(spark, run_dir),
-            probe=availability.probe_metrics(probed, writes=probe_writes(spark, run_dir))
+            **compared.metrics,
+            probe=availability.probe_metrics(probed, writes=compared.probe_writes)
             if probed
             else None,
         ),
@@ -133,7 +169,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
         reason=reason,
         unobserved=unobserved,
         observed=observed,
-        by_topic=_by_topic(spark, run_dir, scenario),
+        by_topic=compared.by_topic,
         predicted=predicted,
         prediction=prediction.prediction,
         findings=[
@@ -160,7 +196,7 @@ def _judge(spark: SparkSession, run_dir: Path) -> Verdict:
     return verdict
 
 
-def _durability_settings(scenario: Scenario) -> dict[str, Settings]:
+def durability_settings(scenario: Scenario) -> dict[str, Settings]:
     """Return the settings that determine a record's durability, by topic."""
     return {
         topic: Settings(

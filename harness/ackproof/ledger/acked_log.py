@@ -220,11 +220,8 @@ def read(path: Path, problems: LogProblems, *, lenient: bool = False) -> Iterato
 
 def is_ack(line: bytes) -> bool:
     """Whether a line of JSON records an acked send; no other check."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return False
-    if not isinstance(row, dict):
+    row = _parsed(line)
+    if row is None:
         return False
     if "name" in row and "topic" in row and "outcome" not in row:
         return bool(row["name"] == _SUCCESS)
@@ -270,17 +267,23 @@ def _with_usable_times(send: AckedSend, problems: LogProblems) -> AckedSend:
 _Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
 
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None if it is none, or nested too deeply to be read."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
 def _json_rows(path: Path, problems: LogProblems) -> _Rows:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             problems.last_torn = False
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
+            row = _parsed(line)
+            if row is None:
                 problems.torn.append(number)
                 problems.last_torn = True
                 continue
@@ -320,7 +323,7 @@ def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
             for batch in file.iter_batches(_ROWS):
                 for row in batch.to_pylist():
                     number += 1
-                    yield number, row
+                    yield number, {name: value for name, value in row.items() if value is not None}
     except pa.ArrowException as error:
         raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
 

@@ -135,6 +135,7 @@ def unmatched(
         final_log=log,
         partition_ends=tables.partition_ends,
         fault_windows=tables.fault_windows,
+        undecidable=tables.undecidable,
         left=returned + len(names),
         counted=_total(summary.outcomes for summary in summaries),
         last=_last(layout),

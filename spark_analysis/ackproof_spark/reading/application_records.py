@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.record import ID_HEADER
 from ackproof_spark.spark.storage import address, store
 from ackproof_spark.tables import (
     IDENTITIES,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 #: The parts of an identity, in the order in which a kind lists them.
 PARTS = ("id", "digest", "key")
-
-#: The header that holds a record's id, unless the scenario names another.
-ID_HEADER = "ackproof-id"
 
 _PLACE = ["topic", "partition", "offset"]
 _IDENTITY = ["kind", "identity"]

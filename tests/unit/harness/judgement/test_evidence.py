@@ -180,3 +180,51 @@ def test_divergence_that_is_expected_and_was_not_looked_for_is_named(run_dir: Pa
     said = "diverged: some is expected, and the replicas' segments were not compared"
     assert reasons(run_dir) == [said]
     assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == []
+
+
+def _replicas(run_dir: Path, logs: list[int], batches: list[int]) -> None:
+    """Write the tables of brokers 1 and 2, both in sync, as far as these lists name them."""
+    place = {"topic": TOPIC, "partition": 0}
+    state = {"at": START, "metadata_offset": 3, **place, "leader": 1, "leader_epoch": 0}
+    lists = {"replicas": [1, 2], "isr": [1, 2], "elr": [], "last_known_elr": []}
+    log = {**place, "begin_offset": 0, "end_offset": 10, "bytes": 100, "torn_bytes": 0}
+    header = {"position": 0, "base_offset": 0, "last_offset": 9, "leader_epoch": 0, "size": 100}
+    header |= {"magic": 2, "crc": 1, "crc_ok": True, "codec": "none", "producer_id": -1}
+    header |= {"producer_epoch": -1, "base_sequence": -1, "transactional": False}
+    header |= {"segment": "0.log", "control": False, "records": 10, "max_timestamp": 0}
+    rows = {
+        "partition_states": [{**state, "partition_epoch": 0, **lists}],
+        "replica_logs": [{"broker": n, **log, "complete": True} for n in logs],
+    }
+    for name, found in rows.items():
+        runs.write_table(run_dir / LOCATION[name], getattr(tables, name.upper()), RUN_ID, found)
+    (run_dir / LOCATION["replica_batches"]).mkdir()
+    file = run_dir / LOCATION["replica_batches"] / "broker-1.parquet"
+    found = [{"broker": n, **place, **header} for n in batches]
+    runs.write_table(file, tables.REPLICA_BATCHES, RUN_ID, found)
+
+
+@pytest.mark.parametrize(
+    ("logs", "batches", "said"),
+    [
+        ([1, 2], [1, 2], []),
+        ([], [], ["replica_logs has no replica of orders-0"]),
+        (
+            *([1], [1]),
+            ["replica_logs lacks the replicas of orders-0 in its ISR on brokers 2"],
+        ),
+        (
+            *([1, 2], [2]),
+            [
+                "replica_batches has no batch of orders-0 on broker 1, whose segments end at "
+                "offset 10"
+            ],
+        ),
+    ],
+)
+def test_replicas_that_were_compared_and_left_no_segment_are_named(
+    run_dir: Path, logs: list[int], batches: list[int], said: list[str]
+) -> None:
+    _replicas(run_dir, logs, batches)
+    assert reasons(run_dir) == []  # not compared: a segment could not be read, say
+    assert reasons(run_dir, observed={**OBSERVED, "diverged": 0}) == said

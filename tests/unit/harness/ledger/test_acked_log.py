@@ -50,7 +50,10 @@ def test_csv_and_parquet_have_the_same_columns(tmp_path: Path) -> None:
         ",".join(map(str, row.values())) + ",\n" for row in rows
     )
     (tmp_path / "a.csv").write_text(text)
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    # Its columns have a null, where a line of JSON lacks the key.
+    pq.write_table(
+        pa.Table.from_pylist([{**row, "outcome": None} for row in rows]), tmp_path / "a.parquet"
+    )
     assert sends(tmp_path / "a.csv")[0] == sends(tmp_path / "a.parquet")[0] == expected
     assert expected[0].sent_at == datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -124,6 +127,14 @@ def test_torn_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (2)"]
     assert logs.remarks == ["the last line of a.jsonl is cut short and not counted"]
     assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 2
+
+
+def test_a_line_nested_too_deeply_is_torn(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("[" * 100_000 + f"\n{json.dumps(ACK)}\n")
+    logs = application_tables.convert([path], tmp_path / "run", lenient=False)
+    assert logs.unread == ["a.jsonl has torn lines, whose sends are not checked: 1 (1)"]
+    assert pq.read_metadata(tmp_path / "run/ledger/producer-0.parquet").num_rows == 1
 
 
 def test_times_that_run_backwards_are_not_used(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from spark_histories import parse, write_run
 SENDS = 900_000
 FORCED = Sizing(from_rows=0)
 NEVER = Sizing(from_rows=2**62)
+UNDECIDABLE = "topic string, partition int, producer long, sequence long, reason string"
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,16 @@ def test_a_small_run_takes_the_general_path(spark, run):
     whole = RunTables.read(spark, run_dir)
     with ExitStack() as caches:
         assert unmatched(spark, run_dir, whole, sizing=Sizing(), caches=caches) is whole
+
+
+@pytest.mark.spark
+def test_what_cannot_be_decided_stays_with_the_rows(spark, run):
+    run_dir, _ = run
+    reasons = spark.createDataFrame([("t", 0, 1, 7, "why")], UNDECIDABLE)
+    whole = replace(RunTables.read(spark, run_dir), undecidable=reasons)
+    with ExitStack() as caches:
+        left = unmatched(spark, run_dir, whole, sizing=FORCED, caches=caches)
+        assert left.undecidable is reasons
 
 
 @pytest.mark.spark

@@ -1,0 +1,198 @@
+"""Judges many copies of one recorded run with one comparison by Spark.
+
+A comparison of a run takes Spark seconds, most of them to plan it. Here the topics of each copy
+become topics of their own in one run directory, which Spark compares once. Everything before and
+after that is done for each copy by the functions that `check` calls: `admit` and `conclude`.
+
+Tables whose rows name no topic (fault windows, transactions, registrations of brokers) are in the
+comparison as they were recorded: no count of an anomaly depends on fault windows, and a run without
+a successor of a producer has no zombie commit. Of the metrics only those of partitions are the
+copy's own; no expectation of a clean run is about others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ackproof.errors import RunDirectoryError
+from ackproof.judgement import expectations
+from ackproof.judgement.judge import Compared, admit, conclude, durability_settings, fault_kinds
+from ackproof.runs.verdict import Verdict
+from ackproof.scenario.loader import load
+from ackproof.scenario.model import Scenario
+from ackproof_spark.anomaly import Anomaly
+from ackproof_spark.checks.comparison import Comparison, compare
+from ackproof_spark.forensics.causes import Cause
+from ackproof_spark.forensics.investigation import Investigation, investigate
+from ackproof_spark.matching.row_groups import Sizing
+from ackproof_spark.metrics import metrics, probe_writes, unavailability
+from ackproof_spark.reading.run_tables import read_table
+from ackproof_spark.spark.small_data import small_plans
+from ackproof_spark.tables import ANOMALIES, LEDGER, LOCATION, PROBE_PRODUCERS, Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Between the name of a topic and the number of the copy; legal in no name of Kafka's.
+_MARK = "~"
+
+#: Rows up to which Spark plans as for few: a hundred copies are read in seconds without compiling.
+_FEW = 10**9
+
+#: Consumers are numbered throughout a run, and each polls the topics of one copy.
+_CONSUMERS = 1_000
+
+
+def parts(path: Path) -> list[Path]:
+    """Return the files of a table."""
+    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.exists() else []
+
+
+def judged_together(
+    spark: SparkSession, run_dir: Path, copies: Sequence[Path], folder: Path
+) -> list[Verdict | None]:
+    """Return the verdict of each copy of `run_dir`, None if it is refused.
+
+    `folder` is a new one, on the disk of the run.
+    """
+    scenario = load(run_dir / "scenario.yaml")[0].scenario
+    numbers = [number for number, copy in enumerate(copies) if _admitted(copy)]
+    for name in LOCATION:
+        _link(run_dir, name, folder)
+        for number in numbers:
+            _add(copies[number], name, number, folder)
+    with small_plans(spark, rows=0):
+        compared = _compared(spark, run_dir, folder, scenario, numbers)
+    verdicts: list[Verdict | None] = [None] * len(copies)
+    for number in numbers:
+        try:
+            own = load(copies[number] / "scenario.yaml")[0].scenario
+            verdicts[number] = conclude(copies[number], own, compared[number])
+        except RunDirectoryError:
+            continue
+    return verdicts
+
+
+def _admitted(copy: Path) -> bool:
+    try:
+        admit(copy)
+    except RunDirectoryError:
+        return False
+    return True
+
+
+def _link(run_dir: Path, name: str, folder: Path) -> None:
+    """Add a table as it was recorded, if its rows name no topic."""
+    for path in parts(run_dir / LOCATION[name]):
+        if "topic" not in pq.read_schema(path).names:
+            target = folder / path.relative_to(run_dir)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.hardlink_to(path)
+
+
+def _add(copy: Path, name: str, number: int, folder: Path) -> None:
+    """Add a copy's table, if its rows name topics, with the copy's number in each topic.
+
+    The place of a table that is one file becomes a folder, which Spark reads alike.
+    """
+    for index, path in enumerate(parts(copy / LOCATION[name])):
+        with pq.ParquetFile(path) as file:
+            if "topic" not in file.schema_arrow.names:
+                return
+            table = file.read()
+        topics = pc.binary_join_element_wise(table["topic"], str(number), _MARK)
+        table = _replaced(table, "topic", topics)
+        if "consumer" in table.column_names:
+            table = _replaced(table, "consumer", pc.add(table["consumer"], number * _CONSUMERS))
+        place = folder / LOCATION[name]
+        place.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, place / f"{number}-{index}.parquet")
+
+
+def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:
+    index = table.column_names.index(name)
+    return table.set_column(index, table.schema.field(name), values)
+
+
+def _compared(
+    spark: SparkSession, run_dir: Path, folder: Path, scenario: Scenario, numbers: Sequence[int]
+) -> Mapping[int, Compared]:
+    """Compare the run of all copies, and divide what was found among them."""
+    comparison = compare(
+        spark, folder, omitted=expectations.inapplicable(scenario), sizing=Sizing(few=_FEW)
+    )
+    investigation = investigate(
+        spark,
+        folder,
+        lost=comparison.counts[Anomaly.LOST],
+        settings={
+            f"{topic}{_MARK}{number}": settings
+            for topic, settings in durability_settings(scenario).items()
+            for number in numbers
+        },
+        faults=fault_kinds(),
+        compacted=scenario.topic.compacted,
+    )
+    ledger = read_table(spark, folder, "ledger", LEDGER)
+    outcomes = _counted(ledger, "outcome")
+    anomalies = _counted(read_table(spark, folder, "anomalies", ANOMALIES), "anomaly")
+    causes: dict[int, list[Cause]] = defaultdict(list)
+    for cause in investigation.causes:
+        causes[_number(cause.topic)].append(cause)
+    recorded = metrics(spark, run_dir)
+    writes = probe_writes(spark, run_dir) if scenario.workload.probe else {}
+    partitions: dict[int, list[Any]] = defaultdict(list)
+    for row in unavailability(ledger.where(f"producer < {PROBE_PRODUCERS}")).collect():
+        partitions[_number(row["topic"])].append(row)
+    return {
+        number: Compared(
+            comparison=Comparison(
+                sent=outcomes[number].total(),
+                acked=outcomes[number][Outcome.ACKED],
+                failed=outcomes[number][Outcome.FAILED],
+                unknown=outcomes[number][Outcome.UNKNOWN],
+                aborted=outcomes[number][Outcome.ABORTED],
+                counts={anomaly: anomalies[number][anomaly] for anomaly in comparison.counts},
+                telling=[],
+            ),
+            investigation=Investigation(
+                counts={anomaly: anomalies[number][anomaly] for anomaly in investigation.counts},
+                causes=causes[number],
+            ),
+            metrics=recorded | _of_partitions(partitions[number]),
+            probe_writes=writes,
+            by_topic={},
+        )
+        for number in numbers
+    }
+
+
+def _counted(rows: DataFrame, column: str) -> Mapping[int, Counter[str]]:
+    """Count the values of a column by copy."""
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for topic, value, count in rows.groupBy("topic", column).count().collect():
+        counts[_number(topic)][value] += count
+    return counts
+
+
+def _of_partitions(rows: Sequence[Any]) -> dict[str, Any]:
+    """Return the metrics of partitions, as `metrics` does."""
+    return {
+        "unavailability_s": max((row["unavailability_s"] for row in rows), default=0.0),
+        "unacked_partitions": sorted(
+            f"{row['topic'].rpartition(_MARK)[0]}-{row['partition']}"
+            for row in rows
+            if row["acked"] == 0
+        ),
+    }
+
+
+def _number(topic: str) -> int:
+    return int(topic.rpartition(_MARK)[2])
