@@ -24,7 +24,7 @@ from ackproof.report.data.loss_stories import read_histories
 from ackproof.report.data.run import Run, read_run
 from ackproof.report.outcome import AS_EXPECTED, Outcome, outcome, sentence
 from ackproof.report.plots import comparison as comparison_plots
-from ackproof.report.plots.figure import Figure
+from ackproof.report.plots.figure import Figure, escaped
 from ackproof.report.plots.of_run import figures
 from ackproof.report.plots.time_axis import time_range, zoom_range
 from ackproof.report.sequence import Diagram
@@ -33,6 +33,9 @@ from ackproof.runs.verdict import FaultReport, Verdict, Word
 # Maximum number of time bins of a run, and of all runs of a page, which limits the file's size.
 _BINS_OF_A_RUN = 600
 _BINS_OF_A_PAGE = 12_000
+
+#: What plotly reads as markup in a trace.
+_LABELS = ("text", "hovertext")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,12 +209,18 @@ def plot_data(figure: Figure, view: _RunView | None = None) -> dict[str, Any]:
     """Return a figure as `report.js` reads it; `origin` is in milliseconds since 1970."""
     origin = view.run.origin if view else None
     return {
-        "data": figure.traces,
+        "data": [_as_text(trace) for trace in figure.traces],
         "layout": figure.layout,
         "origin": origin.timestamp() * 1000 if origin else None,
         "run": view.anchor if view and figure.timed else None,
         "follow": figure.follow,
     }
+
+
+def _as_text(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace whose labels show markup as text: names come from scenarios and clusters."""
+    labels = {key: [escaped(text) for text in trace[key]] for key in _LABELS if key in trace}
+    return trace | labels
 
 
 def environment() -> Environment:

@@ -38,7 +38,7 @@ def availability(run: Run) -> Figure | None:
                 of_kind["x"].append(round(end - begin, 3))
                 of_kind["y"].append(-row - _MIDDLE[action])
                 of_kind["hovertext"].append(
-                    f"{topic}-{partition} {can} be {_PAST[action]}<br>{begin:.2f} to {end:.2f} s"
+                    f"{topic}-{partition} {can} be {_PAST[action]}\n{begin:.2f} to {end:.2f} s"
                 )
                 if not available:
                     spoken.append(

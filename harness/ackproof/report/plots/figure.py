@@ -77,16 +77,17 @@ def lane_label(text: str, y: float) -> dict[str, Any]:
         "yref": "y",
         "y": y,
         "yanchor": "bottom",
-        "text": _escaped(text),
+        "text": escaped(text),
         "showarrow": False,
         "font": {"size": 12, "color": "@ink"},
         "borderpad": 0,
     }
 
 
-def _escaped(text: str) -> str:
-    """Escape text for plotly, which interprets some HTML tags in labels."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def escaped(text: str) -> str:
+    """Escape text for plotly, which interprets some HTML tags; keep its line breaks."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\n", "<br>")
 
 
 def interval_marks(

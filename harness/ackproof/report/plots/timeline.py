@@ -124,11 +124,11 @@ def timeline(run: Run) -> Figure | None:
 def _hover_of_span(run: Run, lane: Lane, span: Span) -> str:
     start = run.origin + timedelta(seconds=span.start) if run.origin else None
     leader = f"leader {span.leader}" if span.leader >= 0 else "no leader"
-    elr = f"<br>ELR {list(span.elr)}" if span.elr else ""
+    elr = f"\nELR {list(span.elr)}" if span.elr else ""
     return (
         f"{lane.topic}-{lane.partition}: {leader}, epoch {span.epoch}"
-        f"<br>ISR {list(span.isr)} of {lane.replicas} replicas{elr}"
-        f"<br>from {span.start:.2f} to {span.end:.2f} s ({fmt.clock(start)} UTC)"
+        f"\nISR {list(span.isr)} of {lane.replicas} replicas{elr}"
+        f"\nfrom {span.start:.2f} to {span.end:.2f} s ({fmt.clock(start)} UTC)"
     )
 
 

@@ -166,14 +166,14 @@ def _shares(
         known = row[f"{column}_low"] is not None
         texts.append(
             f"{label}: {describe(row)}"
-            + (f"<br>95 % interval {low:.3g} to {high:.3g} %" if known else "")
+            + (f"\n95 % interval {low:.3g} to {high:.3g} %" if known else "")
         )
     trace = interval_marks(shares, _rows_of(labels), texts, below=below, above=above)
     return Figure(
         name=name,
         title=title,
         caption=caption,
-        spoken="; ".join(text.replace("<br>", ", ") for text in texts) + ".",
+        spoken="; ".join(text.replace("\n", ", ") for text in texts) + ".",
         height=_height(rows),
         timed=False,
         traces=[trace],
@@ -267,8 +267,8 @@ def _value(what: str, value: float) -> str:
 
 
 def _hover(run: dict[str, Any], value: str) -> str:
-    commit = f"<br>commit {run['commit'][:12]}" if run["commit"] else ""
-    return f"{value}, {run['verdict']}<br>{_label(run)}{commit}<br>{run['started']} UTC"
+    commit = f"\ncommit {run['commit'][:12]}" if run["commit"] else ""
+    return f"{value}, {run['verdict']}\n{_label(run)}{commit}\n{run['started']} UTC"
 
 
 def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
@@ -282,8 +282,8 @@ def _recoveries(rows: _Rows, colours: dict[str, str]) -> Figure | None:
             "x": [round(row["recovery_s"], 3) for row in own],
             "y": [-kinds.index(row["fault"]) for row in own],
             "hovertext": [
-                f"{row['recovery_s']:.2f} s after {row['fault']} of {row['target']}<br>"
-                f"{_label(row)}<br>run {row['run_id']}"
+                f"{row['recovery_s']:.2f} s after {row['fault']} of {row['target']}\n"
+                f"{_label(row)}\nrun {row['run_id']}"
                 for row in own
             ],
             "hoverinfo": "text",

@@ -134,6 +134,25 @@ def test_the_page_shows_all_rows_and_needs_no_network(tmp_path):
     ]
 
 
+def test_markup_in_names_is_text_in_every_plot(tmp_path):
+    """Plotly interprets some tags in labels."""
+    evil = {"configuration_name": "<b>acks</b>", "scenario": "acks"}
+    trends = Trends(
+        losses=[row | evil for row in TRENDS.losses],
+        duplicates=[row | evil for row in TRENDS.duplicates],
+        recoveries=[row | evil for row in TRENDS.recoveries],
+        runs=[row | evil for row in TRENDS.runs],
+        causes=[row | evil for row in TRENDS.causes],
+    )
+    page = written(tmp_path, trends)
+    drawn = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1])
+    for name, figure in drawn.items():
+        texts = [text for trace in figure["data"] for text in trace["hovertext"]]
+        assert texts, name
+        assert all("&lt;b&gt;acks&lt;/b&gt;" in text for text in texts), name
+        assert "<b>" not in json.dumps(figure), name
+
+
 def test_the_plots_draw_the_rows():
     losing, losses, causes, availability, latency, recoveries, duplicates = figures(TRENDS)
     assert [trace["x"] for trace in causes.traces] == [[15], [5]]

@@ -15,7 +15,7 @@ from ackproof.comparison.statistics import Design
 from ackproof.comparison.store import ConfigurationTrial
 from ackproof.comparison.summary import Summary, counts, summarise
 from ackproof.report import comparison
-from ackproof.report.html import write_html
+from ackproof.report.html import plot_data, write_html
 from ackproof.report.plots import comparison as comparison_plots
 from ackproof.report.terminal import print_trials
 from ackproof.runs.verdict import Latency, Word
@@ -127,6 +127,19 @@ def test_the_terminal_has_one_line_for_each_configuration(width: int) -> None:
     assert any("acks=all" in line and "0 / 12" in line for line in lines)
     assert all(len(line) <= width for line in lines)
     assert lines[-1] == "Report: report.html"
+
+
+def test_markup_in_the_name_of_a_configuration_is_text_in_the_plots() -> None:
+    made = summary()
+    cells = [
+        cell.model_copy(update={"configuration": f"<b>{cell.configuration}</b>"})
+        for cell in made.cells
+    ]
+    marked = made.model_copy(update={"cells": cells})
+    drawn = [plot_data(one) for one in comparison_plots.figures(marked)]
+    assert len(drawn) == 2
+    assert "<b>" not in str(drawn)
+    assert str(drawn).count("&lt;b&gt;acks=all") >= 4
 
 
 @pytest.mark.slow

@@ -272,6 +272,7 @@ def test_external_text_is_escaped(tmp_path, acks_1):
     assert len(page.scripts) == 2
     assert page.text.count(evil) >= 5
     assert evil.replace("<", "&lt;").replace(">", "&gt;") in str(page.figures["run-1-timeline"])
+    assert evil not in str(page.figures)
 
 
 @pytest.mark.parametrize("name", NEEDED)

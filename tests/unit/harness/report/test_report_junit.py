@@ -99,3 +99,15 @@ def test_elements_are_in_the_order_of_the_schema(written, acks_1):
     tags = [child.tag for child in suite]
     assert tags == ["properties", "testcase", "testcase", "testcase", "system-out"]
     assert suite.get("timestamp") == "2026-11-21T12:03:48"
+
+
+def test_markup_and_control_characters_are_text(written, unverified):
+    evil = 'orders-<b>0</b> & ]]> "x" <!-- \x1b[2J\x00'
+    changes = {"reason": evil, "scenario": evil, "configuration_name": evil}
+    root = written(unverified.verdict.model_copy(update=changes))
+    assert {element.tag for element in root.iter()} <= {
+        *("testsuites", "testsuite", "properties", "property", "testcase", "error", "system-out"),
+    }
+    shown = 'orders-<b>0</b> & ]]> "x" <!-- '
+    assert root.find("testsuite").get("name").startswith(shown)
+    assert all(error.get("message").startswith(shown) for error in root.iter("error"))
