@@ -23,6 +23,9 @@ from collections.abc import Callable
 
 MAGIC = b"AKP1"
 HEADER_SIZE = 32
+#: The header that holds the id of an application's record, unless the scenario names another.
+ID_HEADER = "ackproof-id"
+
 _CHECKSUM = struct.Struct(">4sI")
 _NAME = struct.Struct(">8sqq")
 

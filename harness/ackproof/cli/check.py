@@ -20,7 +20,7 @@ from ackproof.cli.options import (
     stdout,
 )
 from ackproof.errors import AckproofError
-from ackproof_spark.reading.application_records import ID_HEADER
+from ackproof_spark.record import ID_HEADER
 
 
 def check(

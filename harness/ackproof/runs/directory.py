@@ -34,7 +34,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ackproof.errors import DiskError, RunDirectoryError
 from ackproof.runs.verdict import Likelihood, PredictionReport, Verdict
 from ackproof.scenario.types import Setting
-from ackproof_spark.tables import LOCATION, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,6 +155,8 @@ def write_table(path: Path, schema: pa.Schema, run_id: str, rows: Iterable[objec
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from ackproof_spark.tables import SCHEMA_VERSION
+
     common = {"schema_version": SCHEMA_VERSION, "run_id": run_id}
     records = [{**common, **_mapping(row)} for row in rows]
     with _replacing(path) as partial:
@@ -170,6 +171,8 @@ def table_rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from ackproof_spark.tables import LOCATION
 
     path = run_dir / LOCATION[table]
     try:
@@ -293,9 +296,11 @@ def read_plan(directory: Path, plan: type[_M], *, maker: str) -> _M:
 
 def _check_version(path: Path) -> None:
     """Refuse a later format by its version, before a field that it added is found unknown."""
+    from ackproof_spark.tables import SCHEMA_VERSION
+
     try:
         version = json.loads(path.read_bytes()).get("schema_version", SCHEMA_VERSION)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError, AttributeError):
         return  # `read_model` reports it
     if version != SCHEMA_VERSION:
         raise RunDirectoryError(

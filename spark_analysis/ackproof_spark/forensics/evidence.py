@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,16 @@ class Evidence:
             partition_states=_read(spark, run_dir, "partition_states", PARTITION_STATES)[0],
             broker_events=_read(spark, run_dir, "broker_events", BROKER_EVENTS)[0],
             has_replicas=has_replicas,
+        )
+
+    def kept(self, keep: Callable[[DataFrame], DataFrame]) -> Evidence:
+        """Return this evidence with each table passed through `keep`."""
+        return replace(
+            self,
+            replica_logs=keep(self.replica_logs),
+            replica_batches=keep(self.replica_batches),
+            partition_states=keep(self.partition_states),
+            broker_events=keep(self.broker_events),
         )
 
     def in_sync(self) -> DataFrame:

@@ -13,6 +13,7 @@ from ackproof_spark.forensics.cases import FaultKind, Settings
 from ackproof_spark.forensics.causes import Cause, explain
 from ackproof_spark.forensics.evidence import Evidence
 from ackproof_spark.reading.run_tables import RunTables, read_table
+from ackproof_spark.spark.small_data import FEW, local, small_plans
 from ackproof_spark.spark.storage import address
 from ackproof_spark.tables import ANOMALIES, LOCATION, SCHEMA_VERSION
 
@@ -46,29 +47,41 @@ def investigate(
     """
     tables, evidence = RunTables.read(spark, run_dir), Evidence.read(spark, run_dir)
     anomalies = read_table(spark, run_dir, "anomalies", ANOMALIES)
-    causes = []
-    if lost:
-        causes = explain(
-            spark,
-            run_dir,
-            tables=tables,
-            anomalies=anomalies,
-            evidence=evidence,
-            settings=settings,
-            faults=faults,
-        )
-    counts: dict[Anomaly, int] = {}
-    if evidence.has_replicas and not compacted:
-        found = {
-            Anomaly.DIVERGED: divergence.find(evidence, tables.partition_ends),
-            Anomaly.GAP: gaps.find(evidence, tables),
-        }
-        for anomaly, rows in found.items():
-            counts[anomaly] = 0 if rows is None else _add(rows, anomaly, tables.run_id, run_dir)
-        if not evidence.replica_logs.where("not complete").isEmpty():
-            # Finding nothing in a part says nothing about the whole.
-            counts = {anomaly: count for anomaly, count in counts.items() if count}
+    rows = tables.final_log.count() + evidence.replica_batches.count()
+    with small_plans(spark, rows=rows):
+        if rows <= FEW:  # several questions start from each table
+            evidence = evidence.kept(local)
+        causes = []
+        if lost:
+            causes = explain(
+                spark,
+                run_dir,
+                tables=tables,
+                anomalies=anomalies,
+                evidence=evidence,
+                settings=settings,
+                faults=faults,
+            )
+        counts = {} if compacted else _differences(tables, evidence, run_dir)
     return Investigation(counts=counts, causes=causes)
+
+
+def _differences(tables: RunTables, evidence: Evidence, run_dir: Path | str) -> dict[Anomaly, int]:
+    """Return how many differences there are of each kind; store them among the anomalies."""
+    if not evidence.has_replicas:
+        return {}
+    found = {
+        Anomaly.DIVERGED: divergence.find(evidence, tables.partition_ends),
+        Anomaly.GAP: gaps.find(evidence, tables),
+    }
+    counts = {
+        anomaly: 0 if rows is None else _add(rows, anomaly, tables.run_id, run_dir)
+        for anomaly, rows in found.items()
+    }
+    if not evidence.replica_logs.where("not complete").isEmpty():
+        # Finding nothing in a part says nothing about the whole.
+        counts = {anomaly: count for anomaly, count in counts.items() if count}
+    return counts
 
 
 def _add(rows: DataFrame, anomaly: Anomaly, run_id: str, run_dir: Path | str) -> int:

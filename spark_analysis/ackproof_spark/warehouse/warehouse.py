@@ -118,7 +118,7 @@ def read_format(storage: Storage) -> Format | None:
     try:
         head = json.loads(text)
         kind, version = Format(head["format"]), int(head["version"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise WarehouseError(
             f"{storage.address}/{VERSION_FILE} is damaged: {text[:80]!r}; it should read like "
             f'{{"format": "delta", "version": {WAREHOUSE_VERSION}}}'
