@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -135,8 +135,8 @@ def compare(
 ) -> Comparison:
     """Compare the run's ledger with its final log, and store the `anomalies` table.
 
-    A run of `sizing.from_rows` rows or more goes through the pass by offset first
-    (`matching.offset_pass`), if the layout of its files allows it.
+    The run goes through the pass by offset first (`matching.offset_pass`), if the layout of its
+    files allows it.
 
     `run_dir` is a folder, or as text any address that Spark reads; the table is written there, or
     below `output`. The `omitted` anomalies are not reported. Raises `AnalysisError` if the run
@@ -145,10 +145,9 @@ def compare(
     whole = RunTables.read(spark, run_dir)
     place = f"{address(run_dir if output is None else output)}/{LOCATION['anomalies']}"
     with ExitStack() as caches:
-        try:
+        tables = whole
+        with suppress(Unaligned):
             tables = unmatched(spark, run_dir, whole, sizing=sizing, caches=caches)
-        except Unaligned:
-            tables = whole
         outcomes, rows = tables.outcomes, tables.rows
         with small_plans(spark, rows=rows, few=sizing.few):
             found = _found(tables, few=rows <= sizing.few, caches=caches)

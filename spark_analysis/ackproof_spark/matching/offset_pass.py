@@ -1,8 +1,9 @@
 """The pass by offset: from a run's big tables to the few rows that any check needs.
 
 Ledger and final log are both nearly sorted by offset. They are cut into slices of offsets
-(`slices`), each compared by one task (`slice_compare`), without a shuffle. Nearly all sends match
-the record at their acked offset and are dropped. The remaining rows have the columns of the tables
+(`slices`), each compared by one task (`slice_compare`), without a shuffle. The driver compares the
+slices of a small run itself. Nearly all sends match the record at their acked offset and are
+dropped. The remaining rows have the columns of the tables
 that they came from, so that the checks run on them as on whole tables, with the same result. They
 are:
 
@@ -24,9 +25,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +39,14 @@ from ackproof_spark.matching.row_groups import (
     Sizing,
     Unaligned,
     read_layout,
+    verify_pages,
 )
 from ackproof_spark.matching.send_order import Carry
 from ackproof_spark.matching.slice_compare import compare_slices
 from ackproof_spark.matching.slices import Slice, slices
 from ackproof_spark.matching.unmatched_rows import UNMATCHED, Kind, SliceSummary
 from ackproof_spark.reading.run_tables import RunTables
+from ackproof_spark.spark.arrow_frames import from_arrow
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import LEDGER, RecordState
 
@@ -95,26 +98,28 @@ def unmatched(
     *,
     sizing: Sizing,
     caches: ExitStack,
-) -> RunTables:
+) -> Unmatched:
     """Return the rows of `tables` (of `run_dir`) that the pass by offset leaves.
 
-    Returns `tables` themselves if they are too small for the pass to pay off. `caches` keeps the
-    rows until it is closed. Raises `Unaligned` if the layout of the tables does not allow the pass.
+    `caches` keeps the rows until it is closed. Raises `Unaligned` if the layout of the tables does
+    not allow the pass.
     """
     layout = read_layout(run_dir)
-    if layout.rows < sizing.from_rows:
-        return tables
     if importlib.util.find_spec("pandas") is None:
         raise Unaligned("pyspark wants pandas for this (pip install pandas)")
     cores = _cores(spark)
     pieces = slices(layout, sizing=sizing, cores=cores)
-    compared = _compare(spark, layout, pieces, {}, caches)
+    run: _Run = partial(_in_tasks, spark, caches)
+    if layout.rows < sizing.from_rows:
+        verify_pages(layout)
+        run = partial(_in_driver, spark, sizing.few)
+    compared = _compare(run, layout, pieces, {})
     summaries = _summaries(compared)
     again, carries, names = _across(pieces, summaries)
     lookups = compared.where(compared.kind == Kind.LOOKUP)
     counted = _total(summary.returned for summary in summaries)
     if again:
-        second = _compare(spark, layout, again, carries, caches)
+        second = _compare(run, layout, again, carries)
         counted = _total([counted, *(summary.returned for summary in _summaries(second))])
         lookups = lookups.unionByName(second.where(second.kind == Kind.LOOKUP))
     returned = sum(counted.values())
@@ -126,7 +131,7 @@ def unmatched(
         "topic", "partition", "offset", "state", "producer", "sequence", "size", "head"
     )
     if names:
-        sends = _sends(spark, layout, names, cores, caches)
+        sends = _sends(run, layout, names, cores)
         ledger = ledger.unionByName(sends.select(ledger.columns))
         log = log.unionByName(_as_records(sends).select(log.columns))
     return Unmatched(
@@ -150,8 +155,15 @@ def _cores(spark: SparkSession) -> int:
     return int(context.defaultParallelism)
 
 
-def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitStack) -> DataFrame:
-    """Return the rows that `worker` yields for each index below `positions`, cached."""
+class _Run(Protocol):
+    """Returns the rows that `worker` yields for each index below `positions`, kept."""
+
+    def __call__(self, worker: _Worker, *, positions: int) -> DataFrame: ...
+
+
+def _in_tasks(
+    spark: SparkSession, caches: ExitStack, worker: _Worker, *, positions: int
+) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tasks = min(positions, _TASKS_A_CORE * _cores(spark))
@@ -161,17 +173,24 @@ def _run(spark: SparkSession, worker: _Worker, *, positions: int, caches: ExitSt
     return compared
 
 
+def _in_driver(spark: SparkSession, few: int, worker: _Worker, *, positions: int) -> DataFrame:
+    """Raise `Unaligned` if more than `few` rows are left: Spark is faster then."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    indices = pa.record_batch({"id": pa.array(range(positions), pa.int64())})
+    rows = pa.Table.from_batches(worker([indices]), UNMATCHED)
+    if rows.num_rows > few:
+        raise Unaligned(f"{rows.num_rows} rows of a small run do not match")
+    return from_arrow(spark, rows, from_arrow_schema(UNMATCHED)).coalesce(1)
+
+
 def _compare(
-    spark: SparkSession,
-    layout: Layout,
-    pieces: Sequence[Slice],
-    carries: Mapping[int, Carry],
-    caches: ExitStack,
+    run: _Run, layout: Layout, pieces: Sequence[Slice], carries: Mapping[int, Carry]
 ) -> DataFrame:
     worker = compare_slices(
         pieces, filesystem=layout.filesystem, highest=layout.highest, carries=carries
     )
-    return _run(spark, worker, positions=len(pieces), caches=caches)
+    return run(worker, positions=len(pieces))
 
 
 def _summaries(compared: DataFrame) -> list[SliceSummary]:
@@ -242,11 +261,7 @@ def _names(compared: DataFrame, lookups: DataFrame, *, limit: int) -> set[tuple[
 
 
 def _sends(
-    spark: SparkSession,
-    layout: Layout,
-    names: Iterable[tuple[str, int, int]],
-    cores: int,
-    caches: ExitStack,
+    run: _Run, layout: Layout, names: Iterable[tuple[str, int, int]], cores: int
 ) -> DataFrame:
     """Return the sends of these names that exist; all of them matched."""
     sequences: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -260,7 +275,7 @@ def _sends(
     worker = find_sends(
         [groups[index::tasks] for index in range(tasks)], arrays, filesystem=layout.filesystem
     )
-    compared = _run(spark, worker, positions=tasks, caches=caches)
+    compared = run(worker, positions=tasks)
     compared.count()  # on all cores: its reader may run in one task
     return compared
 

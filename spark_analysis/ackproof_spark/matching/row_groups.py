@@ -42,9 +42,9 @@ class Unaligned(Exception):  # noqa: N818  no error: the general path takes over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """When the pass by offset pays off, and how much one task handles.
+    """Where the pass by offset runs, and how much one task handles.
 
-    `from_rows`: sends and records together, below which the general path is as fast.
+    `from_rows`: sends and records together, below which the driver compares them itself.
     `rows_a_slice`: sends and records of one slice; fewer, larger slices read less twice.
     `buffer_bytes`: memory for the log in one task. `placed`: the least share of sends with an
     offset. `lookups`: the most names to look up again. `few`: rows up to which the checks are
@@ -257,6 +257,23 @@ def _record_group(footer: _Footer) -> RecordGroup:
         last=last,
         constant={key: value for key, value in constant.items() if key == "state"},
     )
+
+
+def verify_pages(layout: Layout) -> None:
+    """Read every column, those too that a comparison does not need.
+
+    Raises `Unaligned` if a file is damaged: Spark says which, on the general path.
+    """
+    sends, records = layout.sends, layout.records
+    for path in sorted({group.path for group in sends} | {group.path for group in records}):
+        try:
+            with pq.ParquetFile(
+                path, filesystem=layout.filesystem, page_checksum_verification=True
+            ) as file:
+                for _ in file.iter_batches(use_threads=False):
+                    pass
+        except (pa.ArrowException, OSError) as error:
+            raise Unaligned(f"pyarrow cannot read {path}: {error}") from error
 
 
 def whole(group: RecordGroup) -> bool:

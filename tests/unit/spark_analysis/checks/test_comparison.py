@@ -64,7 +64,7 @@ def test_outcomes_are_counted(spark, tmp_path):
     assert (result.sent, result.acked, result.failed, result.unknown) == (4, 1, 1, 2)
 
 
-@pytest.mark.parametrize("sizing", [Sizing(), Sizing(from_rows=0)], ids=["general", "by offset"])
+@pytest.mark.parametrize("sizing", [Sizing(placed=2.0), Sizing()], ids=["general", "by offset"])
 @pytest.mark.parametrize("name", ["part-1.parquet._COPYING_", "part-1", "_part-1.parquet"])
 def test_a_file_that_is_no_part_of_a_table_is_not_read(spark, tmp_path, name, sizing):
     sends = ["1/0 to 0: acked at 0", "1/1 to 0: acked at 1"]

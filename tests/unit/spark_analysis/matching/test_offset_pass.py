@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +29,7 @@ from spark_histories import parse, write_run
 
 SENDS = 900_000
 FORCED = Sizing(from_rows=0)
-NEVER = Sizing(from_rows=2**62)
+NEVER = Sizing(placed=2.0)  # no run has so large a share of sends with an offset
 UNDECIDABLE = "topic string, partition int, producer long, sequence long, reason string"
 
 
@@ -44,6 +45,7 @@ def run(tmp_path_factory) -> tuple[Path, set]:
     "sizing",
     [
         FORCED,
+        Sizing(),
         # Random histories of a few rows go these ways in every run: golden/test_aligned.py.
         pytest.param(NEVER, marks=pytest.mark.slow),
         pytest.param(Sizing(from_rows=0, rows_a_slice=200_000), marks=pytest.mark.slow),
@@ -84,11 +86,26 @@ def test_nearly_everything_is_dropped_without_any_exchange(spark, run):
 
 
 @pytest.mark.spark
-def test_a_small_run_takes_the_general_path(spark, run):
+def test_the_driver_compares_a_small_run_itself(spark, run):
     run_dir, _ = run
     whole = RunTables.read(spark, run_dir)
     with ExitStack() as caches:
-        assert unmatched(spark, run_dir, whole, sizing=Sizing(), caches=caches) is whole
+        one = unmatched(spark, run_dir, whole, sizing=Sizing(), caches=caches)
+        in_one_slice = Sizing(from_rows=read_layout(run_dir).rows)
+        other = unmatched(spark, run_dir, whole, sizing=in_one_slice, caches=caches)
+        assert one.outcomes == other.outcomes
+        for name in ("ledger", "final_log"):
+            here, in_tasks = getattr(one, name), getattr(other, name)
+            assert "MapInArrow" not in here._jdf.queryExecution().executedPlan().toString()
+            assert Counter(here.collect()) == Counter(in_tasks.collect())
+
+
+@pytest.mark.spark
+def test_a_small_run_of_which_much_is_left_takes_the_general_path(spark, run):
+    run_dir, _ = run
+    whole = RunTables.read(spark, run_dir)
+    with ExitStack() as caches, pytest.raises(Unaligned, match="do not match"):
+        unmatched(spark, run_dir, whole, sizing=Sizing(few=10), caches=caches)
 
 
 @pytest.mark.spark
