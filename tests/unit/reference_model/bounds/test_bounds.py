@@ -133,7 +133,10 @@ def test_without_effects_nothing_happens() -> None:
     ("stress", "possible"),
     [
         (Stress(altered=True), {"corrupt", "diverged"}),
-        (Stress(rewritten=True), {"gap", "diverged"}),
+        (
+            Stress(rewritten=True),
+            {"gap", "diverged", "lost", "read-then-gone", "inconsistent"},
+        ),
         (Stress(unanswered=True), {"duplicated", "reordered"}),
         (Stress(repeated=True), {"duplicated", "reordered"}),
     ],
@@ -151,6 +154,14 @@ def test_a_deleted_topic_is_certainly_lost_only_if_something_was_acked() -> None
     assert bound(configuration(), Stress(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
     emptied = Stress(removed=True, emptied=True)
     assert bound(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
+
+
+def test_a_minimum_isr_that_refuses_every_send_may_be_lowered() -> None:
+    given = configuration(kafka_version="3.5.2", min_insync_replicas=4)
+    lossy = Stress(budget=Budget(power_losses=1, shrinks=2))
+    assert bound(given, lossy).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    lowered = bound(given, replace(lossy, lowered=1))
+    assert lowered.likelihood["lost"] is Likelihood.POSSIBLE
 
 
 def test_a_fault_that_may_do_anything_excludes_nothing() -> None:
