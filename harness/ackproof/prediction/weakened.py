@@ -83,7 +83,8 @@ def _by_retries(scenario: Scenario, lag_time_s: float) -> Iterator[tuple[Sequenc
 def _silences(fault: Fault, timeout_s: float) -> bool:
     """Whether a fault may keep clients from every answer for so long.
 
-    A leader that the controllers cannot reach either is replaced meanwhile.
+    A leader that the controllers cannot reach either is replaced meanwhile. Of other faults only
+    those count that say for how long they hold.
     """
     long = longest_s(fault) + _SLACK_S >= timeout_s
     for effect in fault.effects if long else ():
@@ -91,10 +92,8 @@ def _silences(fault: Fault, timeout_s: float) -> bool:
             case Cuts(channels=channels):
                 if "clients" in channels and "controllers" not in channels:
                     return True
-            case Intercepts(api="Produce"):
-                return True
-            case Ends() | Stalls() | Unreachable() | Slows():  # of so many that nobody leads
-                if fault.heal_after is not None:
+            case Ends() | Stalls() | Unreachable() | Slows() | Intercepts(api="Produce"):
+                if fault.heal_after is not None:  # otherwise it ends when something has happened
                     return True
     return False
 

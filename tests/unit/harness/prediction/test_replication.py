@@ -415,6 +415,7 @@ def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
     [
         ({"fault": "partition", "peers": "clients", "heal_after": "90s"}, "possible"),
         ({"fault": "partition", "peers": "clients", "heal_after": "30s"}, "impossible"),
+        ({"fault": "partition", "peers": "clients"}, "possible"),
         ({"fault": "isolate"}, "impossible"),
         ({"fault": "kill", "heal_after": "90s"}, "possible"),
         ({"fault": "kill"}, "impossible"),
