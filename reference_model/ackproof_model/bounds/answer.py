@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
+from ackproof_model.bounds.words import sentence
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.prediction.predict import Likelihood, inconsistent
 
@@ -29,8 +30,8 @@ Found = tuple[Likelihood, str, tuple[str, ...]]
 class Bound:
     """The answer for each anomaly that the model predicts.
 
-    trace: a shortest way by which an order of the effects loses an acked record, as steps of the
-    adversary; empty if none is known. bounds: what was searched and what is left out.
+    trace: a shortest way by which an order of the effects loses an acked record, one sentence for
+    each step; empty if none is known. bounds: what was searched and what is left out.
     """
 
     likelihood: Mapping[str, Likelihood]
@@ -166,7 +167,7 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Found:
     if known and (found := known.lost_by(budget)):
         verb = "loses" if found.budget.total == 1 else "lose"
         why = f"{found.budget} {verb} an acked record in {len(found.steps)} steps"
-        return _POSSIBLE, _with_version(question, why), found.steps
+        return _POSSIBLE, _with_version(question, why), tuple(map(sentence, found.steps))
     if known and constant and known.excludes(budget):
         why = f"no order of {budget} loses an acked record: all were searched"
         return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
