@@ -55,6 +55,7 @@ def report(mutations: Iterable[Mutation]) -> Iterator[tuple[str, bool]]:
 def main() -> int:
     """Print the scores of all specifications; return the exit code."""
     from specifications import adversary_mutants as of_replication
+    from specifications import client_version_mutants as of_client_versions
     from specifications import consumer_group_mutants as of_offsets
     from specifications import partition_mutants
     from specifications import transaction_mutants as of_transactions
@@ -63,6 +64,7 @@ def main() -> int:
     subjects = {
         "replication and election": of_replication.mutations(),
         "rules by version": of_versions.mutations(),
+        "transactions and offsets by version": of_client_versions.mutations(),
         "transactions": of_transactions.mutations(),
         "committed offsets": of_offsets.mutations(),
         "observed replicas": partition_mutants.mutations(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ackproof_model import Configuration, Likelihood, Prediction
+from ackproof_model import Configuration, Prediction
 from ackproof_model.bounds import Stress, bound
 
 
@@ -25,16 +25,13 @@ def predict_bounded(configuration: Configuration, stress: Stress, why: str) -> P
 
 
 def completed(searched: Prediction, configuration: Configuration, stress: Stress) -> Prediction:
-    """Return a search that ended early, with what the bounds exclude."""
+    """Return a search that ended early, answered by the bounds."""
     found = bound(configuration, stress)
-    excluded = [
-        anomaly
-        for anomaly, likelihood in found.likelihood.items()
-        if likelihood is Likelihood.IMPOSSIBLE
-    ]
     return replace(
         searched,
-        likelihood={**searched.likelihood, **dict.fromkeys(excluded, Likelihood.IMPOSSIBLE)},
-        reasons={**searched.reasons, **{anomaly: found.reasons[anomaly] for anomaly in excluded}},
+        likelihood=found.likelihood,
+        reasons=found.reasons,
+        trace=searched.trace or found.trace,
+        availability=(),
         bounds=f"{searched.bounds} Bounds exclude what they can: {found.bounds}",
     )

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from ackproof import kafka_versions
+from ackproof.prediction.durations import impaired_s
 from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
+from ackproof.scenario.retention import expiring
 from ackproof_faults import Fault
 from ackproof_faults.effects import (
     AddsPartitions,
@@ -69,15 +71,11 @@ _OF_CONTROLLERS = frozenset({"Vote", "BeginQuorumEpoch", "FetchSnapshot", "Broke
 
 #: Topic settings that cannot remove or rewrite an acked record while retention is off.
 _HARMLESS = (
-    *("flush.", "segment.", "compression.", "max.message.bytes", "message.", "index."),
+    *("flush.", "segment.", "compression.", "max.message.bytes", "message.timestamp.", "index."),
     *("retention.", "file.delete.delay.ms", "preallocate"),
     *("leader.replication.", "follower.replication."),
 )
-_REWRITING = ("cleanup.policy", "delete.retention.", "min.cleanable.", "max.compaction.")
-
-
-def cannot_remove_records(effect: Configures) -> bool:
-    return effect.key.startswith(_HARMLESS)
+_COMPACTING = ("cleanup.policy", "delete.retention.", "min.cleanable.", "max.compaction.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +96,15 @@ class Place:
     @property
     def version(self) -> tuple[int, ...]:
         return kafka_versions.numbers(self.scenario.kafka)
+
+
+def cannot_remove_records(effect: Configures, place: Place) -> bool:
+    """Whether a topic's new setting removes and rewrites nothing that was acked."""
+    if effect.key.startswith(_COMPACTING):
+        compacted = place.scenario.topics[place.topic].compacted
+        return not compacted and "compact" not in effect.value.lower()
+    expires = any(expiring({effect.key: effect.value}))
+    return effect.key.startswith(_HARMLESS) and not expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +129,7 @@ class Hit:
                 count = every_topic(place.scenario)[target.topic].replication_factor - 1
             case "any":
                 count = target.count
-            case "brokers" if topic.assignment:
+            case "brokers" if place.partition < len(topic.assignment):
                 count = len(set(target.brokers) & set(topic.assignment[place.partition]))
             case "brokers":
                 count = len(set(target.brokers))
@@ -143,8 +150,9 @@ class Hit:
 
     @property
     def lags(self) -> bool:
-        """Whether it may hold for longer than a follower may lag."""
-        return self.lasting + _SLACK_S >= self.place.lag_time_s
+        """Whether it may hold, with faults that it overlaps, for longer than a follower may lag."""
+        together = max(self.lasting, impaired_s(self.place.scenario.faults))
+        return together + _SLACK_S >= self.place.lag_time_s
 
 
 #: While no controller is active, or another one becomes it, brokers' sessions may end.
@@ -282,13 +290,13 @@ def _unreachable(effect: Unreachable, hit: Hit) -> Stress:
 @_stress.register
 def _configures(effect: Configures, hit: Hit) -> Stress:
     key, value = effect.key, effect.value
-    if effect.topic != hit.place.topic or cannot_remove_records(effect):
+    if effect.topic != hit.place.topic or cannot_remove_records(effect, hit.place):
         return NOTHING
     if key == "min.insync.replicas":
         return Stress(lowered=int(value), unanswered=True)
     if key == "unclean.leader.election.enable":
         return Stress(unclean=value.lower() == "true")
-    if key.startswith(_REWRITING):
+    if key.startswith((*_COMPACTING, "retention.")):
         return Stress(rewritten=True)
     return Stress(anything=f"the model does not know what {key}={value} does")
 

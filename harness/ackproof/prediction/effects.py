@@ -178,7 +178,7 @@ def _cut(channel: Channel, effect: Cuts, place: Place) -> ChannelCut | None:
 
 
 def _configures(effect: Configures, place: Place) -> tuple[Effect, ...] | None:
-    if effect.topic != place.topic or cannot_remove_records(effect):
+    if effect.topic != place.topic or cannot_remove_records(effect, place):
         return ()
     match effect.key:
         case "min.insync.replicas":

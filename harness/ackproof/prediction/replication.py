@@ -15,24 +15,25 @@ from ackproof.prediction import cached
 from ackproof.prediction.bounded import completed, predict_bounded
 from ackproof.prediction.clients import predict_clients
 from ackproof.prediction.effect_stress import Place
-from ackproof.prediction.effects import touches_records
+from ackproof.prediction.parts import bounded_parts
 from ackproof.prediction.readings import schedules, unsupported
 from ackproof.prediction.stress import stress
+from ackproof.prediction.unknown_rules import unknown_rules
+from ackproof.prediction.weakened import REQUEST_TIMEOUT, weakened
 from ackproof.runs.directory import PredictionRecord
 from ackproof.runs.verdict import NOT_KAFKA, PartAvailability, PredictionReport
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.workload import Sends
-from ackproof_faults.effects import Cuts, Intercepts, Slows, Stalls
+from ackproof_faults.effects import AddsPartitions, Cuts, Intercepts, Slows, Stalls
 from ackproof_model import (
     Configuration,
     Injection,
     Likelihood,
     Prediction,
-    Profile,
     join,
 )
 from ackproof_model.bounds import Stress, bound
-from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_REPLICAS, OF_TRANSACTIONS, PREDICTED
+from ackproof_spark.anomaly import OF_CONSUMERS, OF_READS, OF_TRANSACTIONS, PREDICTED
 
 #: The exact search of one partition ends after so many states: some seconds. Bounds then answer
 #: what it has not decided.
@@ -41,10 +42,6 @@ MAX_STATES = 40_000
 _LAG_TIME = "replica.lag.time.max.ms"
 _SESSION = "broker.session.timeout.ms"
 _ZOOKEEPER_SESSION = "zookeeper.session.timeout.ms"
-
-#: Of librdkafka, and of scenarios, milliseconds.
-_REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
-_DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
 
 _ELR = "eligible.leader.replicas.version"
 
@@ -107,7 +104,7 @@ def _with_clients(
             reasons.pop(anomaly, None)
     for anomaly, prediction, reason in (
         []
-        if _unknown_version(scenario)
+        if unknown_rules(scenario)
         else predict_clients(scenario, lambda asked: _may_lose(asked, max_states))
     ):
         before = predicted.get(anomaly, Likelihood.IMPOSSIBLE.value)
@@ -127,7 +124,7 @@ def _may_lose(scenario: Scenario, max_states: int) -> bool:
     topic, configuration = scenario.workload.topic, _configuration(scenario, scenario.topic)
     bounded = (
         bound(configuration, stress(_place(scenario, topic, partition)))
-        for partition in range(scenario.topic.partitions)
+        for partition in _partitions(scenario, topic)
     )
     if all(one.likelihood["lost"] is Likelihood.IMPOSSIBLE for one in bounded):
         return False
@@ -165,14 +162,14 @@ def _strongest(records: Mapping[str, PredictionRecord]) -> PredictionRecord:
 
 
 def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
-    if unknown := _unknown_version(scenario):
+    if unknown := unknown_rules(scenario):
         return _everything_possible(unknown)
     topic = scenario.workload.topic
     configuration = _configuration(scenario, scenario.topic)
     several = "faults on several of many brokers"
     distinct: dict[object, Prediction] = {}
-    for partition in range(scenario.topic.partitions):
-        place = _place(scenario, topic, partition)
+    places = [_place(scenario, topic, partition) for partition in _partitions(scenario, topic)]
+    for place in places:
         readings, suffered = tuple(schedules(place)), stress(place)
         if (readings, suffered) not in distinct:  # most partitions are alike
             distinct[readings, suffered] = (
@@ -180,8 +177,9 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
                 if readings
                 else predict_bounded(configuration, suffered, unsupported(place) or several)
             )
-    joined = _with_compaction(scenario.topic, join(list(distinct.values())))
-    joined = _with_probe(scenario, _with_retries(scenario, joined))
+    each = list(distinct.values())
+    joined = weakened(scenario, join(each), configuration.lag_time_s)
+    parts = joined.availability if all(one.availability for one in each) else bounded_parts(places)
     return PredictionRecord(
         predicted={name: likelihood.value for name, likelihood in joined.likelihood.items()},
         prediction=PredictionReport(
@@ -198,7 +196,7 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
                     readable=one.readable.value,
                     writable=one.writable.value,
                 )
-                for one in joined.availability
+                for one in parts
             ],
             bounds=joined.bounds,
             states=joined.states,
@@ -206,88 +204,12 @@ def _of_topic(scenario: Scenario, max_states: int) -> PredictionRecord:
     )
 
 
-def _with_compaction(topic: TopicSpec, prediction: Prediction) -> Prediction:
-    """Weaken a prediction about replicas if each broker compacts its own logs."""
-    if not topic.compacted:
-        return prediction
-    changed = [str(anomaly) for anomaly in OF_REPLICAS]
-    reason = "the topic is compacted, by each broker independently"
-    return replace(
-        prediction,
-        likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
-        reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
+def _partitions(scenario: Scenario, topic: str) -> range:
+    """Return the topic's partitions: one more, somewhere, if faults add any."""
+    added = AddsPartitions(topic=topic) in (
+        effect for fault in scenario.every_fault for effect in fault.effects
     )
-
-
-def _with_retries(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Weaken a prediction if the client may send again what timed out.
-
-    The model resends requests that a closed connection left unanswered, but has no timeouts. With
-    acks=all a leader waits for followers for up to `replica.lag.time.max.ms`. An idempotent
-    producer resends safely until sends time out: then librdkafka takes a new producer epoch, in
-    which the leader knows none of the earlier sequences (KIP-360; docs/catalogue, B21).
-    """
-    settings = scenario.workload.settings
-    idempotent = settings.idempotence
-    name, default = _DELIVERY_TIMEOUT if idempotent else _REQUEST_TIMEOUT
-    timeout = int(settings.as_client_settings().get(name, default))
-    faulted = any(map(touches_records, scenario.every_fault))
-    waits = settings.acks == "all" and timeout <= _lag_time_ms(scenario)
-    if (
-        settings.acks == "0"
-        or not settings.retries
-        or not ((waits and faulted) or (timeout < default and not idempotent))
-    ):
-        return prediction
-    changed = [
-        anomaly
-        for anomaly in (("duplicated",) if idempotent else ("duplicated", "reordered"))
-        if prediction.likelihood[anomaly] is Likelihood.IMPOSSIBLE
-    ]
-    reason = f"the client sends again what takes longer than {name}={timeout}"
-    return replace(
-        prediction,
-        likelihood={**prediction.likelihood, **dict.fromkeys(changed, Likelihood.POSSIBLE)},
-        reasons={**prediction.reasons, **dict.fromkeys(changed, reason)},
-    )
-
-
-def _with_probe(scenario: Scenario, prediction: Prediction) -> Prediction:
-    """Weaken a prediction if the probe's writes, with acks=all, have offsets that can be wrong.
-
-    What else acks=0 excludes, acks=all excludes, too.
-    """
-    acked = scenario.workload.settings.acks != "0"
-    lost = prediction.likelihood["lost"] is not Likelihood.IMPOSSIBLE
-    if acked or not lost or not scenario.workload.probe:
-        return prediction
-    reason = "an acked write of the probe may be removed; its offset may be given to another record"
-    return replace(
-        prediction,
-        likelihood={**prediction.likelihood, "inconsistent": Likelihood.POSSIBLE},
-        reasons={**prediction.reasons, "inconsistent": reason},
-    )
-
-
-def _lag_time_ms(scenario: Scenario) -> float:
-    given = scenario.cluster.settings.get(_LAG_TIME)
-    return Profile.of(scenario.kafka).lag_time_s * 1000 if given is None else float(given)
-
-
-def _unknown_version(scenario: Scenario) -> str:
-    """Return why the model does not know this cluster's rules; '' if it does."""
-    if scenario.cluster.attach is not None:
-        return "an attached cluster's settings are unknown before a run, so no anomaly is excluded"
-    try:
-        Profile.of(scenario.kafka)
-    except ValueError as error:
-        return f"the model has no profile of this version ({error}), so no anomaly is excluded"
-    if "metadata.version" in scenario.cluster.features:
-        return (
-            "the model knows only a version's default metadata.version, and cluster.features sets "
-            "it, so no anomaly is excluded"
-        )
-    return ""
+    return range(scenario.topics[topic].partitions + added)
 
 
 def _everything_possible(reason: str) -> PredictionRecord:
@@ -354,5 +276,5 @@ def _place(scenario: Scenario, topic: str, partition: int) -> Place:
         partition=partition,
         lag_time_s=configured.lag_time_s,
         session_s=configured.session_s,
-        request_timeout_s=float(settings.get(*_REQUEST_TIMEOUT)) / 1000,
+        request_timeout_s=float(settings.get(*REQUEST_TIMEOUT)) / 1000,
     )

@@ -12,9 +12,10 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+from ackproof.prediction.durations import longest_s
 from ackproof.prediction.effect_stress import Hit, Place, stress_of
 from ackproof_faults import Fault
-from ackproof_faults.conditions.progress import ProgressIs
+from ackproof_faults.conditions.progress import After, ProgressIs
 from ackproof_faults.schedule.blocks import (
     ChoiceBlock,
     ParallelBlock,
@@ -26,12 +27,15 @@ from ackproof_model.bounds import NOTHING, Stress
 
 def stress(place: Place) -> Stress:
     """Return what the schedule may do to the partition in all."""
-    return _in_order(place, place.scenario.faults)
+    return stress_of_steps(place, place.scenario.faults)
 
 
-def _in_order(place: Place, steps: Sequence[Any]) -> Stress:
-    """Return the sum of steps; a topic is certainly emptied only after a count of acks."""
-    total, acked = NOTHING, False
+def stress_of_steps(place: Place, steps: Sequence[Any]) -> Stress:
+    """Return the sum of steps; a topic is certainly emptied only after a count of acks.
+
+    And only if it and all steps before it certainly begin.
+    """
+    total, acked, begins = NOTHING, False, True
     for step in steps:
         one = _of_step(place, step)
         if isinstance(step, Fault):
@@ -42,14 +46,22 @@ def _in_order(place: Place, steps: Sequence[Any]) -> Stress:
                     for condition in step.when
                 )
             )
-        total = total.plus(replace(one, emptied=one.emptied and acked))
+            begins = begins and _begins(step)
+        total = total.plus(replace(one, emptied=one.emptied and acked and begins))
     return total
+
+
+def _begins(fault: Fault) -> bool:
+    """Whether a fault begins in every run that is long enough."""
+    return fault.or_after is not None or all(
+        isinstance(condition, After | ProgressIs) for condition in fault.when
+    )
 
 
 def _of_step(place: Place, step: Any) -> Stress:
     match step:
         case SequenceBlock():
-            once = _in_order(place, step.sequence)
+            once = stress_of_steps(place, step.sequence)
             turns = _turns(step, place)
             return once if turns == 1 and step.probability == 1 else once.times(turns)
         case ParallelBlock():
@@ -62,7 +74,7 @@ def _of_step(place: Place, step: Any) -> Stress:
             drawn = (_of_fault(place, fault, lasting=longest) for fault in step.random)
             return reduce(Stress.either, drawn).times(max(1, step.for_ // shortest))
     fault: Fault = step
-    return _of_fault(place, fault, lasting=_longest(fault))
+    return _of_fault(place, fault, lasting=longest_s(fault))
 
 
 def _sum(parts: Iterable[Stress]) -> Stress:
@@ -78,10 +90,6 @@ def _turns(block: SequenceBlock, place: Place) -> float:
     if block.every and lasts:
         most.append(min(lasts) // block.every + 1)
     return min(most)
-
-
-def _longest(fault: Fault) -> float:
-    return math.inf if fault.heal_after is None else fault.heal_after
 
 
 def _of_fault(place: Place, fault: Fault, *, lasting: float) -> Stress:

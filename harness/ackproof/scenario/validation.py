@@ -15,15 +15,13 @@ from ackproof.scenario import cluster, fault_validation
 from ackproof.scenario.application import application_problems
 from ackproof.scenario.consumers import consumer_problems
 from ackproof.scenario.model import Scenario, TopicSpec
+from ackproof.scenario.retention import expiring
 from ackproof.scenario.transactions import transaction_problems
 from ackproof.scenario.types import Problem
 from ackproof.scenario.workload import Sends
 
 #: The type of the error for a scenario whose fields are legal one by one, but not together.
 IMPOSSIBLE = "impossible"
-
-#: With at least these values, in milliseconds and bytes, retention removes nothing during a run.
-_SAFE_RETENTION = {"retention.ms": 24 * 3600 * 1000, "retention.bytes": 1 << 40}
 
 #: librdkafka's default of `message.max.bytes`, and the bytes of the longest key.
 _MESSAGE_MAX_BYTES, _KEY_BYTES = 1_000_000, 32
@@ -211,9 +209,8 @@ def _removal_problems(topic: TopicSpec, loss: str) -> Iterator[tuple[str, str]]:
             "compaction removes acked records, so a topic of the workload cannot be compacted: "
             "set it to delete",
         )
-    for key, least in _SAFE_RETENTION.items():
-        value = str(topic.settings.get(key, -1)).strip()  # Kafka trims and takes a sign, too
-        if loss != "any" and re.fullmatch(r"\+?[0-9]+", value) and int(value) < least:
+    if loss != "any":
+        for key, value in expiring(topic.settings):
             yield (
                 key,
                 f"retention ({key}={value}) may remove acked records, and expect.loss is {loss}: "

@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from ackproof_model.bounds.minima import Minima, stored
 from ackproof_model.bounds.question import Question
 from ackproof_model.bounds.stress import Budget, Stress
+from ackproof_model.bounds.words import sentence
 from ackproof_model.configuration import Configuration, Profile, Truncation
 from ackproof_model.prediction.predict import Likelihood, inconsistent
 
 _POSSIBLE, _IMPOSSIBLE = Likelihood.POSSIBLE, Likelihood.IMPOSSIBLE
+
+_REWRITTEN = "a setting changes by which Kafka removes records (compaction, retention)"
 
 Answer = tuple[Likelihood, str]
 #: An answer, and a shortest way to the loss.
@@ -27,8 +30,8 @@ Found = tuple[Likelihood, str, tuple[str, ...]]
 class Bound:
     """The answer for each anomaly that the model predicts.
 
-    trace: a shortest way by which an order of the effects loses an acked record, as steps of the
-    adversary; empty if none is known. bounds: what was searched and what is left out.
+    trace: a shortest way by which an order of the effects loses an acked record, one sentence for
+    each step; empty if none is known. bounds: what was searched and what is left out.
     """
 
     likelihood: Mapping[str, Likelihood]
@@ -91,10 +94,12 @@ def _lost(configuration: Configuration, stress: Stress) -> Iterator[Found]:
         yield Likelihood.CERTAIN, "the topic is deleted after records were acked", ()
     if stress.removed:
         yield _POSSIBLE, "the topic may be deleted after records were acked", ()
+    if stress.rewritten:
+        yield _POSSIBLE, _REWRITTEN, ()
     if configuration.acks == "0" and (stress.unanswered or stress.late):
         why = "with acks=0 a send counts as acked, whether or not a broker received it"
         yield _POSSIBLE, why, ()
-    if never := _never_acked(configuration):
+    if (never := _never_acked(configuration)) and stress.lowered is None and not stress.moved:
         yield _IMPOSSIBLE, never, ()
     budget = _with_altered(stress)
     if stress.moved and budget.total:
@@ -160,8 +165,9 @@ def _lost_under(question: Question, budget: Budget, *, constant: bool) -> Found:
     known = stored().get(question.key)
     searched = f"; every order of up to {known.searched} was searched" if known else ""
     if known and (found := known.lost_by(budget)):
-        why = f"{found.budget} lose an acked record in {len(found.steps)} steps"
-        return _POSSIBLE, _with_version(question, why), found.steps
+        verb = "loses" if found.budget.total == 1 else "lose"
+        why = f"{found.budget} {verb} an acked record in {len(found.steps)} steps"
+        return _POSSIBLE, _with_version(question, why), tuple(map(sentence, found.steps))
     if known and constant and known.excludes(budget):
         why = f"no order of {budget} loses an acked record: all were searched"
         return _IMPOSSIBLE, f"{why} ({known.states} states)", ()
@@ -264,7 +270,7 @@ def _of_logs(configuration: Configuration, stress: Stress) -> Iterator[tuple[str
         yield "corrupt", (_IMPOSSIBLE, "no effect of the schedule alters stored bytes")
     yield "diverged", _diverged(configuration, stress)
     if stress.rewritten:
-        yield "gap", (_POSSIBLE, "the topic may be compacted")
+        yield "gap", (_POSSIBLE, _REWRITTEN)
     else:
         yield (
             "gap",

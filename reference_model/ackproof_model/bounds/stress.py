@@ -78,7 +78,8 @@ class Stress:
     moved: replicas may move to other brokers, or their number changes.
     removed: all records may be removed; `emptied`: they certainly are, after some were acked.
     altered: stored bytes may change.
-    rewritten: a setting may change by which Kafka removes or rewrites records (cleanup.policy).
+    rewritten: a setting may change by which Kafka removes or rewrites records (cleanup.policy,
+    retention).
     unanswered: requests may fail or stay without a response.
     late: requests or responses may arrive long after they were sent.
     repeated: a request may arrive twice.

@@ -118,6 +118,10 @@ def anomalies(model: Model, state: State) -> Iterator[str]:
         yield "read-then-gone"
 
 
+class _OutOfStatesError(Exception):
+    """The budget of states ran out."""
+
+
 class _Search:
     def __init__(self, model: Model, max_states: int) -> None:
         self._model = model
@@ -135,14 +139,15 @@ class _Search:
         self._moving: set[int] = set()
 
     def run(self) -> Exploration:
-        self._enter(self._model.initial(), -1, ("start",))
-        while self._entries and self._found.complete:
-            # Every step of the schedule adds one to this sum, so a layer comes after all layers
-            # that lead to it.
-            layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
-            members = self._members(layer)
-            if self._found.complete:
-                self._advance(layer, members)
+        try:
+            self._enter(self._model.initial(), -1, ("start",))
+            while self._entries:
+                # Every step of the schedule adds one to this sum, so a layer comes after all layers
+                # that lead to it.
+                layer = min(self._entries, key=lambda key: key[0] + key[1].bit_count() + key[2])
+                self._advance(layer, self._members(layer))
+        except _OutOfStatesError:
+            self._found.complete = False
         return self._found
 
     def _enter(self, state: State, before: int, label: Label) -> None:
@@ -159,12 +164,12 @@ class _Search:
 
     def _add(self, state: State, before: int, label: Label, depth: int) -> int:
         found = self._found
+        if len(found.states) >= self._max_states:
+            raise _OutOfStatesError
         index = self._ids[state] = len(found.states)
         found.states.append(state)
         found.parents.append((before, label))
         self._depth.append(depth)
-        if index >= self._max_states:
-            found.complete = False
         return index
 
     def _members(self, layer: Layer) -> list[int]:
@@ -185,7 +190,7 @@ class _Search:
         members: list[int] = []
         done: set[int] = set()
         depth = min(buckets)
-        while buckets and found.complete:
+        while buckets:
             for index in buckets.pop(depth, ()):
                 if index in done:
                     continue

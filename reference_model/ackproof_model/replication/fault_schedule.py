@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from ackproof_model.replication.fault_effects import Effect, LogRemoved, ProcessEnds
+from ackproof_model.replication.fault_effects import (
+    ChannelCut,
+    Effect,
+    LogRemoved,
+    ProcessEnds,
+    ProcessStalls,
+)
 
 #: How many seconds after its own bound a step of the schedule may happen: commands take time, and
 #: so does verifying that a fault holds.
@@ -156,6 +162,11 @@ class Injection:
         return any(isinstance(one, ProcessEnds) and one.controlled for one in self.effects)
 
     @property
+    def impairs(self) -> bool:
+        """Whether brokers run, but are not heard or do not hear, while it is in force."""
+        return any(isinstance(one, ChannelCut | ProcessStalls) for one in self.effects)
+
+    @property
     def loses_data(self) -> bool:
         """Whether logs may keep less than was appended."""
         return any(
@@ -239,19 +250,40 @@ class Timing:
             else None
             for fault, injection in enumerate(schedule)
         ]
+        self._before: list[float] = []
+        for fault in range(len(schedule)):
+            self._before.append(self._impaired_before(fault, schedule))
 
     def at_most(self, fault: int, phase: int, *, unhealed: bool) -> float:
-        """Return how many seconds ago fault `fault` was verified, at most, during `phase`.
+        """Return for how many seconds fault `fault` may have been felt, at most, during `phase`.
 
         In phase p, p faults are verified. unhealed: the fault is still in force, so its own heal
-        condition bounds the time, too.
+        condition bounds the time, too. What it does may have begun with an earlier fault that it
+        overlapped.
         """
         passed = self._span(fault, phase)
         if phase == len(self._most):
             ends = [self._span(fault, i) + heal for i, heal in enumerate(self._heals) if heal]
             passed = max([passed + SLACK_S, *ends])
         heal = self._heals[fault]
-        return min(passed, heal) if unhealed and heal is not None else passed
+        if unhealed and heal is not None:
+            passed = min(passed, heal)
+        return passed + self._before[fault]
+
+    def _impaired_before(self, fault: int, schedule: Sequence[Injection]) -> float:
+        """Return for how long brokers may be impaired already when a fault impairs them, too.
+
+        That an earlier fault was healed does not help: TCP waits before it tries again, for about
+        as long as the fault lasted.
+        """
+        longest = 0.0
+        for other in range(fault if schedule[fault].impairs else 0):
+            heal = self._heals[other]
+            ends = math.inf if heal is None else heal
+            if schedule[other].impairs and ends > self.at_least(other, fault, 0.0):
+                age = min(self._span(other, fault), ends + self._before[other])
+                longest = max(longest, age)
+        return longest
 
     def _after_others(self, fault: int, injection: Injection) -> float:
         """Return by when a fault is healed that waits only for others to begin: at once then."""

@@ -98,7 +98,7 @@ def reading(*faults: dict[str, Any], **changes: Any) -> tuple[Injection, ...]:
             {"fault": "alter_config", **TOPIC, "key": "min.insync.replicas", "value": 1},
             (SettingChanges(min_insync_replicas=1),),
         ),
-        ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 1}, ()),
+        ({"fault": "alter_config", **TOPIC, "key": "retention.ms", "value": 10**9}, ()),
         ({"fault": "kill", "target": "active controller"}, (QuorumLost(),)),
         ({"fault": "pause", "target": "majority of controllers"}, (QuorumLost(),)),
     ],

@@ -250,6 +250,60 @@ def test_another_metadata_version_excludes_nothing(asked: Asked) -> None:
     assert asked == []
 
 
+@pytest.mark.parametrize(
+    ("kafka", "key", "value", "known"),
+    [
+        ("2.6.2", "inter.broker.protocol.version", "2.6", True),
+        ("2.6.2", "inter.broker.protocol.version", "2.6-IV0", True),
+        ("2.6.2", "inter.broker.protocol.version", "2.0", False),
+        ("0.10.2.2", "inter.broker.protocol.version", "0.10.2", True),
+        ("2.6.2", "log.message.format.version", "2.0", True),
+        ("2.6.2", "log.message.format.version", "0.10.2-IV0", False),
+    ],
+)
+def test_the_rules_of_an_older_protocol_are_unknown(
+    kafka: str, key: str, value: str, known: bool, asked: Asked
+) -> None:
+    record = replication.predict(scenario(kafka=kafka, cluster={"settings": {key: value}}))
+    assert ("impossible" in record.predicted.values()) is known
+    assert (f"{key}={value}" in record.prediction.bounds) is not known
+
+
+def test_records_without_leader_epochs_are_unknown_of_one_topic_too(asked: Asked) -> None:
+    topics = {"orders": {"settings": {"message.format.version": "0.10.2"}}}
+    record = replication.predict(scenario(kafka="2.6.2", topics=topics))
+    assert set(record.predicted.values()) == {"possible"}
+
+
+def test_brokers_with_different_timers_are_unknown(asked: Asked) -> None:
+    def overridden(value: int) -> str:
+        own = {"settings": {"replica.lag.time.max.ms": value}}
+        settings = {"replica.lag.time.max.ms": 9000}
+        found = replication.predict(scenario(cluster={"settings": settings, "overrides": {2: own}}))
+        return found.predicted["lost"]
+
+    assert overridden(9000) == "impossible"
+    assert overridden(1000) == "possible"
+
+
+def test_retention_may_remove_what_was_acked(asked: Asked) -> None:
+    def predicted(retention: int) -> set[str]:
+        topics = {"orders": {"settings": {"retention.ms": retention}}}
+        found = replication.predict(scenario(topics=topics, faults=[], expect={"loss": "any"}))
+        return {name for name, word in found.predicted.items() if word == "possible"}
+
+    assert {"lost", "gap", "diverged"} <= predicted(60_000)
+    assert predicted(10**9) == set()
+
+
+def test_a_search_that_ends_early_has_the_reasons_of_the_bounds() -> None:
+    fault = {"fault": "kill", "target": "leader of orders-0"}
+    found = replication.predict(scenario(faults=[fault, fault]), max_states=100)
+    assert found.predicted["lost"] == "possible"
+    assert "1 SIGKILL loses an acked record" in found.prediction.reasons["lost"]
+    assert found.prediction.bounds.startswith("Incomplete search")
+
+
 def test_nothing_is_predicted_for_a_cluster_that_is_not_apache_kafka(asked: Asked) -> None:
     record = replication.predict(scenario(cluster={"implementation": "other"}))
     assert set(record.predicted) == set(map(str, PREDICTED))
@@ -354,6 +408,28 @@ def test_sends_that_time_out_make_duplicates_of_an_idempotent_producer_possible(
     )
     assert found.predicted["duplicated"] == duplicated
     assert found.predicted["reordered"] == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("fault", "duplicated"),
+    [
+        ({"fault": "partition", "peers": "clients", "heal_after": "90s"}, "possible"),
+        ({"fault": "partition", "peers": "clients", "heal_after": "30s"}, "impossible"),
+        ({"fault": "partition", "peers": "clients"}, "possible"),
+        ({"fault": "isolate"}, "impossible"),
+        ({"fault": "kill", "heal_after": "90s"}, "possible"),
+        ({"fault": "kill"}, "impossible"),
+    ],
+)
+def test_an_outage_that_outlasts_the_delivery_timeout_makes_duplicates_possible(
+    fault: dict[str, Any], duplicated: str, asked: Asked
+) -> None:
+    settings = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 60_000}
+    base = scenario(faults=[{"target": "all", **fault}]).model_dump(by_alias=True)
+    found = replication.predict(
+        Scenario.model_validate({**base, "workload": {**base["workload"], "settings": settings}})
+    )
+    assert found.predicted["duplicated"] == duplicated
 
 
 def test_the_topic_that_may_lose_records_decides(asked: Asked) -> None:

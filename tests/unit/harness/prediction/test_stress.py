@@ -101,6 +101,9 @@ def test_a_broker_without_a_replica_of_the_partition_is_not_counted() -> None:
             {"fault": "alter_config", "key": "cleanup.policy", "value": "compact"},
             {"rewritten": True},
         ),
+        ({"fault": "alter_config", "key": "cleanup.policy", "value": "delete"}, {}),
+        ({"fault": "alter_config", "key": "retention.ms", "value": 1000}, {"rewritten": True}),
+        ({"fault": "alter_config", "key": "retention.ms", "value": 10**9}, {}),
         ({"fault": "alter_config", "key": "max.message.bytes", "value": 9}, {}),
         ({"fault": "unclean_election"}, {"unclean": True}),
         ({"fault": "recreate_topic"}, {"removed": True}),
@@ -113,7 +116,44 @@ def test_operations_change_what_may_happen(step: dict[str, Any], says: dict[str,
     found = suffered({"topic": "orders", **step})
     for field, value in says.items():
         assert getattr(found, field) == value
-    assert found == NOTHING or says
+    assert says or found == NOTHING
+
+
+def cut(heal_after: str, **fields: Any) -> dict[str, Any]:
+    return {"fault": "isolate_replication", **LEADER, "heal_after": heal_after, **fields}
+
+
+@pytest.mark.parametrize(
+    ("steps", "shrinks"),
+    [
+        ([cut("20s")], False),
+        ([cut("20s"), cut("20s", when="after 15s")], True),
+        ([{"parallel": [cut("20s"), kill()]}], False),
+        ([{"parallel": [cut("20s"), {"fault": "pause", "target": 2, "heal_after": "9s"}]}], True),
+        ([{"one_of": [cut("20s"), cut("10s")]}], False),
+        ([{"sequence": [cut("5s")], "repeat": 9}], True),
+    ],
+)
+def test_faults_that_overlap_or_follow_may_last_long_enough_together(
+    steps: list[dict[str, Any]], shrinks: bool
+) -> None:
+    assert bool(suffered(*steps).budget.shrinks) is shrinks
+
+
+def test_a_partition_that_is_added_may_be_on_any_broker() -> None:
+    topics = {"orders": {"assignment": [[1, 2]]}}
+    added = {"fault": "add_partitions", "topic": "orders", "partitions": 2}
+    steps = (added, kill(target=3))
+    assert suffered(*steps, topics=topics).budget == Budget()
+    assert suffered(*steps, partition=1, topics=topics).budget == Budget(kills=1)
+
+
+def test_a_deletion_that_may_never_begin_is_not_certain() -> None:
+    recreate = {"fault": "recreate_topic", "topic": "orders", "when": "5 acked"}
+    assert suffered(kill(when="3 acked"), recreate).emptied
+    assert not suffered(kill(when="isr of orders-0 == 1"), recreate).emptied
+    both = {**recreate, "when": ["5 acked", "isr of orders-0 == 1"]}
+    assert not suffered(both).emptied
 
 
 def test_a_drawn_deletion_is_not_certain() -> None:

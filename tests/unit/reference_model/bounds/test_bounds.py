@@ -15,6 +15,7 @@ from ackproof_model.bounds.__main__ import questions
 from ackproof_model.bounds.answer import keeps_everything
 from ackproof_model.bounds.minima import search_minima, stored
 from ackproof_model.bounds.question import Question
+from ackproof_model.bounds.words import sentence
 
 PERTURBATIONS = {"kill", "lose power", "stop", "shrink", "cut off"}
 #: No log loses records by itself.
@@ -119,8 +120,15 @@ def test_what_was_read_is_as_safe_as_what_acks_all_has_acked() -> None:
 
 def test_the_way_to_a_loss_is_given() -> None:
     found = bound(configuration(acks="1"), Stress(budget=Budget(kills=1)))
-    assert any(step.startswith("kill") for step in found.trace)
+    assert "A is killed (SIGKILL): what it appended stays in its log." in found.trace
     assert f"{len(found.trace)} steps" in found.reasons["lost"]
+
+
+def test_every_stored_step_has_a_sentence() -> None:
+    every = {step for known in stored().values() for one in known.losing for step in one.steps}
+    assert all("{" not in sentence(step) for step in every)
+    assert sentence("lose power 0 1") == "A loses power: its log keeps 1 of its records."
+    assert sentence("fetch 2 1") == "C fetches from B."
 
 
 def test_without_effects_nothing_happens() -> None:
@@ -133,7 +141,10 @@ def test_without_effects_nothing_happens() -> None:
     ("stress", "possible"),
     [
         (Stress(altered=True), {"corrupt", "diverged"}),
-        (Stress(rewritten=True), {"gap", "diverged"}),
+        (
+            Stress(rewritten=True),
+            {"gap", "diverged", "lost", "read-then-gone", "inconsistent"},
+        ),
         (Stress(unanswered=True), {"duplicated", "reordered"}),
         (Stress(repeated=True), {"duplicated", "reordered"}),
     ],
@@ -151,6 +162,14 @@ def test_a_deleted_topic_is_certainly_lost_only_if_something_was_acked() -> None
     assert bound(configuration(), Stress(removed=True)).likelihood["lost"] is Likelihood.POSSIBLE
     emptied = Stress(removed=True, emptied=True)
     assert bound(configuration(), emptied).likelihood["lost"] is Likelihood.CERTAIN
+
+
+def test_a_minimum_isr_that_refuses_every_send_may_be_lowered() -> None:
+    given = configuration(kafka_version="3.5.2", min_insync_replicas=4)
+    lossy = Stress(budget=Budget(power_losses=1, shrinks=2))
+    assert bound(given, lossy).likelihood["lost"] is Likelihood.IMPOSSIBLE
+    lowered = bound(given, replace(lossy, lowered=1))
+    assert lowered.likelihood["lost"] is Likelihood.POSSIBLE
 
 
 def test_a_fault_that_may_do_anything_excludes_nothing() -> None:

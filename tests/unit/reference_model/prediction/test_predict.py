@@ -237,6 +237,28 @@ def test_the_isr_shrinks_when_there_is_time(configure, after, lost):
     assert likelihood(configuration, schedule)["lost"] == lost
 
 
+@pytest.mark.parametrize(
+    ("lasts", "begins", "lost"),
+    [
+        (22.0, 15.0, POSSIBLE),  # without a fetch for 33 s
+        (7.0, 2.0, IMPOSSIBLE),
+        (10.0, 60.0, IMPOSSIBLE),  # the first cut is over when the second begins
+    ],
+)
+def test_the_isr_shrinks_by_two_cuts_that_overlap(configure, lasts, begins, lost):
+    schedule = (
+        replace(CUT, when=(), heal_or_after=lasts),
+        replace(CUT, when=(Elapsed(seconds=begins),), heal_or_after=lasts),
+        injection(
+            "power_loss", POWER_LOSS, targets=LEADER, when=(Elapsed(seconds=min(lasts, 18)),)
+        ),
+    )
+    configuration = configure(
+        replication_factor=2, min_insync_replicas=1, kafka_version="3.9.1", idempotence=True
+    )
+    assert likelihood(configuration, schedule)["lost"] == lost
+
+
 @pytest.mark.parametrize("settings", WAYS)
 @pytest.mark.parametrize("schedule", [NO_FAULT, DEMO, KILL_LEADER, RESTART_LEADER])
 def test_nothing_is_made_up(configure, settings, schedule):

@@ -148,6 +148,7 @@ def test_what_is_left_out_of_drawn_schedules_changes_no_answer(configure, seed, 
 def test_a_budget_that_runs_out_excludes_nothing(configure):
     prediction = predict(configure(acks="1"), DEMO, max_states=500)
     assert not prediction.complete
+    assert prediction.states == 500
     assert {prediction.likelihood[name] for name in SEARCHED} == {Likelihood.POSSIBLE}
     assert "search stopped after" in prediction.reasons["lost"]
     assert prediction.bounds.startswith("Incomplete search")

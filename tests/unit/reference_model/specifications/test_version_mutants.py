@@ -7,18 +7,8 @@ from dataclasses import fields
 import pytest
 
 from ackproof_model import Profile
+from specifications import client_version_mutants as of_clients
 from specifications.version_mutants import ELSEWHERE, MUTANTS, OtherRule, mutation
-
-#: Rules of transactions and of committed offsets, which have mutants of their own.
-OTHERS = {
-    "transactions",
-    "verifies_transactions",
-    "transactions_v2",
-    "double_bump",
-    "first_sequence_zero",
-    "strict_markers",
-    "group_fencing",
-}
 
 
 @pytest.mark.parametrize(
@@ -32,9 +22,17 @@ def test_with_another_version_s_rule_an_answer_changes(mutant):
     assert mutation(mutant).refuted
 
 
-def test_every_rule_of_replication_has_a_mutant_or_is_told_elsewhere():
-    rules = {field.name for field in fields(Profile)} - OTHERS
-    assert rules == {mutant.rule for mutant in MUTANTS} | set(ELSEWHERE)
+@pytest.mark.parametrize("mutant", of_clients.MUTANTS, ids=lambda one: one[0])
+def test_clients_notice_another_version_s_rule(mutant):
+    assert of_clients.mutation(*mutant).refuted
+
+
+def test_every_rule_has_a_mutant_or_is_told_elsewhere():
+    rules = {field.name for field in fields(Profile)}
+    of_replication = {mutant.rule for mutant in MUTANTS} | set(ELSEWHERE)
+    of_others = {rule for rule, _, _ in of_clients.MUTANTS} | set(of_clients.ELSEWHERE)
+    assert rules == of_replication | of_others
+    assert not of_replication & of_others
 
 
 def test_only_the_rule_that_is_named_changes():
