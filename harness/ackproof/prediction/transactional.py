@@ -70,10 +70,12 @@ def predict(scenario: Scenario, may_lose: Callable[[str], bool]) -> Iterator[Cli
         model, until=["aborted-read", *(["zombie-commit"] if zombies else [])]
     )
     if uncommitted:
-        yield (
-            Anomaly.ABORTED_READ,
-            Likelihood.POSSIBLE,
-            f"{uncommitted[0]} reads with read_uncommitted: whatever of a transaction is aborted",
+        reason = (
+            f"{uncommitted[0]} reads with read_uncommitted: whatever of a transaction is aborted"
+        )
+        yield from (
+            (anomaly, Likelihood.POSSIBLE, reason)
+            for anomaly in (Anomaly.ABORTED_READ, Anomaly.READ_THEN_GONE)
         )
     else:
         yield (Anomaly.ABORTED_READ, *answer("aborted-read", model, found, causes))

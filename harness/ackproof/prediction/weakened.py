@@ -101,13 +101,32 @@ def _silences(fault: Fault, timeout_s: float) -> bool:
 def _by_the_probe(
     scenario: Scenario, prediction: Prediction
 ) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield what is possible because the probe's writes, with acks=all, have offsets, too.
+    """Yield what is possible because the probe's writes, with acks=all, are sends, too.
 
-    What else acks=0 excludes, acks=all excludes, too.
+    They have offsets where those of the workload have none (acks=0). The probe gives up soon: what
+    TCP or a stalled broker holds back longer is appended after its later writes.
     """
+    if not scenario.workload.probe:
+        return
     lost = prediction.likelihood["lost"] is not Likelihood.IMPOSSIBLE
-    if scenario.workload.probe and lost and scenario.workload.settings.acks == "0":
+    if lost and scenario.workload.settings.acks == "0":
         yield (
             ("inconsistent",),
             "an acked write of the probe may be removed; its offset may be given to another record",
         )
+    if any(_holds_back(fault) for fault in scenario.every_fault):
+        yield (
+            ("reordered",),
+            "a write that the probe has given up may be appended after its later ones",
+        )
+
+
+def _holds_back(fault: Fault) -> bool:
+    """Whether a client's request may wait, while its connection stays."""
+    for effect in fault.effects:
+        match effect:
+            case Cuts(channels=channels) if "clients" in channels:
+                return True
+            case Stalls() | Slows() | Intercepts(api="Produce"):
+                return True
+    return False

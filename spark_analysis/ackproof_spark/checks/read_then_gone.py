@@ -11,7 +11,8 @@ Whatever became of its send counts: who has seen a record must be able to see it
 One row a record, at the offset at which it was first read. Gone means that no intact record of its
 name stands at any offset of its partition. Not gone: what stands there but corrupt (`corrupt`);
 what retention removed (read before the log's begin); what was read before its topic was created
-anew; what the final log was not read far enough to tell.
+anew; what the final log was not read far enough to tell. The probe reads with read_uncommitted:
+what it was given of a transaction counts only if the send was acked.
 """
 
 from __future__ import annotations
@@ -25,26 +26,28 @@ from ackproof_spark.checks.anomaly_rows import as_anomalies, text
 from ackproof_spark.checks.client_tables import ClientTables
 from ackproof_spark.checks.standing import standing, what_stands
 from ackproof_spark.reading.run_tables import NAME, PLACE, RunTables
-from ackproof_spark.tables import RecordState
+from ackproof_spark.tables import Outcome, RecordState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PARTITION = ["topic", "partition"]
+_PROBE = "the probe"
 
 
 def find(tables: RunTables, clients: ClientTables) -> DataFrame:
     """Return one row for each such record; `found` names its outcome and its first reader."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    gone = tables.keep(_gone(tables, clients))
+    gone = tables.keep(_promised(tables, clients, tables.keep(_gone(tables, clients))))
     reader = F.struct("read_at", "reader", "offset")
-    first = gone.groupBy(*NAME).agg(F.min(reader).alias("first"), F.count("*").alias("times"))
+    first = gone.groupBy(*NAME, "outcome", "sent_at").agg(
+        F.min(reader).alias("first"), F.count("*").alias("times")
+    )
     records = (
         first.withColumn("offset", F.col("first.offset"))
         .join(standing(tables, gone.select(*PLACE)), PLACE, "left")
         .join(how_far(tables), _PARTITION)
-        .join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
     )
     found = text(
         "{}; read by {}{}; {}",
@@ -59,6 +62,22 @@ def find(tables: RunTables, clients: ClientTables) -> DataFrame:
         tables=tables,
         offset=F.col("offset"),
         found=found,
+    )
+
+
+def _promised(tables: RunTables, clients: ClientTables, gone: DataFrame) -> DataFrame:
+    """Return those reads that promised the record to stay, with outcome and time of its send.
+
+    Until a transaction ends, nobody promises what read_uncommitted returns of it.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    transactional = clients.transactions.select("producer").distinct()
+    open_ended = (F.col("reader") == _PROBE) & (F.col("outcome") != Outcome.ACKED)
+    return (
+        gone.join(tables.ledger.select(*NAME, "outcome", "sent_at"), NAME, "left")
+        .join(transactional.withColumn("transactional", F.lit(True)), "producer", "left")
+        .where(~F.coalesce(open_ended & F.col("transactional"), F.lit(False)))
     )
 
 
@@ -92,7 +111,7 @@ def _reads(clients: ClientTables) -> DataFrame:
         "consumer {} of {} with {}", F.col("consumer"), F.col("group"), F.col("isolation_level")
     )
     by_probe = clients.probe.where(F.col("action") == "read").select(
-        *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit("the probe").alias("reader")
+        *NAME, "offset", F.col("answered_at").alias("read_at"), F.lit(_PROBE).alias("reader")
     )
     return (
         clients.reads.select(*NAME, "offset", "read_at", consumer.alias("reader"))

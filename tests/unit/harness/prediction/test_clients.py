@@ -135,10 +135,11 @@ def test_what_the_coordinators_partition_may_lose_decides_about_zombies():
 def test_read_uncommitted_reads_what_is_aborted():
     group = {"settings": {"isolation.level": "read_uncommitted"}}
     asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
-    assert told(asked)["aborted-read"] == "possible"
+    assert told(asked)["aborted-read"] == told(asked)["read-then-gone"] == "possible"
     group["settings"]["isolation.level"] = "read_committed"
     asked = scenario(transactions={"abort": "30%"}, consumers={"billing": group})
     assert told(asked)["aborted-read"] == "impossible"
+    assert "read-then-gone" not in told(asked)
 
 
 def test_a_producer_that_goes_on_beside_its_successor_may_be_a_zombie():

@@ -81,6 +81,25 @@ def test_writes_of_the_probe_have_offsets_where_those_of_the_workload_have_none(
 
 
 @pytest.mark.parametrize(
+    ("fault", "probe", "expected"),
+    [
+        ({"fault": "partition", "peers": "clients"}, True, "possible"),
+        ({"fault": "partition", "peers": "clients"}, False, "impossible"),
+        ({"fault": "isolate_replication"}, True, "impossible"),
+        ({"fault": "pause"}, True, "possible"),
+    ],
+)
+def test_a_write_that_the_probe_has_given_up_may_come_late(
+    fault: dict[str, str], probe: bool, expected: str
+) -> None:
+    step = {"target": "leader of orders-0", "heal_after": "12s", **fault}
+    asked_for = scenario().workload.model_dump(by_alias=True) | {"probe": probe}
+    asked_for["settings"] |= {"acks": "all", "enable.idempotence": True}
+    found = replication.predict(scenario(workload=asked_for, faults=[step]))
+    assert found.predicted["reordered"] == expected
+
+
+@pytest.mark.parametrize(
     ("kafka", "fault", "seconds"),
     [("4.3.1", "kill", 3), ("4.3.1", "isolate_replication", 13), ("2.6.2", "kill", 18)],
 )

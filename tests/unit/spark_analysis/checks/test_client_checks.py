@@ -256,6 +256,13 @@ def the_probe_alone_sees_what_is_gone(run: Run) -> None:
     run.probe_read(None, offset=3)
 
 
+@case("aaxuu", (Anomaly.LOST, 1), (Anomaly.READ_THEN_GONE, 1), readable={0})
+def what_the_probe_alone_saw_of_a_transaction_must_stay_if_it_was_committed(run: Run) -> None:
+    run.transaction(0, 0, 5)
+    for sequence in range(5):
+        run.probe_read(sequence, offset=sequence)
+
+
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory) -> dict[str, list[tuple[str, int]]]:
     directory = tmp_path_factory.mktemp("run")
