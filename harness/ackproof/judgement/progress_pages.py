@@ -76,10 +76,15 @@ def _pages(run_dir: Path, scenario: Scenario) -> Iterator[tuple[int, tuple[State
         if path.exists():
             paths[number] = path
     for number, path in paths.items():
-        try:
-            yield number, recorded(path)
-        except (ValueError, OSError) as error:
-            raise RunDirectoryError(f"{path} is damaged: {error}") from None
+        yield number, read(path)
+
+
+def read(path: Path) -> tuple[State, Progress]:
+    """Return phase and counts of a stored page. Raises RunDirectoryError if it is damaged."""
+    try:
+        return recorded(path)
+    except (ValueError, OSError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from None
 
 
 def _rows(path: Path) -> int:
