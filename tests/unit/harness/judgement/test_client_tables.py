@@ -81,6 +81,22 @@ def test_what_a_consumer_counted_is_in_its_tables(
     assert said(run_dir) == reason
 
 
+@pytest.mark.parametrize("table", ["reads", "effects"])
+@pytest.mark.parametrize("change", [{"offset": 7}, {"partition": 1}, {"producer": 0}])
+def test_a_consumer_processes_what_it_read(
+    run_dir: Path, table: str, change: dict[str, int]
+) -> None:
+    with_workload(run_dir, consumers={"g": {"commit": "after"}})
+    page(run_dir, "consumer-0", State.DONE, 8, 8)
+    consume(run_dir, 8, 8)
+    path = run_dir / LOCATION[table] / "consumer-0.parquet"
+    rows = pq.read_table(path).to_pylist()
+    write(run_dir, table, "consumer-0", rows[::-1])
+    assert said(run_dir) == ""
+    write(run_dir, table, "consumer-0", [{**rows[0], **change}, *rows[1:]])
+    assert said(run_dir) == "consumer-0 has processed other records than it read"
+
+
 def test_who_forwards_may_read_again_and_has_effects_elsewhere(run_dir: Path) -> None:
     with_workload(run_dir, consumers={"g": {"commit": "transaction", "into": ["copies"]}})
     path = run_dir / "scenario.yaml"
