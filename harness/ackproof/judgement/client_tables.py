@@ -112,6 +112,9 @@ def _of_producer(ledger: Path, transactions: pa.Table, *, doubtful: int | None) 
             contradicting += int(np.sum((outcome == Outcome.ABORTED) & in_committed))
             contradicting += int(np.sum((outcome == Outcome.UNKNOWN) & in_aborted))
             unknown += int(np.sum((outcome == Outcome.UNKNOWN) & in_committed))
+        rows = file.metadata.num_rows
+    if highest + 1 != rows:
+        yield f"{ledger.stem} has {rows:,} sends in its ledger, and the last is number {highest:,}"
     if len(end) and end.max() > highest + 1:
         yield f"the transactions of {ledger.stem} have more sends than its ledger"
     if contradicting:

@@ -183,6 +183,16 @@ def test_a_producer_counts_the_unknown_sends_of_committed_transactions(run_dir: 
     assert said(run_dir) == ""
 
 
+def test_the_sends_of_transactions_are_numbered_without_a_gap(run_dir: Path) -> None:
+    transact(run_dir, BOTH[0], (1, 5, 9, "committed"), (2, 9, 10, "aborted"))
+    set_outcome(run_dir, 9, "aborted")
+    assert said(run_dir) == ""
+    path = run_dir / LOCATION["ledger"] / "producer-0.parquet"
+    rows = pq.read_table(path).to_pylist()
+    runs.write_table(path, LEDGER, RUN_ID, [*rows[:9], {**rows[9], "sequence": 99}])
+    assert said(run_dir) == "producer-0 has 10 sends in its ledger, and the last is number 99"
+
+
 def test_an_aborted_send_of_a_committed_transaction_is_named(run_dir: Path) -> None:
     transact(run_dir, *BOTH)
     set_outcome(run_dir, 2, "aborted")
