@@ -12,6 +12,8 @@ copy's own; no expectation of a clean run is about others.
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +38,7 @@ from ackproof_spark.metrics import metrics, probe_writes, unavailability
 from ackproof_spark.reading.run_tables import read_table
 from ackproof_spark.spark.small_data import small_plans
 from ackproof_spark.tables import ANOMALIES, LEDGER, LOCATION, PROBE_PRODUCERS, Outcome
+from bite.shared_files import parts, remembered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +53,6 @@ _FEW = 10**9
 _CONSUMERS = 1_000
 
 
-def parts(path: Path) -> list[Path]:
-    """Return the files of a table."""
-    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.exists() else []
-
-
 def judged_together(
     spark: SparkSession, run_dir: Path, copies: Sequence[Path], folder: Path
 ) -> list[Verdict | None]:
@@ -62,22 +60,30 @@ def judged_together(
 
     `folder` is a new one, on the disk of the run.
     """
-    scenario = load(run_dir / "scenario.yaml")[0].scenario
-    numbers = [number for number, copy in enumerate(copies) if _admitted(copy)]
-    for name in LOCATION:
-        _link(run_dir, name, folder)
+    with remembered(run_dir):
+        numbers = [number for number, copy in enumerate(copies) if _admitted(copy)]
+        for name in LOCATION:
+            _link(run_dir, name, folder)
+            _put_together(copies, numbers, name, folder)
+        scenario = _scenario((run_dir / "scenario.yaml").read_bytes())
+        with small_plans(spark, rows=0):
+            compared = _compared(spark, run_dir, folder, scenario, numbers)
+        verdicts: list[Verdict | None] = [None] * len(copies)
         for number in numbers:
-            _add(copies[number], name, number, folder)
-    with small_plans(spark, rows=0):
-        compared = _compared(spark, run_dir, folder, scenario, numbers)
-    verdicts: list[Verdict | None] = [None] * len(copies)
-    for number in numbers:
-        try:
-            own = load(copies[number] / "scenario.yaml")[0].scenario
-            verdicts[number] = conclude(copies[number], own, compared[number])
-        except RunDirectoryError:
-            continue
+            try:
+                own = _scenario((copies[number] / "scenario.yaml").read_bytes())
+                verdicts[number] = conclude(copies[number], own, compared[number])
+            except RunDirectoryError:
+                continue
     return verdicts
+
+
+@functools.cache
+def _scenario(content: bytes) -> Scenario:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.yaml"
+        path.write_bytes(content)
+        return load(path)[0].scenario
 
 
 def _admitted(copy: Path) -> bool:
@@ -97,23 +103,27 @@ def _link(run_dir: Path, name: str, folder: Path) -> None:
             target.hardlink_to(path)
 
 
-def _add(copy: Path, name: str, number: int, folder: Path) -> None:
-    """Add a copy's table, if its rows name topics, with the copy's number in each topic.
+def _put_together(copies: Sequence[Path], numbers: Sequence[int], name: str, folder: Path) -> None:
+    """Write a table of all copies, if its rows name topics, with the copy's number in each topic.
 
     The place of a table that is one file becomes a folder, which Spark reads alike.
     """
-    for index, path in enumerate(parts(copy / LOCATION[name])):
-        with pq.ParquetFile(path) as file:
-            if "topic" not in file.schema_arrow.names:
+    tables = []
+    for number in numbers:
+        for path in parts(copies[number] / LOCATION[name]):
+            table = pq.read_table(path, partitioning=None)
+            if "topic" not in table.column_names:
                 return
-            table = file.read()
-        topics = pc.binary_join_element_wise(table["topic"], str(number), _MARK)
-        table = _replaced(table, "topic", topics)
-        if "consumer" in table.column_names:
-            table = _replaced(table, "consumer", pc.add(table["consumer"], number * _CONSUMERS))
+            topics = pc.binary_join_element_wise(table["topic"], str(number), _MARK)
+            table = _replaced(table, "topic", topics)
+            if "consumer" in table.column_names:
+                consumers = pc.add(table["consumer"], number * _CONSUMERS)
+                table = _replaced(table, "consumer", consumers)
+            tables.append(table)
+    if tables:
         place = folder / LOCATION[name]
         place.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, place / f"{number}-{index}.parquet")
+        pq.write_table(pa.concat_tables(tables), place / "copies.parquet", compression="none")
 
 
 def _replaced(table: pa.Table, name: str, values: Any) -> pa.Table:

@@ -7,6 +7,8 @@ changes nothing that matters: the order of rows, and how files are written.
 
 from __future__ import annotations
 
+import functools
+import io
 import random
 import shutil
 import struct
@@ -23,7 +25,7 @@ from ruamel.yaml import YAML
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
-from bite.judged_together import parts
+from bite.shared_files import parts, remembered
 
 Row = dict[str, Any]
 
@@ -242,6 +244,33 @@ def _another_epoch(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return _with(rows, index, leader_epoch=rows[index]["leader_epoch"] + 1)
 
 
+def _turn_outcome(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Call a committed transaction aborted, or an aborted one committed."""
+    index = draw.randrange(len(rows))
+    other = "aborted" if rows[index]["outcome"] == "committed" else "committed"
+    return _with(rows, index, outcome=other)
+
+
+def _widen(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    index = draw.randrange(len(rows))
+    return _with(rows, index, end_sequence=rows[index]["end_sequence"] + draw.randint(1, 5))
+
+
+def _turn_answer(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Call an attempt of the probe to write answered, or not answered."""
+    writes = [n for n, row in enumerate(rows) if row["action"] == "write"]
+    if not writes:
+        return None
+    index = draw.choice(writes)
+    return _with(rows, index, ok=not rows[index]["ok"])
+
+
+def _probe_a_ghost(draw: random.Random, rows: list[Row]) -> list[Row] | None:
+    """Have the probe read a record that nobody sent."""
+    reads = [n for n, row in enumerate(rows) if row["action"] == "read" and row["ok"]]
+    return _with(rows, draw.choice(reads), producer=0, sequence=10**9, offset=0) if reads else None
+
+
 def _nothing(draw: random.Random, rows: list[Row]) -> list[Row] | None:
     return []
 
@@ -271,23 +300,32 @@ def _count_otherwise(draw: random.Random, run_dir: Path) -> None:
 
 
 def _forget_faults(draw: random.Random, run_dir: Path) -> None:
-    _rewrite(run_dir / "scenario.yaml", lambda scenario: scenario.pop("faults"))
+    path = run_dir / "scenario.yaml"
+    _replace(path, _rewritten(path.read_bytes(), _without_faults))
 
 
 def _more_partitions(draw: random.Random, run_dir: Path) -> None:
-    def more(scenario: dict[str, Any]) -> None:
-        topic = scenario["topics"]["orders"]
-        topic["partitions"] = topic.get("partitions", 1) + 1
-
-    _rewrite(run_dir / "scenario.yaml", more)
+    path = run_dir / "scenario.yaml"
+    _replace(path, _rewritten(path.read_bytes(), _one_more_partition))
 
 
-def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def _without_faults(scenario: dict[str, Any]) -> None:
+    del scenario["faults"]
+
+
+def _one_more_partition(scenario: dict[str, Any]) -> None:
+    topic = scenario["topics"]["orders"]
+    topic["partitions"] = topic.get("partitions", 1) + 1
+
+
+@functools.cache
+def _rewritten(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     yaml = YAML(typ="safe")
-    document = yaml.load(path)
+    document = yaml.load(content)
     change(document)
-    path.unlink()
-    yaml.dump(document, path)
+    written = io.BytesIO()
+    yaml.dump(document, written)
+    return written.getvalue()
 
 
 #: What must be noticed in which table.
@@ -301,11 +339,11 @@ FALSIFICATIONS: Mapping[str, Sequence[Change]] = {
     "fault_windows": (
         *(_drop, _unverified, _verified_at_no_time, _another_fault, _healed_before, _nothing),
     ),
-    "reads": (_drop_inner, _read_a_ghost, _nothing),
-    "effects": (_drop_inner, _repeat, _nothing),
+    "reads": (_drop, _repeat, _move, _shift_offset, _read_a_ghost, _nothing),
+    "effects": (_drop, _repeat, _move, _shift_offset, _rename, _nothing),
     "consumer_events": (_nothing,),
-    "transactions": (_nothing,),
-    "probe": (_nothing,),
+    "transactions": (_drop, _repeat, _turn_outcome, _widen, _nothing),
+    "probe": (_drop, _repeat, _turn_answer, _probe_a_ghost, _nothing),
     "replica_batches": (_drop_inner, _trade_checksum, _call_damaged, _another_epoch, _nothing),
     "replica_logs": (_drop_inner, _nothing),
 }
@@ -323,31 +361,39 @@ def falsify(run_dir: Path, to: Path, seed: int) -> Mutant:
     if (run_dir / "clients").exists() and draw.random() < 0.1:
         document = draw.choice(DOCUMENTS)
         document(draw, to)
-        _seal(to)
+        _seal(to, run_dir)
         return Mutant(run_dir=to, what=f"{document.__name__} (seed {seed})")
     tables = [name for name in FALSIFICATIONS if (run_dir / LOCATION[name]).exists()]
     while True:
         table = draw.choice(tables)
         change = draw.choice(FALSIFICATIONS[table])
         files = parts(to / LOCATION[table])
-        filled = [path for path in files if pq.read_metadata(path).num_rows]
+        recorded = {path: run_dir / path.relative_to(to) for path in files}
+        filled = [path for path in files if _rows(recorded[path])[1]]
         if not filled:
             continue
         chosen = filled if change is _nothing else [draw.choice(filled)]
-        done = [_change(path, change, draw) for path in chosen]
+        done = [_change(path, recorded[path], change, draw) for path in chosen]
         if any(done):
             break
-    _seal(to)
+    _seal(to, run_dir)
     return Mutant(run_dir=to, what=f"{change.__name__} of {table} (seed {seed})")
 
 
-def _change(path: Path, change: Change, draw: random.Random) -> bool:
-    table = pq.read_table(path)
-    rows = change(draw, table.to_pylist())
+def _change(path: Path, recorded: Path, change: Change, draw: random.Random) -> bool:
+    schema, before = _rows(recorded)
+    rows = change(draw, before)
     if rows is None:
         return False
-    _write(path, pa.Table.from_pylist(rows, schema=table.schema))
+    _write(path, pa.Table.from_pylist(rows, schema=schema))
     return True
+
+
+@functools.lru_cache(maxsize=32)
+def _rows(path: Path) -> tuple[pa.Schema, list[Row]]:
+    """Return the rows of a recorded file, which changes leave as they are."""
+    table = pq.read_table(path, partitioning=None)
+    return table.schema, table.to_pylist()
 
 
 def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
@@ -361,13 +407,15 @@ def reorder(run_dir: Path, to: Path, seed: int) -> Mutant:
             codec = draw.choice(["none", "snappy", "zstd", "gzip"])
             group = draw.choice([7, 100, 10**6])
             _write(path, rows.take(order), compression=codec, row_group_size=group)
-    _seal(to)
+    _seal(to, run_dir)
     return Mutant(run_dir=to, what=f"reordered (seed {seed})")
 
 
-def _seal(run_dir: Path) -> None:
+def _seal(run_dir: Path, recorded: Path) -> None:
+    """Write a manifest that confirms the files of a copy."""
     (run_dir / manifest.NAME).unlink()
-    manifest.write(run_dir, runs.read_record(run_dir).run_id)
+    with remembered(recorded):
+        manifest.write(run_dir, runs.read_record(run_dir).run_id)
 
 
 def _write(path: Path, table: pa.Table, **how: Any) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MUTANTS = int(os.environ.get("ACKPROOF_MUTANTS", "100"))
 #: Copies of one run that Spark compares together, each tenth of them reordered only.
-BATCH = int(os.environ.get("ACKPROOF_TOGETHER", "300"))
+BATCH = int(os.environ.get("ACKPROOF_TOGETHER", "500"))
 #: Falsified copies that it also compares one by one take seconds each.
 ALONE = int(os.environ.get("ACKPROOF_ALONE", str(max(1, MUTANTS // 500))))
 SEED = int(os.environ.get("ACKPROOF_SEED", "1"))

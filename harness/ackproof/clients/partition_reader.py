@@ -48,6 +48,8 @@ class PartitionReader:
         self._stream = TableStream(attempts, PROBE, constants)
         self._stopped = threading.Event()
         self._error = ""
+        #: How many attempts were made and recorded, and how many of them were answered.
+        self.attempts = self.answers = 0
         #: Whether the last attempt was answered; otherwise its fetch goes on.
         self._answered = False
         self._consumer = Consumer(
@@ -110,6 +112,8 @@ class PartitionReader:
                 "error": [None if answer is not None else self._error or "no answer"],
             }
         )
+        self.attempts += 1
+        self.answers += answer is not None
 
     def _fetch_newest(self) -> None:
         _, high_watermark = self._consumer.get_watermark_offsets(self._partition, cached=True)

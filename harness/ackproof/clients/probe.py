@@ -18,7 +18,7 @@ from functools import partial
 from ackproof.clients import main, orphan_guard, producer
 from ackproof.clients.partition_reader import PartitionReader
 from ackproof.clients.probe_spec import ProbeSpec
-from ackproof.clients.shared_page import ProgressPage, State
+from ackproof.clients.shared_page import ProgressPage, State, now_us
 
 #: Seconds between two checks for a stop.
 _LOOK_S = 0.1
@@ -72,6 +72,17 @@ class Probe:
             thread.join()
         if self._failures:
             raise self._failures[0]
+        self._count()
+
+    def _count(self) -> None:
+        """Publish that all attempts are recorded: the judge then misses each that is not."""
+        for page in self._pages:
+            page.state = State.DONE
+        attempts = sum(reader.attempts for reader in self._readers)
+        answers = sum(reader.answers for reader in self._readers)
+        self._page.count(
+            sent=attempts, acked=answers, failed=0, unknown=attempts - answers, at=now_us()
+        )
 
     def _guarded(self, run: Callable[[], None]) -> None:
         try:

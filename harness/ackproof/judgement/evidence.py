@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ackproof.judgement import progress_pages
+from ackproof.judgement import client_tables, progress_pages
 from ackproof.runs import manifest
 from ackproof.runs.directory import RunRecord, table_rows
 from ackproof.runs.verdict import FaultReport
@@ -42,6 +42,7 @@ def missing_evidence(
         # An application may leave partitions unused.
         *_of_outcomes(observed, () if scenario.workload.application else unacked_partitions),
         *progress_pages.contradictions(run_dir, scenario, observed),
+        *client_tables.contradictions(run_dir, scenario),
         *_of_replicas(run_dir, scenario, observed),
     ]
 

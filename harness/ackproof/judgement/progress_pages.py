@@ -45,6 +45,12 @@ def contradictions(run_dir: Path, scenario: Scenario, observed: Mapping[str, int
             yield (
                 f"producer {number} counted {progress.sent:,} sends, and its ledger has {rows:,}"
             )
+        open_sends = progress.in_flight
+        if open_sends < 0 or (state is State.DONE and open_sends):
+            yield (
+                f"producer {number} counted {progress.sent:,} sends, and "
+                f"{progress.sent - open_sends:,} outcomes of them"
+            )
     counted = total(progress for _, progress in pages.values())
     exact = all(state is State.DONE for state, _ in pages.values())
     for outcome, count in _comparable(counted, scenario):
@@ -76,10 +82,15 @@ def _pages(run_dir: Path, scenario: Scenario) -> Iterator[tuple[int, tuple[State
         if path.exists():
             paths[number] = path
     for number, path in paths.items():
-        try:
-            yield number, recorded(path)
-        except (ValueError, OSError) as error:
-            raise RunDirectoryError(f"{path} is damaged: {error}") from None
+        yield number, read(path)
+
+
+def read(path: Path) -> tuple[State, Progress]:
+    """Return phase and counts of a stored page. Raises RunDirectoryError if it is damaged."""
+    try:
+        return recorded(path)
+    except (ValueError, OSError) as error:
+        raise RunDirectoryError(f"{path} is damaged: {error}") from None
 
 
 def _rows(path: Path) -> int:

@@ -37,6 +37,11 @@ def close(run_dir: Path) -> None:
 
 
 def _write(ledger: Path, target: Path) -> None:
+    pq.write_table(writes(ledger), target, compression="zstd")
+
+
+def writes(ledger: Path) -> pa.Table:
+    """Return the attempts to write that a ledger of the probe records, in `tables.PROBE`."""
     sends = pq.read_table(ledger)
     sends = sends.filter(pc.is_valid(sends["sent_at"]))  # the others may never have been sent
     columns = {
@@ -47,4 +52,4 @@ def _write(ledger: Path, target: Path) -> None:
     }
     columns |= {name: sends[name] for name in PROBE.names if name not in columns}
     rows = pa.table([columns[field.name].cast(field.type) for field in PROBE], schema=PROBE)
-    pq.write_table(rows.sort_by("at"), target, compression="zstd")
+    return rows.sort_by("at")

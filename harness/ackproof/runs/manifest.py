@@ -148,16 +148,17 @@ def _is_part(file: Path) -> bool:
 
 
 def _recorded(run_dir: Path, path: Path) -> RecordedFile:
-    rows = None
-    if path.suffix == ".parquet":
-        with _parquet(path) as file:
-            rows = file.metadata.num_rows
     return RecordedFile(
         path=_relative(run_dir, path),
         bytes=path.stat().st_size,
         sha256=_digest(path),
-        rows=rows,
+        rows=_rows(path) if path.suffix == ".parquet" else None,
     )
+
+
+def _rows(path: Path) -> int:
+    with _parquet(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _relative(run_dir: Path, path: Path) -> str:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from ackproof.clients.probe_spec import WRITER_SETTINGS, ProbeSpec
 from ackproof.clients.process import ProbeProcess
-from ackproof.clients.shared_page import State
+from ackproof.clients.shared_page import State, recorded
 from ackproof.clients.spec import ProducerSpec
 from ackproof.ledger import finalize, probe_attempts, producer_ledger
 from ackproof_spark.record import HEADER_SIZE
@@ -122,6 +122,23 @@ def test_each_partition_is_read_and_written(start, tmp_path):
         assert read_there
         assert read_there <= written_there
     assert rows(tmp_path) == found  # closing again changes nothing
+
+
+def test_a_probe_that_ends_by_itself_says_how_much_it_recorded(start, tmp_path):
+    process = start()
+    until(lambda: written(process) >= 5)
+    process.stop()
+    assert process.wait(WITHIN) == 0, process.error
+    found = rows(tmp_path)
+    for writer in process.spec.writers:
+        state, counted = recorded(writer.progress)
+        own = [
+            row for row in found if (row["partition"], row["action"]) == (writer.partition, "write")
+        ]
+        assert (state, counted.sent) == (State.DONE, len(own))
+    _, counted = recorded(process.spec.progress)
+    reads = [row["ok"] for row in found if row["action"] == "read"]
+    assert (counted.sent, counted.acked) == (len(reads), sum(reads))
 
 
 def test_a_refused_write_is_recorded_once_with_its_error(start, tmp_path, cluster):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from ruamel.yaml import YAML
 
+from ackproof.clients.shared_page import State
 from ackproof.judgement.evidence import missing_evidence
 from ackproof.runs import directory as runs
 from ackproof.runs.recovery import seal
@@ -156,6 +158,14 @@ def test_tables_that_the_clients_should_have_left_are_named(run_dir: Path) -> No
     assert (
         reason == "the scenario has transactional producers, and the table transactions is missing"
     )
+
+
+def test_what_a_client_counted_and_did_not_leave_is_named(run_dir: Path) -> None:
+    change_scenario(run_dir, workload={"probe": True})
+    (run_dir / "clients").mkdir()
+    page = struct.pack("=5q", State.DONE, 5, 5, 0, 0).ljust(4096, b"\0")
+    (run_dir / "clients" / "probe-0.progress").write_bytes(page)
+    assert reasons(run_dir) == ["the probe counted 5 attempts to read, and recorded 0"]
 
 
 @pytest.mark.parametrize(

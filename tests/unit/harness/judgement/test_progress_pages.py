@@ -83,6 +83,12 @@ def test_a_ledger_that_contradicts_a_page_is_named(
     assert reason in said(run_dir)[0]
 
 
+@pytest.mark.parametrize("counts", [(10, 9, 1, 1), (10, 7, 1, 1)])
+def test_a_page_whose_sum_is_wrong_is_named(run_dir: Path, counts: tuple[int, ...]) -> None:
+    page(run_dir, State.DONE, *counts)
+    assert f"producer 0 counted 10 sends, and {sum(counts[1:])} outcomes of them" in said(run_dir)
+
+
 def test_a_damaged_page_is_refused(run_dir: Path) -> None:
     page(run_dir, State.DONE, 10, 8, 1, 1)
     path = run_dir / "clients" / "producer-0.progress"
