@@ -151,7 +151,9 @@ def _swap_names(draw: random.Random, rows: list[Row]) -> list[Row] | None:
 
 
 def _move(draw: random.Random, rows: list[Row]) -> list[Row] | None:
-    index = draw.randrange(len(rows))
+    """Move a row to the next partition. That of an aborted send says nothing: it is in none."""
+    aborted = str(Outcome.ABORTED)
+    index = draw.choice([at for at, row in enumerate(rows) if row.get("outcome") != aborted])
     return _with(rows, index, partition=rows[index]["partition"] + 1)
 
 

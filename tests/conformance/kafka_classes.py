@@ -47,7 +47,9 @@ def jars(engine: DockerClient, version: str) -> Path:
             partial = folder.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
             with tarfile.open(fileobj=content) as archive:
-                archive.extractall(partial, filter="data")
+                # Debian 12's Python 3.11.2 has no filters yet.
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)
+                archive.extractall(partial)
             (partial / "libs").rename(folder)
             partial.rmdir()
     return folder

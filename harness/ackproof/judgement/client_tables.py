@@ -143,9 +143,19 @@ def _of_probe(run_dir: Path) -> Iterator[str]:
             yield f"the probe's writes {number} in the table probe are not those of its ledger"
     for page in sorted((run_dir / "clients").glob("probe-[0-9]*.progress")):
         _, counted = progress_pages.read(page)
-        rows = sum(_rows(path) for path in folder.glob("reads-*.parquet"))
-        if counted.sent and rows != counted.sent:  # it counts them when it ends by itself
-            yield f"the probe counted {counted.sent:,} attempts to read, and recorded {rows:,}"
+        if not counted.sent:  # it counts them when it ends by itself
+            continue
+        tables = [pq.read_table(path, schema=PROBE) for path in folder.glob("reads-*.parquet")]
+        answers = [one for table in tables for one in table["ok"].to_pylist()]
+        if (counted.sent, counted.acked, counted.unknown) != (
+            len(answers),
+            sum(answers),
+            len(answers) - sum(answers),
+        ):
+            yield (
+                f"the probe counted {counted.sent:,} attempts to read, {counted.acked:,} of them "
+                f"answered, and recorded {len(answers):,} and {sum(answers):,}"
+            )
 
 
 def _rows(path: Path) -> int:
