@@ -165,7 +165,8 @@ def test_what_a_client_counted_and_did_not_leave_is_named(run_dir: Path) -> None
     (run_dir / "clients").mkdir()
     page = struct.pack("=5q", State.DONE, 5, 5, 0, 0).ljust(4096, b"\0")
     (run_dir / "clients" / "probe-0.progress").write_bytes(page)
-    assert reasons(run_dir) == ["the probe counted 5 attempts to read, and recorded 0"]
+    counted = "the probe counted 5 attempts to read, 5 of them answered, and recorded 0 and 0"
+    assert reasons(run_dir) == [counted]
 
 
 @pytest.mark.parametrize(
