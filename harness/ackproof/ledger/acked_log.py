@@ -324,7 +324,7 @@ def _parquet_rows(path: Path, problems: LogProblems) -> _Rows:
                 for row in batch.to_pylist():
                     number += 1
                     yield number, {name: value for name, value in row.items() if value is not None}
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # names of columns are text
         raise AckedLogError(f"{path} is not a whole Parquet file: {error}") from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from ackproof.errors import ScenarioError
 from ackproof.scenario import matrix, overrides
@@ -140,7 +141,9 @@ def _brief(step: BaseModel) -> dict[str, Any]:
 def parse(path: Path) -> CommentedMap:
     """Return a scenario file's document with its comments. Raises ScenarioError."""
     try:
-        document = YAML().load(path.read_text(encoding="utf-8"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it
+            document = YAML().load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, [f.name for f in path.parent.glob("*.y*ml")])
         guess = f" Did you mean {path.parent / near[0]}?" if near else ""

@@ -144,9 +144,12 @@ def test_times_that_run_backwards_are_not_used(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"no parquet")
-    with pytest.raises(AckedLogError, match=r"a\.parquet is not a whole Parquet file"):
-        sends(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"spare": [1]}), tmp_path / "a.parquet", store_schema=False)
+    misnamed = (tmp_path / "a.parquet").read_bytes().replace(b"spare", b"\x80pare")
+    for content in (b"no parquet", misnamed):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(AckedLogError, match=r"a\.parquet is not a whole Parquet file"):
+            sends(tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("offset\n1\n")
     with pytest.raises(AckedLogError, match="names no column 'topic'"):
         sends(tmp_path / "a.csv")

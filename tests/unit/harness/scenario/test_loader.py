@@ -279,6 +279,13 @@ def test_a_matrix_without_configurations_is_refused(matrix: str, tmp_path: Path)
         load(path)
 
 
+def test_an_anchor_may_name_two_places(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    text = (SCENARIOS / "acks-all.yaml").read_text()
+    path.write_text(text.replace("name: ", "name: &a ", 1).replace("version: ", "version: &a ", 1))
+    assert load(path)[0].scenario.name == "acks-all"
+
+
 def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
         load(SCENARIOS / "acsk.yaml")
