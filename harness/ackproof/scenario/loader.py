@@ -157,7 +157,7 @@ def parse(path: Path) -> CommentedMap:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ScenarioError(f"{path}:{line}: not valid YAML: {error.problem}") from error
-    except (YAMLError, RecursionError, ValueError) as error:
+    except (YAMLError, RecursionError, ValueError, TypeError) as error:
         raise ScenarioError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, CommentedMap):
         raise ScenarioError(

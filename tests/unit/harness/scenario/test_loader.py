@@ -286,6 +286,13 @@ def test_an_anchor_may_name_two_places(tmp_path: Path) -> None:
     assert load(path)[0].scenario.name == "acks-all"
 
 
+def test_what_the_yaml_library_stumbles_over_is_not_valid(tmp_path: Path) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text("!!omap [ {{a: 1}: 2} ]\n")
+    with pytest.raises(ScenarioError, match="not valid YAML: unhashable"):
+        load(path)
+
+
 def test_a_missing_file_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(ScenarioError, match=r"Did you mean .*acks\.yaml"):
         load(SCENARIOS / "acsk.yaml")
