@@ -1,8 +1,7 @@
-"""Damage and falsification of a recorded run: what a judge must never call `holds`.
+"""Falsification of a recorded run: what a judge must never call `holds`.
 
-`damage` changes the bytes of one recorded file and leaves the manifest as it is. `falsify` changes
-rows of one table and writes a new manifest, as somebody would who wants a wrong verdict. `reorder`
-changes nothing that matters: the order of rows, and how files are written.
+`falsify` changes rows of one table and writes a new manifest, as somebody would who wants a wrong
+verdict. `reorder` changes nothing that matters: the order of rows, and how files are written.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from __future__ import annotations
 import functools
 import io
 import random
-import shutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,91 +22,10 @@ from ruamel.yaml import YAML
 from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof_spark.tables import LOCATION, Outcome, RecordState
+from bite.mutant import Mutant, copy, replace
 from bite.shared_files import parts, remembered
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    run_dir: Path
-    what: str
-
-
-def copy(run_dir: Path, to: Path) -> Path:
-    """Copy what was recorded; link files, since mutants replace them."""
-    wanted = {file.path for file in _manifest(run_dir).files} | {manifest.NAME}
-    for name in wanted:
-        target = to / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.hardlink_to(run_dir / name)
-    return to
-
-
-def _manifest(run_dir: Path) -> manifest.Manifest:
-    return runs.read_model(run_dir, manifest.NAME, manifest.Manifest)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.unlink()  # it is a link to the recorded file
-    path.write_bytes(content)
-
-
-# Damage: each takes a file, its content, and the other files of the run.
-
-
-def _cut(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    content = path.read_bytes()
-    _replace(path, content[: draw.randrange(len(content))])
-
-
-def _flip(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    content = bytearray(path.read_bytes())
-    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    _replace(path, bytes(content))
-
-
-def _lengthen(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    _replace(path, path.read_bytes() + draw.randbytes(draw.randint(1, 100)))
-
-
-def _overwrite(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    content = bytearray(path.read_bytes())
-    start = draw.randrange(len(content))
-    length = draw.randint(1, 512)
-    content[start : start + length] = draw.randbytes(length)
-    _replace(path, bytes(content))
-
-
-def _remove(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    path.unlink()
-
-
-def _double(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    shutil.copy(path, path.with_name(f"copy-{path.name}"))
-
-
-def _exchange(draw: random.Random, path: Path, others: Sequence[Path]) -> None:
-    content = path.read_bytes()
-    other = next(one for one in others if one.read_bytes() != content)
-    _replace(path, other.read_bytes())
-    _replace(other, content)
-
-
-#: Copies of a file count only where its name makes it a part of a table.
-_DAMAGES = (_cut, _flip, _lengthen, _overwrite, _remove, _exchange)
-
-
-def damage(run_dir: Path, to: Path, seed: int) -> Mutant:
-    """Change the bytes of one recorded file at random."""
-    draw = random.Random(seed)
-    copy(run_dir, to)
-    files = [to / file.path for file in _manifest(run_dir).files if file.bytes]
-    path = draw.choice(files)
-    kinds = [*_DAMAGES, _double] if path.suffix == ".parquet" and path.parent != to else _DAMAGES
-    kind = draw.choice(kinds)
-    kind(draw, path, draw.sample(files, len(files)))
-    return Mutant(run_dir=to, what=f"{kind.__name__} {path.relative_to(to)} (seed {seed})")
 
 
 # Falsification: each takes the rows of a table and returns others, None if it does not apply.
@@ -298,17 +214,17 @@ def _count_otherwise(draw: random.Random, run_dir: Path) -> None:
     place = 8 * draw.choice(counts)
     count = struct.unpack_from("=q", page, place)[0]
     struct.pack_into("=q", page, place, count + draw.choice([-1, 1, 100]))
-    _replace(path, bytes(page))
+    replace(path, bytes(page))
 
 
 def _forget_faults(draw: random.Random, run_dir: Path) -> None:
     path = run_dir / "scenario.yaml"
-    _replace(path, _rewritten(path.read_bytes(), _without_faults))
+    replace(path, _rewritten(path.read_bytes(), _without_faults))
 
 
 def _more_partitions(draw: random.Random, run_dir: Path) -> None:
     path = run_dir / "scenario.yaml"
-    _replace(path, _rewritten(path.read_bytes(), _one_more_partition))
+    replace(path, _rewritten(path.read_bytes(), _one_more_partition))
 
 
 def _without_faults(scenario: dict[str, Any]) -> None:

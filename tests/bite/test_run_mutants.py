@@ -22,8 +22,10 @@ from ackproof.judgement.judge import judge_run
 from ackproof.runs import directory as runs
 from ackproof.runs.recovery import recover_run, seal
 from ackproof.runs.verdict import Verdict, Word
+from bite.damage import damage
 from bite.judged_together import judged_together
-from bite.run_mutants import Mutant, copy, damage, falsify, reorder
+from bite.mutant import Mutant, copy
+from bite.run_mutants import falsify, reorder
 from spark_histories import parse
 from stored_runs import store
 

@@ -14,7 +14,7 @@ from ackproof.runs import directory as runs
 from ackproof.runs import manifest
 from ackproof.runs.recovery import seal
 from ackproof_spark.tables import LOCATION
-from bite.run_mutants import copy
+from bite.mutant import copy
 from bite.shared_files import parts, remembered
 from spark_histories import parse
 from stored_runs import store

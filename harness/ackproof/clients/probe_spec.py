@@ -27,7 +27,8 @@ _AT_ONCE: dict[str, Setting] = {
     "socket.timeout.ms": int(WRITE_TIMEOUT_S * 1000),
 }
 
-#: Each write is tried once, so that it is never duplicated or reordered, with any version.
+#: Each write is tried once, so that it is never duplicated, with any version. One that has timed
+#: out may still arrive, after later ones.
 WRITER_SETTINGS: dict[str, Setting] = {
     **_AT_ONCE,
     "acks": "all",

@@ -10,6 +10,9 @@ from ackproof_faults import Fault
 from ackproof_faults.effects import Cuts, Stalls
 from ackproof_faults.schedule.blocks import ChoiceBlock, ParallelBlock, RandomBlock, SequenceBlock
 
+#: A fault holds longer than it says: injecting, verifying and healing take time, seconds.
+SLACK_S = 5.0
+
 
 def longest_s(fault: Fault) -> float:
     return math.inf if fault.heal_after is None else fault.heal_after

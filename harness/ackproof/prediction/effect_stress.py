@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from ackproof import kafka_versions
-from ackproof.prediction.durations import impaired_s
+from ackproof.prediction.durations import SLACK_S, impaired_s
 from ackproof.scenario.internal_topics import every_topic
 from ackproof.scenario.model import Scenario
 from ackproof.scenario.retention import expiring
@@ -37,8 +37,6 @@ from ackproof_faults.effects import (
 )
 from ackproof_model.bounds import NOTHING, Budget, Stress
 
-#: A fault holds longer than it says: injecting, verifying and healing take time, seconds.
-_SLACK_S = 5.0
 #: A broker's heartbeats are so long apart (`broker.heartbeat.interval.ms`), seconds.
 _HEARTBEAT_S = 2.0
 
@@ -146,13 +144,13 @@ class Hit:
     @property
     def ends_sessions(self) -> bool:
         """Whether it may hold for longer than a broker's session lasts without a heartbeat."""
-        return self.lasting + _SLACK_S >= self.place.session_s - _HEARTBEAT_S
+        return self.lasting + SLACK_S >= self.place.session_s - _HEARTBEAT_S
 
     @property
     def lags(self) -> bool:
         """Whether it may hold, with faults that it overlaps, for longer than a follower may lag."""
         together = max(self.lasting, impaired_s(self.place.scenario.faults))
-        return together + _SLACK_S >= self.place.lag_time_s
+        return together + SLACK_S >= self.place.lag_time_s
 
 
 #: While no controller is active, or another one becomes it, brokers' sessions may end.

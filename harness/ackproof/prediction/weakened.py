@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ackproof.prediction.durations import longest_s
+from ackproof.prediction.durations import SLACK_S, longest_s
 from ackproof.prediction.effects import touches_records
 from ackproof.scenario.model import Scenario, TopicSpec
 from ackproof.scenario.retention import expiring
@@ -17,9 +17,6 @@ from ackproof_spark.anomaly import OF_REPLICAS
 #: Of librdkafka, and of scenarios, milliseconds.
 REQUEST_TIMEOUT = ("request.timeout.ms", 30_000)
 _DELIVERY_TIMEOUT = ("delivery.timeout.ms", 120_000)
-
-#: A fault holds longer than it says, seconds.
-_SLACK_S = 5.0
 
 _COMPACTED = "the topic is compacted, by each broker independently"
 
@@ -86,7 +83,7 @@ def _silences(fault: Fault, timeout_s: float) -> bool:
     A leader that the controllers cannot reach either is replaced meanwhile. Of other faults only
     those count that say for how long they hold.
     """
-    long = longest_s(fault) + _SLACK_S >= timeout_s
+    long = longest_s(fault) + SLACK_S >= timeout_s
     for effect in fault.effects if long else ():
         match effect:
             case Cuts(channels=channels):
