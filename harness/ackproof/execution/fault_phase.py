@@ -58,7 +58,7 @@ def run_fault_phase(
     except FaultError as error:
         run.troubles.append(str(error))
     with reporter.phase("healing faults, waiting for the outcomes of sends"):
-        run.troubles += _unfinished(schedule, scenario)
+        run.troubles += unfinished(schedule, scenario)
         clients.stop_producers()
         try:
             schedule.heal_all()
@@ -92,12 +92,14 @@ def _drive(
         time.sleep(_TICK_S)  # the period of a control loop, not a wait for an event
 
 
-def _unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
-    """Return what of the schedule was not executed: the prediction assumes all of it."""
+def unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
+    """Return what of the schedule was not executed, as troubles: a prediction assumes all of it."""
     who, limits = "workload", "workload.records or workload.seconds"
     if scenario.workload.application is not None:
         who, limits = "application", "workload.seconds, if it did not end by itself"
     advice = f"the {who} ended before (raise {limits})"
+    # A producer that may stop ends the workload; a fault in force then met every send there was.
+    unended = [] if scenario.workload.may_stop_for else schedule.unended
     return [
         *([f"{schedule.held_back}, until {advice}"] if schedule.held_back else []),
         *(
@@ -106,6 +108,6 @@ def _unfinished(schedule: Schedule, scenario: Scenario) -> list[str]:
         ),
         *(
             f"{fault.name} of {fault.target} did not end ('{fault.heal_when}'): {advice}"
-            for fault in schedule.unended
+            for fault in unended
         ),
     ]

@@ -170,7 +170,8 @@ class Sends(StrictModel):
     ] = Field(validate_default=True, default_factory=dict)
     may_stop_for: tuple[ErrorName, ...] = Field(
         default=(),
-        description="fatal errors that may end a producer; others make the run inconclusive",
+        description="fatal errors that may end a producer, and with it the workload before a "
+        "fault is healed; others make the run inconclusive",
         examples=[["INVALID_TXN_STATE"]],
     )
 

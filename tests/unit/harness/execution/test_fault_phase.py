@@ -1,0 +1,44 @@
+"""What of a schedule counts as not executed when the workload ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackproof.execution.fault_phase import unfinished
+from ackproof.scenario.model import Scenario
+
+
+class Fault:
+    name, target, when, heal_when = "alter_config", "all", "10 acked", "after 5s"
+
+
+class Left:
+    """A schedule whose workload ended: one fault in force, and one that never began."""
+
+    held_back = ""
+    waiting, unended = [Fault()], [Fault()]
+
+
+@pytest.mark.parametrize(
+    ("may_stop_for", "told"), [([], ["never began", "did not end"]), (["_FATAL"], ["never began"])]
+)
+def test_a_producer_that_may_stop_may_leave_a_fault_in_force(
+    may_stop_for: list[str], told: list[str]
+) -> None:
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "stops",
+            "topics": {"orders": {}},
+            "workload": {
+                "topic": "orders",
+                "settings": {"acks": "all", "enable.idempotence": True},
+                "may_stop_for": may_stop_for,
+            },
+        }
+    )
+    left: Any = Left()
+    troubles = unfinished(left, scenario)
+    assert [words for words in ("never began", "did not end") if words in str(troubles)] == told
