@@ -65,6 +65,7 @@ def history(lost_from: int, acked: int, *, sent: float = 10, end: int | None = N
     return parse({"sends": sends, "log": log, "ends": [f"0: 0-{end}"], **more})
 
 
+MARKER = {"transactional": True, "control": True}
 FAILOVER = [(0, 1, 0, ALL), (40, 2, 1, (2, 3)), (60, 2, 1, ALL)]
 KILLED = {"windows": ["3: 35-50"]}
 B2 = Left(
@@ -81,6 +82,27 @@ ZOMBIE = replace(
     replicas=same((0, 2, 0), (3, 5, 1)),
     expected=["1/3 B3 by 1 in 0, then 2 in 1 from 3, cut by -"] * 3,
     events=[],
+)
+#: Broker 2 acked 3 to 5 from 53 s on; broker 1 had written other records there before.
+OLDER = Left(
+    history=history(3, 6, sent=50, windows=["2: 95-105"]),
+    states=[(0, 1, 0, (1,)), (40, 2, 1, (2,)), (100, 1, 2, (1,))],
+    replicas=same((0, 5, 0)),
+    events=[(40, 2, "leader", 1, 3), (100, 1, "leader", 2, 6)],
+    expected=["1/3 B4 by 2 in 1, then 1 in 2 from 6, cut by -"] * 3,
+)
+#: The record at 2 was acked as committed, and is not read.
+ENDED = Left(
+    history=parse(
+        {
+            "sends": [f"1/{i} to 0: acked at {i}" for i in range(3)],
+            "log": ["0@0: 1/0", "0@1: 1/1"],
+            "ends": ["0: 0-4"],
+        }
+    ),
+    states=FAILOVER[:1],
+    replicas=same((0, 1, 0), (2, 2, 0, {"transactional": True}), (3, 3, 0, MARKER)),
+    expected=["1/2 B13 by 1 in 0, then - in - from -, cut by -"],
 )
 WITH_ACKS_1 = {
     "b2": B2,
@@ -116,6 +138,12 @@ WITH_ACKS_1 = {
         B2,
         states=[(0, 1, 0, ALL), (30, 1, 0, (1,)), (40, 2, 1, (2,)), (60, 2, 1, ALL)],
         expected=["1/3 B4 by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3,
+    ),
+    "b4_older": OLDER,
+    "cut_older": replace(  # what broker 1 has now it need not have had when elected
+        OLDER,
+        events=[*OLDER.events, (101, 1, "truncated", None, 2)],
+        expected=["1/3 unexplained by 2 in 1, then - in - from -, cut by -"] * 3,
     ),
     "shorter": replace(  # the same broker leads again, with less
         B2,
@@ -199,6 +227,16 @@ WITH_ACKS_ALL = {
         replicas=same((0, 2, 0), (3, 4, 2)),
         events=[(55, 3, "truncated", None, 3)],
         expected=["1/3 B6 by 1 in 0, then 1 in 2 from 3, cut by 3"] * 3,
+    ),
+    "b13": ENDED,
+    "b13_other": replace(  # the marker is another producer's
+        ENDED,
+        replicas=same(
+            (0, 1, 0),
+            (2, 2, 0, {"transactional": True}),
+            (3, 3, 0, {**MARKER, "producer_id": 8}),
+        ),
+        expected=["1/2 unexplained by 1 in 0, then - in - from -, cut by -"],
     ),
     "promised": replace(  # what acks=all promises, broken with no excuse
         B2, expected=["1/3 unexplained by 1 in 0, then 2 in 1 from 3, cut by 1"] * 3

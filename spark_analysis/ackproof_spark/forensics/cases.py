@@ -26,6 +26,7 @@ class Case(StrEnum):
     B7 = "B7"
     B9 = "B9"
     B10 = "B10"
+    B13 = "B13"
     B31 = "B31"
     UNEXPLAINED = "unexplained"
 
@@ -40,6 +41,7 @@ TITLES = {
     Case.B7: "last known leader elected while an eligible replica held the records",
     Case.B9: "several replicas lost their bytes",
     Case.B10: "a follower truncated to its high watermark and was elected (KIP-101)",
+    Case.B13: "a late abort marker ended a committed transaction",
     Case.B31: "stale replica rejoined the ISR (KIP-903)",
     Case.UNEXPLAINED: "unexplained",
 }
@@ -85,9 +87,11 @@ class Circumstances:
 
     acked: the term in which they were acked, None if unknown. isr: the ISR at that time. next: the
     first later term whose log lacks them, None if there is none. offsets: first and last, None
-    with acks=0. zombie: sent after `next` had begun, and acked by the former leader. standing:
+    with acks=0. zombie: sent after `next` had begun, and acked by the former leader. older: the
+    next leader's log was longer, but had records of an older epoch at their offsets. standing:
     other records were read at their offsets. held_by: brokers that still hold those offsets in the
-    epoch of the ack. timely: sent during a fault, or near a leader change. faults: in force between
+    epoch of the ack. aborted: they stand in a transaction that a marker ended. timely: sent during
+    a fault, or near a leader change. faults: in force between
     the first send and the next term.
     """
 
@@ -97,21 +101,20 @@ class Circumstances:
     next: Term | None
     offsets: tuple[int, int] | None
     zombie: bool = False
+    older: bool = False
     standing: bool = True
     held_by: tuple[int, ...] = ()
+    aborted: bool = False
     timely: bool = True
     faults: tuple[Fault, ...] = field(default=())
 
     @property
     def replaced(self) -> bool:
-        """Whether a later leader's log began at or before all of these offsets."""
-        return (
-            self.next is not None
-            and self.next.start is not None
-            and self.offsets is not None
-            and self.next.start <= self.offsets[0]
-            and not self.unread
-        )
+        """Whether a later leader's log lacked all of these offsets, or had older records there."""
+        if self.next is None or self.offsets is None or self.unread:
+            return False
+        start = self.next.start
+        return self.older or (start is not None and start <= self.offsets[0])
 
     @property
     def unread(self) -> bool:
@@ -141,6 +144,14 @@ _Rule = tuple[Case, str, Callable[[Circumstances], bool]]
 
 #: (case, reason, condition), in order of precedence.
 RULES: tuple[_Rule, ...] = (
+    # A marker says neither who wrote it nor why, so the segments do not tell B13 from B15.
+    (
+        Case.B13,
+        "the transaction was acked as committed, its records still stand in the segments, and a "
+        "marker follows them, yet read_committed does not return them: the marker is an abort "
+        "that belongs to an earlier transaction (KAFKA-17754)",
+        lambda c: c.unread and c.aborted,
+    ),
     (
         Case.B1,
         "acks=0 is acked when the socket takes it; what a leader that dies, or is replaced, has "

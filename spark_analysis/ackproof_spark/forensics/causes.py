@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -82,7 +83,7 @@ def explain(
     read = tables.final_log.select(*place).join(lost.select(*place), place, "left_semi")
     stories = stories_of(spark, lost, read, history).persist()
     try:
-        distinct = _stories(stories, history, _faults(tables, faults), settings)
+        distinct = _stories(stories, history, evidence, _faults(tables, faults), settings)
         place_of_table = f"{address(run_dir)}/{LOCATION['lost_stories']}"
         store(_table(spark, stories, distinct, tables.run_id), place_of_table)
     finally:
@@ -113,6 +114,7 @@ def _faults(tables: RunTables, kinds: Mapping[str, FaultKind]) -> list[Fault]:
 def _stories(
     stories: DataFrame,
     history: History,
+    evidence: Evidence,
     faults: Sequence[Fault],
     settings: Mapping[str, Settings],
 ) -> list[_Story]:
@@ -128,11 +130,14 @@ def _stories(
             F.max("resolved_at").alias("last_acked_at"),
         )
     )
+    aborted = _aborted([row for row in rows if row["held_by"] and not row["standing"]], evidence)
     found = []
     for row in rows:
         history_here = history.terms.get((row["topic"], row["partition"]), ())
         of_place = {term.epoch: term for term in history_here}
-        circumstances = _circumstances(row, of_place, faults, settings[row["topic"]])
+        circumstances = _circumstances(
+            row, of_place, faults, settings[row["topic"]], aborted=row[STORY] in aborted
+        )
         case, because = classify(circumstances)
         found.append(
             _Story(
@@ -145,11 +150,44 @@ def _stories(
     return found
 
 
+def _aborted(unread: Sequence[Mapping[str, Any]], evidence: Evidence) -> set[int]:
+    """Return the stories whose first and last records stand in transactions that markers ended."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not unread:
+        return set()
+    offsets = [
+        (row[STORY], row["topic"], row["partition"], offset)
+        for row in unread
+        for offset in {row["first_offset"], row["last_offset"]}
+    ]
+    batches = evidence.replica_batches.where("transactional")
+    asked = batches.sparkSession.createDataFrame(
+        offsets, f"{STORY} bigint, topic string, partition int, offset bigint"
+    )
+    of = ["topic", "partition", "broker", "producer_id"]
+    markers = batches.where("control").groupBy(*of).agg(F.max("base_offset").alias("marker"))
+    ended = (
+        F.broadcast(asked)
+        .join(batches.where("not control"), ["topic", "partition"])
+        .where("offset between base_offset and last_offset")
+        .join(markers, of)
+        .where("marker > last_offset")
+        .select(STORY, "offset")
+        .distinct()
+    )
+    found = Counter(row[STORY] for row in ended.collect())
+    asked_of = Counter(story for story, *_ in offsets)
+    return {story for story, count in found.items() if count == asked_of[story]}
+
+
 def _circumstances(
     row: Mapping[str, Any],
     terms: Mapping[int, Term],
     faults: Iterable[Fault],
     settings: Settings,
+    *,
+    aborted: bool,
 ) -> Circumstances:
     following = terms.get(row["next_epoch"])
     begin = row["first_sent_at"]
@@ -163,8 +201,10 @@ def _circumstances(
         next=following,
         offsets=None if row["first_offset"] is None else (row["first_offset"], row["last_offset"]),
         zombie=row["zombie"],
+        older=row["older"],
         standing=row["standing"],
         held_by=tuple(row["held_by"]),
+        aborted=aborted,
         timely=row["timely"],
         faults=tuple(
             fault

@@ -55,6 +55,8 @@ def _headline(c: Circumstances, case: Case) -> str:
         Case.B9: f"{acks}: the ISR was {isr}, and those who led next had lost bytes",
         Case.B10: f"{acks}: the ISR was {isr}; {struck}, and one of the others truncated what was "
         "committed and was elected",
+        Case.B13: "read_committed does not return the records of a committed transaction: a marker "
+        "of an earlier one aborted them",
         Case.B31: f"{acks}: the next leader joined the ISR {isr} without them",
     }[case]
 
@@ -81,6 +83,7 @@ def _facts(
         facts.append(f"{'meanwhile' if c.timely else 'before or after'} {_listing(named)}")
     if c.next is not None:
         where = "" if c.next.start is None else f", its log ending at {c.next.start}"
+        where += ", with records of an older epoch at these offsets" if c.older else ""
         facts.append(
             f"broker {c.next.leader} was elected {_HOW[c.next.election]} in epoch {c.next.epoch} "
             f"at {_clock(c.next.elected_at)}{where}"

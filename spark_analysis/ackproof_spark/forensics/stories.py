@@ -4,7 +4,8 @@ The ledger knows offset and time of an ack, but not which broker gave it. That f
 terms. The acking leader is that of the latest term that was elected by the time of the ack, began
 at or before the offset, and did not itself write something else there. The record was removed by
 the first later term whose log began at or before the offset: everything of an older epoch from
-there on was truncated.
+there on was truncated. If there is none, by the first later term whose leader has a record of an
+epoch before the ack's there: after an unclean election the log of an older epoch may be longer.
 
     terms of orders-0      epoch 0, leader 1, from 0      epoch 1, leader 2, from 1141
     acked at offset 1500 while broker 1 led      -> by broker 1 in epoch 0; gone with epoch 1
@@ -56,6 +57,7 @@ SHARED = [
     "next_epoch",
     "isr",
     "zombie",
+    "older",
     "standing",
     "held_by",
     "timely",
@@ -168,6 +170,12 @@ def stories_of(
                 "zombie": F.coalesce(
                     offset.isNotNull() & (F.col("next_term.elected_at") < sent), F.lit(False)
                 ),
+                "older": F.coalesce(
+                    offset.isNotNull()
+                    & (F.col("next_term.start").isNull() | (F.col("next_term.start") > offset))
+                    & _holds_older(F.col("next_term"), offset),
+                    F.lit(False),
+                ),
                 "held_by": _holders(offset),
                 "timely": F.col("window").isNotNull()
                 | F.coalesce(F.abs(F.col("next_term.elected_at") - sent) <= _NEAR, F.lit(False)),
@@ -233,7 +241,8 @@ def _by_offset(offset: Column, acked: Column) -> Column:
 def _next_by_offset(offset: Column) -> Column:
     """Return the first later term whose log began at or before `offset`.
 
-    If there is none, a later term with an unknown start.
+    If there is none, the first whose leader has a record of an older epoch there, else a later
+    term with an unknown start.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -241,8 +250,36 @@ def _next_by_offset(offset: Column) -> Column:
     later = F.filter("terms", lambda term: term["epoch"] > acked_epoch)
     return F.coalesce(
         _first(F.filter(later, lambda term: term["start"] <= offset)),
+        _first(F.filter(later, lambda term: _holds_older(term, offset))),
         _first(F.filter(later, lambda term: term["start"].isNull())),
     )
+
+
+def _holds_older(term: Column, offset: Column) -> Column:
+    """Return whether a leader had a record of an epoch before the ack's at `offset` when elected.
+
+    Its segments are those of the run's end; what it truncated since says nothing of its election.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    older = F.exists(
+        "stretches",
+        lambda s: (
+            (s["broker"] == term["leader"])
+            & (s["epoch"] < F.col("acked_term.epoch"))
+            & (s["low"] <= offset)
+            & (s["high"] >= offset)
+        ),
+    )
+    truncated = F.exists(
+        "truncations",
+        lambda t: (
+            (t["broker"] == term["leader"])
+            & (t["at"] >= term["elected_at"])
+            & (t["offset"] <= offset)
+        ),
+    )
+    return older & ~truncated
 
 
 def _by_time(sent: Column) -> tuple[Column, Column]:
