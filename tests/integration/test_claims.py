@@ -18,7 +18,15 @@ from ruamel.yaml import YAML
 
 from ackproof.containers import images
 from ackproof.scenario.cluster import ClusterSpec
-from integration.claims import defaults, java_client, outages, requests, segments, transactions
+from integration.claims import (
+    consumers,
+    defaults,
+    java_client,
+    outages,
+    requests,
+    segments,
+    transactions,
+)
 from integration.claims.defaults import Classes
 from integration.claims.subject import VERSIONS, Observed, Subject, T, merged
 from kafka_clusters import NOTICED, boot
@@ -28,7 +36,12 @@ LISTED = {
     for claim in YAML(typ="safe").load(Path(__file__).parents[2] / "docs" / "claims.yaml")
 }
 TRIALS = merged(
-    requests.trials, transactions.trials, segments.trials, outages.trials, java_client.trials
+    requests.trials,
+    consumers.trials,
+    transactions.trials,
+    segments.trials,
+    outages.trials,
+    java_client.trials,
 )
 OF_CLASSES = merged(defaults.trials, java_client.of_classes)
 

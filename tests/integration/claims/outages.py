@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 
 import node_actions
@@ -27,6 +28,21 @@ def down(subject: Subject, *brokers: int) -> None:
 
 def _end(subject: Subject, topic: str) -> int:
     return log_end(subject.cluster, topic)[0]
+
+
+@trials.of("19")
+def replicas_are_those_in_and_out_of_sync(subject: Subject) -> Observed:
+    topic = subject.topic(min_insync_replicas=1)
+    metadata = subject.cluster.interfaces.metadata
+    before = sorted(metadata.isr(topic, 0) or ())
+    down(subject, 3)
+    isr = set(until(lambda: (found := metadata.isr(topic, 0)) and len(found) < 3 and found) or ())
+    replicas = set(metadata.replicas(topic, 0))
+    return Observed(
+        holds=before == [1, 2, 3] and (isr, replicas - isr) == ({1, 2}, {3}),
+        evidence=f"replicas {sorted(replicas)}, ISR {before}; broker 3 down: ISR {sorted(isr)}, "
+        f"out of sync {sorted(replicas - isr)}",
+    )
 
 
 @trials.of("5")
@@ -83,6 +99,36 @@ def with_as_many_replicas_as_min_isr_one_death_stops_writes(subject: Subject) ->
     return Observed(
         holds=said == "NOT_ENOUGH_REPLICAS" and other == (0, 0),
         evidence=f"one of three is down; min.insync.replicas 3: {said}, 2: {other}",
+    )
+
+
+@trials.of("N26")
+def what_failed_is_sent_again_from_a_file(subject: Subject) -> Observed:
+    topic = subject.topic(min_insync_replicas=2)
+    down(subject, 3, 2)
+    with tempfile.TemporaryFile("w+") as failed:
+        producer = subject.producer(acks="all", retries=0)
+        for number in range(10):
+            producer.produce(
+                topic,
+                f"record-{number}",
+                on_delivery=lambda error, message: (
+                    print(message.value().decode(), file=failed) if error is not None else None
+                ),
+            )
+        assert producer.flush(60) == 0
+        subject.repair()
+        subject.cluster.await_full_isr([(topic, 0)])
+        failed.seek(0)
+        written = failed.read().split()
+        for value in written:
+            producer.produce(topic, value)
+        assert producer.flush(60) == 0
+    read = {record.value() for record in records(subject.cluster, topic)}
+    return Observed(
+        holds=len(written) == len(read) == 10,
+        evidence=f"{len(written)} of 10 sends refused and written to a file; sent again from it, "
+        f"{len(read)} are read",
     )
 
 
