@@ -208,10 +208,13 @@ def synchronous_sends_are_slower(subject: Subject) -> Observed:
 
 @trials.of("N14")
 def fewer_acks_mean_more_throughput(subject: Subject) -> Observed:
-    rates = {acks: _rate(subject, acks, 2000, window=1) for acks in (0, 1, "all")}
+    turns = [
+        {acks: _rate(subject, acks, 400, window=1) for acks in (0, 1, "all")} for _ in range(7)
+    ]  # in turns, because other load on the machine comes and goes
+    rates = {acks: statistics.median(one[acks] for one in turns) for acks in turns[0]}
     return Observed(
         holds=rates[0] > rates[1] > rates["all"],
-        evidence="one at a time, sends a second: "
+        evidence="one at a time, sends a second, median of seven turns: "
         + ", ".join(f"acks={acks} {rate:,.0f}" for acks, rate in rates.items()),
     )
 
