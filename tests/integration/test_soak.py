@@ -1,6 +1,6 @@
-"""A soak of the harness: run after run in one process, under as many faults a minute as fit.
+"""Soaks: run after run in one process, and one long run, under as many faults a minute as fit.
 
-After each run: memory of the harness and of its Spark, open files, threads, child processes,
+Sampled meanwhile: memory of the harness and of its children, open files, threads, child processes,
 containers, temporary files. `ACKPROOF_SOAK_MINUTES=60` (`ci/soak 60`) takes longer than ci/slow.
 """
 
@@ -11,6 +11,7 @@ import os
 import signal
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,11 +53,17 @@ faults:
 matrix: {{one: {{}}, other: {{}}}}
 """
 
-#: A value counts as flat if its median over the last third of the runs is at most this many times
-#: that over the first third, once the first runs have warmed it up, and this much more.
+#: The configuration recommended for consistency, for an hour.
+RECOMMENDED = Path(__file__).with_name("soak.yaml")
+#: Seconds between two samples of a long run.
+EVERY_S = 10
+
+#: A value counts as flat if its median over the last third of the samples is at most this many
+#: times that over the first third, once the first ones have warmed it up, and this much more.
 FLAT = {
     "harness MB": (1.15, 20),
     "Spark MB": (1.25, 100),
+    "clients MB": (1.25, 50),
     "files": (1.0, 8),
     "threads": (1.0, 8),
     "processes": (1.0, 2),
@@ -98,6 +105,31 @@ def test_a_long_session_stays_flat(engine: DockerClient, tmp_path: Path) -> None
     assert patient.left(engine) == []
 
 
+def test_a_long_run_survives_its_faults_and_stays_flat(
+    engine: DockerClient, tmp_path: Path
+) -> None:
+    """The recommended configuration for MINUTES: an hour has 500 faults and ten million acks."""
+    text = RECOMMENDED.read_text().replace("for: 60m", f"for: {MINUTES}m")
+    samples: list[dict[str, float]] = []
+    with Patient(tmp_path, 1, scenario=text.replace("{", "{{").replace("}", "}}")) as patient:
+        patient.await_event("ack", lambda: patient.acked > 0)
+        while patient.process.poll() is None and not patient.sealed:
+            samples.append(_sample(patient, engine))
+            time.sleep(EVERY_S)
+        patient.process.wait()
+        assert patient.run_dir is not None, patient.said
+        verdict = runs.read_verdict(patient.run_dir)
+        print(f"\n{verdict.observed}, {len(verdict.faults)} faults in {MINUTES} minutes")  # noqa: T201
+        for name in FLAT:
+            print(f"{name}: {[round(sample[name]) for sample in samples]}")  # noqa: T201
+        assert verdict.predicted["lost"] == "impossible"
+        assert verdict.verdict is Word.HOLDS, verdict.reason
+        assert verdict.observed["acked"] >= MINUTES / 60 * 10_000_000
+        assert len(verdict.faults) >= MINUTES / 60 * 500
+        assert [name for name in FLAT if not flat(name, [one[name] for one in samples])] == []
+        assert patient.left(engine) == []
+
+
 def flat(name: str, values: Sequence[float]) -> bool:
     """Whether these values, one a run, do not grow."""
     warm = values[WARM:]
@@ -120,17 +152,18 @@ def _judged(patient: Patient, *, until: float) -> Iterator[Verdict]:
 
 def _sample(patient: Patient, engine: DockerClient) -> dict[str, float]:
     harness, *children = patient.family()
-    spark = 0
+    memory = Counter({"Spark": 0, "clients": 0})
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
-            spark += child.memory_info().rss if child.name() == "java" else 0
+            memory["Spark" if child.name() == "java" else "clients"] += child.memory_info().rss
     temporary = 0
     for path in patient.temporary.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
             temporary += path.stat().st_size
     return {
         "harness MB": harness.memory_info().rss / 2**20,
-        "Spark MB": spark / 2**20,
+        "Spark MB": memory["Spark"] / 2**20,
+        "clients MB": memory["clients"] / 2**20,
         "files": harness.num_fds(),
         "threads": harness.num_threads(),
         "processes": len(children),
