@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from ackproof.clients import forwarded_records
@@ -28,8 +29,13 @@ def run_final_phase(
     clients: AnyWorkload,
     run: RunState,
     reporter: Reporter,
+    *,
+    meanwhile: Callable[[], None],
 ) -> None:
-    """Store the final log and the consumers' effects. Failures become troubles of the run."""
+    """Store the final log and the consumers' effects. Failures become troubles of the run.
+
+    `meanwhile` is called once nothing is measured any more; it starts what runs beside the reading.
+    """
     partitions = scenario.written
     reason = None
     with reporter.phase("waiting for full ISR"):
@@ -55,6 +61,7 @@ def run_final_phase(
         with reporter.phase("consuming to the end"):
             run.troubles += clients.finish_consumers(ends)
             _take_forwarded(scenario, cluster, run)
+    meanwhile()
     with (
         reporter.phase("reading the final log with Spark"),
         ThreadPoolExecutor(max_workers=1) as beside,
